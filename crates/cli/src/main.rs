@@ -1,0 +1,2 @@
+//! The `flotilla` command.
+fn main() {}
