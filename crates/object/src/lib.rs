@@ -1,1 +1,17 @@
-//! Placeholder.
+//! The words every layer speaks: dynamic Kubernetes objects, their names, selectors, schemas, errors and patches.
+
+pub mod field;
+pub mod gvk;
+pub mod names;
+pub mod object;
+pub mod patch;
+pub mod quantity;
+pub mod schema;
+pub mod selector;
+pub mod status;
+pub mod time;
+
+pub use field::{FieldError, FieldErrorKind, FieldPath};
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use object::Object;
+pub use status::Status;

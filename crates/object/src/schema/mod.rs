@@ -1,0 +1,186 @@
+//! What a kind looks like: structural schemas in a compact form that walks share (prune, default, validate, merge).
+//!
+//! A `Schema` is a cheap handle on an arena of nodes; built-in kinds all live in one arena and refer to each other by
+//! name, a CRD version has an arena of its own. Texts (descriptions) are not kept here: only `explain` reads them.
+
+mod read;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use read::{SchemaError, SchemaSetBuilder};
+
+/// A handle on the schema of one kind.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    set: Arc<SchemaSet>,
+    root: SchemaId,
+}
+
+/// All nodes of a family of schemas.
+#[derive(Debug, Default)]
+pub struct SchemaSet {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) named: BTreeMap<String, SchemaId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaId(pub(crate) u32);
+
+/// One place in an object, seen through its schema. Copy it freely.
+#[derive(Clone, Copy)]
+pub struct SchemaRef<'a> {
+    set: &'a SchemaSet,
+    id: SchemaId,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchemaType {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    /// A string or an integer (ports, percentages).
+    IntOrString,
+    /// No type given: anything goes here.
+    #[default]
+    Any,
+}
+
+/// How lists merge in server-side apply (`x-kubernetes-list-type`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    /// Items are told apart by these fields.
+    Map(Vec<String>),
+}
+
+/// How a strategic merge patch treats a field (`x-kubernetes-patch-strategy`, `-merge-key`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    pub merge: bool,
+    pub retain_keys: bool,
+    pub merge_key: Option<String>,
+}
+
+/// The rules of one place. Fields mirror the OpenAPI words they come from.
+#[derive(Debug, Default)]
+pub struct Node {
+    pub ty: SchemaType,
+    pub properties: BTreeMap<Box<str>, SchemaId>,
+    pub additional: Option<SchemaId>,
+    pub items: Option<SchemaId>,
+    pub required: Vec<Box<str>>,
+    pub default: Option<Box<Value>>,
+    pub nullable: bool,
+    pub list_type: ListType,
+    /// Maps merge field by field unless they are atomic (`x-kubernetes-map-type: atomic`).
+    pub atomic_map: bool,
+    pub patch: PatchStrategy,
+    /// Unknown fields below are kept (`x-kubernetes-preserve-unknown-fields`).
+    pub preserve_unknown: bool,
+    /// A whole object with apiVersion, kind and metadata (`x-kubernetes-embedded-resource`).
+    pub embedded: bool,
+    /// Value rules, absent on most nodes, so boxed.
+    pub rules: Option<Box<Rules>>,
+}
+
+/// Bounds and patterns a value must meet.
+#[derive(Debug, Default, Clone)]
+pub struct Rules {
+    pub format: Option<String>,
+    pub pattern: Option<String>,
+    pub enumeration: Vec<Value>,
+    pub minimum: Option<f64>,
+    pub maximum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub exclusive_maximum: bool,
+    pub multiple_of: Option<f64>,
+    pub min_length: Option<u64>,
+    pub max_length: Option<u64>,
+    pub min_items: Option<u64>,
+    pub max_items: Option<u64>,
+    pub unique_items: bool,
+    pub min_properties: Option<u64>,
+    pub max_properties: Option<u64>,
+    pub all_of: Vec<SchemaId>,
+    pub any_of: Vec<SchemaId>,
+    pub one_of: Vec<SchemaId>,
+    pub not: Option<SchemaId>,
+}
+
+impl Schema {
+    pub fn new(set: Arc<SchemaSet>, root: SchemaId) -> Self {
+        Self { set, root }
+    }
+
+    /// A schema that knows nothing: every field is kept and none is checked.
+    pub fn anything() -> Self {
+        let node = Node { preserve_unknown: true, ..Node::default() };
+        Self { set: Arc::new(SchemaSet { nodes: vec![node], named: BTreeMap::new() }), root: SchemaId(0) }
+    }
+
+    /// Reads one OpenAPI v3 structural schema (the form of a CRD version's `schema.openAPIV3Schema`).
+    pub fn from_openapi(schema: &Value) -> Result<Self, SchemaError> {
+        let mut builder = SchemaSetBuilder::default();
+        let root = builder.add(schema)?;
+        Ok(Self { set: Arc::new(builder.finish()?), root })
+    }
+
+    pub fn root(&self) -> SchemaRef<'_> {
+        SchemaRef { set: &self.set, id: self.root }
+    }
+}
+
+impl SchemaSet {
+    /// The schema registered under a definition name such as `io.k8s.api.core.v1.Pod`.
+    pub fn named(self: &Arc<Self>, name: &str) -> Option<Schema> {
+        self.named.get(name).map(|id| Schema { set: self.clone(), root: *id })
+    }
+}
+
+impl<'a> SchemaRef<'a> {
+    pub fn node(self) -> &'a Node {
+        &self.set.nodes[self.id.0 as usize]
+    }
+
+    pub fn ty(self) -> SchemaType {
+        self.node().ty
+    }
+
+    /// The schema of a named field: a declared property, else the additional-properties schema.
+    pub fn field(self, name: &str) -> Option<SchemaRef<'a>> {
+        let node = self.node();
+        node.properties.get(name).copied().or(node.additional).map(|id| self.at(id))
+    }
+
+    pub fn property(self, name: &str) -> Option<SchemaRef<'a>> {
+        self.node().properties.get(name).map(|id| self.at(*id))
+    }
+
+    pub fn properties(self) -> impl Iterator<Item = (&'a str, SchemaRef<'a>)> {
+        self.node().properties.iter().map(move |(name, id)| (&**name, self.at(*id)))
+    }
+
+    pub fn items(self) -> Option<SchemaRef<'a>> {
+        self.node().items.map(|id| self.at(id))
+    }
+
+    pub fn additional(self) -> Option<SchemaRef<'a>> {
+        self.node().additional.map(|id| self.at(id))
+    }
+
+    pub fn rules(self) -> Option<&'a Rules> {
+        self.node().rules.as_deref()
+    }
+
+    pub fn at(self, id: SchemaId) -> SchemaRef<'a> {
+        SchemaRef { set: self.set, id }
+    }
+}
