@@ -1,0 +1,160 @@
+//! One kind described once: every part of the API server (and of OpenAPI, discovery, tables, apply) reads this.
+
+use std::sync::Arc;
+
+use object::schema::Schema;
+use object::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource, Object};
+use serde_json::Value;
+
+use crate::strategy::Strategy;
+
+/// A served kind: built in, native to Flotilla, or made from one version of a CustomResourceDefinition.
+#[derive(Clone)]
+pub struct Kind {
+    pub gvk: GroupVersionKind,
+    pub list_kind: String,
+    pub plural: String,
+    pub singular: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub namespaced: bool,
+    /// The version (and for events the group) objects are stored in; equal to `gvk` when that is this one.
+    pub storage: GroupVersionKind,
+    /// Where the objects lie in the store: the group and plural that own the key, shared by all served versions.
+    pub storage_resource: GroupResource,
+    /// False for kinds that are only answered, never kept (reviews, Binding, Eviction, TokenRequest).
+    pub stored: bool,
+    pub verbs: Vec<&'static str>,
+    pub subresources: Vec<Subresource>,
+    pub schema: Schema,
+    /// The definition name in OpenAPI documents, such as `io.k8s.api.apps.v1.Deployment`.
+    pub definition: String,
+    pub selectable_fields: Vec<SelectableField>,
+    pub strategy: Arc<dyn Strategy>,
+    pub printer: Arc<dyn Printer>,
+    /// A warning every caller gets, for deprecated versions.
+    pub deprecation: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    pub name: String,
+    pub kind: SubresourceKind,
+    /// The kind of the body, which is not the parent's for scale, eviction, token and the like.
+    pub gvk: GroupVersionKind,
+    pub verbs: Vec<&'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubresourceKind {
+    Status,
+    /// Paths as in a CRD: `.spec.replicas`, `.status.replicas`, `.status.selector` (a string) or none.
+    Scale { spec_replicas: String, status_replicas: String, label_selector: ScaleSelector },
+    Finalize,
+    Token,
+    Approval,
+    Binding,
+    Eviction,
+    EphemeralContainers,
+    Resize,
+    /// Answered by whoever runs the pods or members: log, exec, attach, portforward, proxy.
+    Connect,
+}
+
+/// Where the selector of a scale subresource comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScaleSelector {
+    None,
+    /// A label selector object (`spec.selector` of apps kinds) or plain map (ReplicationController).
+    Object(String),
+    /// Already a string (CRDs).
+    Text(String),
+}
+
+/// A field usable in `fieldSelector=`, with how to read it.
+#[derive(Clone)]
+pub struct SelectableField {
+    pub name: String,
+    pub read: FieldReader,
+}
+
+#[derive(Clone)]
+pub enum FieldReader {
+    /// A plain path of keys; missing reads as "", booleans and numbers as their text.
+    Path(Vec<String>),
+    Function(fn(&Object) -> String),
+}
+
+/// A column of `kubectl get` (the `columnDefinitions` of a Table).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub ty: String,
+    pub format: String,
+    pub description: String,
+    /// 0 shows always, 1 only with `-o wide`.
+    pub priority: i32,
+}
+
+/// Turns objects into table rows.
+pub trait Printer: Send + Sync {
+    fn columns(&self) -> Vec<Column>;
+    /// One cell per column. `now` is what ages are counted from.
+    fn cells(&self, object: &Object, now: jiff::Timestamp) -> Vec<Value>;
+    /// Row conditions (finished pods and jobs are marked `Completed`).
+    fn conditions(&self, _object: &Object) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+impl Kind {
+    pub fn gvr(&self) -> GroupVersionResource {
+        GroupVersionResource::new(self.gvk.group.clone(), self.gvk.version.clone(), self.plural.clone())
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.gvk.group.clone(), self.plural.clone())
+    }
+
+    pub fn group_kind(&self) -> GroupKind {
+        self.gvk.group_kind()
+    }
+
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.contains(&verb)
+    }
+}
+
+impl SelectableField {
+    pub fn path(name: &str) -> Self {
+        Self { name: name.to_owned(), read: FieldReader::Path(name.split('.').map(str::to_owned).collect()) }
+    }
+
+    pub fn function(name: &str, read: fn(&Object) -> String) -> Self {
+        Self { name: name.to_owned(), read: FieldReader::Function(read) }
+    }
+
+    pub fn value(&self, object: &Object) -> String {
+        match &self.read {
+            FieldReader::Function(read) => read(object),
+            FieldReader::Path(path) => {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                match object.get(&path) {
+                    Some(Value::String(text)) => text.clone(),
+                    Some(Value::Bool(flag)) => flag.to_string(),
+                    Some(Value::Number(number)) => number.to_string(),
+                    _ => String::new(),
+                }
+            }
+        }
+    }
+}
