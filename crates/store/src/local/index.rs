@@ -1,0 +1,251 @@
+//! The whole history still readable, by key and by revision, as plain synchronous data.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::kv::{Event, KeyValue, LeaseId, RangeEnd, RangeRequest, Revision};
+use crate::local::chain::{Chain, Version, event_of};
+
+/// The revision of a store nothing was ever written to.
+pub(crate) const FIRST_REVISION: Revision = 1;
+
+pub(crate) struct Index {
+    keys: BTreeMap<Arc<str>, Chain>,
+    /// Which key was written at which revision, for everything after `compacted`.
+    log: VecDeque<(Revision, Arc<str>)>,
+    lease_keys: HashMap<LeaseId, BTreeSet<Arc<str>>>,
+    revision: Revision,
+    compacted: Revision,
+    /// What the values of replaced and deleted versions take, the part of memory that compaction gives back.
+    history_bytes: usize,
+}
+
+/// One page of a range with the key to go on from.
+pub(crate) struct Page {
+    pub kvs: Vec<KeyValue>,
+    pub next: Option<Arc<str>>,
+}
+
+impl Index {
+    pub fn new(revision: Revision, compacted: Revision) -> Self {
+        Index {
+            keys: BTreeMap::new(),
+            log: VecDeque::new(),
+            lease_keys: HashMap::new(),
+            revision,
+            compacted,
+            history_bytes: 0,
+        }
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub fn compacted(&self) -> Revision {
+        self.compacted
+    }
+
+    pub fn history_events(&self) -> usize {
+        self.log.len()
+    }
+
+    pub fn history_bytes(&self) -> usize {
+        self.history_bytes
+    }
+
+    /// The revision of the event after which `events` older ones would be forgotten.
+    pub fn revision_after(&self, events: usize) -> Revision {
+        self.log.get(events).map_or(self.revision, |(revision, _)| *revision)
+    }
+
+    pub fn get(&self, key: &str) -> Option<KeyValue> {
+        let (key, chain) = self.keys.get_key_value(key)?;
+        chain.newest().to_kv(key)
+    }
+
+    pub fn lease_keys(&self, lease: LeaseId) -> Vec<Arc<str>> {
+        self.lease_keys.get(&lease).into_iter().flatten().cloned().collect()
+    }
+
+    /// The revision a read is to be made at, or why it cannot be.
+    pub fn readable(&self, requested: Option<Revision>) -> Result<Revision> {
+        match requested {
+            None => Ok(self.revision),
+            Some(requested) if requested > self.revision => {
+                Err(Error::FutureRevision { requested, current: self.revision })
+            }
+            Some(requested) if requested < self.compacted => {
+                Err(Error::Compacted { requested, compacted: self.compacted })
+            }
+            Some(requested) => Ok(requested),
+        }
+    }
+
+    /// Up to `limit` pairs of the range as of `revision`, looking at no more than `visits_max` keys.
+    pub fn page(
+        &self,
+        from: Bound<&str>,
+        within: &Span<'_>,
+        revision: Revision,
+        limit: usize,
+        visits_max: usize,
+    ) -> Page {
+        let mut kvs = Vec::new();
+        for (visits, (key, chain)) in within.keys(&self.keys, from).enumerate() {
+            if kvs.len() == limit || visits == visits_max {
+                return Page { kvs, next: Some(key.clone()) };
+            }
+            kvs.extend(chain.at(revision).and_then(|version| version.to_kv(key)));
+        }
+        Page { kvs, next: None }
+    }
+
+    /// How many keys of the range exist as of `revision`, with the key to go on from after `visits_max`.
+    pub fn count(
+        &self,
+        from: Bound<&str>,
+        within: &Span<'_>,
+        revision: Revision,
+        visits_max: usize,
+    ) -> (u64, Option<Arc<str>>) {
+        let mut count = 0;
+        for (visits, (key, chain)) in within.keys(&self.keys, from).enumerate() {
+            if visits == visits_max {
+                return (count, Some(key.clone()));
+            }
+            count += u64::from(chain.at(revision).is_some_and(|version| version.value.is_some()));
+        }
+        (count, None)
+    }
+
+    /// Adds the next version of a key and says what changed.
+    pub fn apply(&mut self, key: &Arc<str>, version: Version) -> Event {
+        assert!(version.mod_revision > self.revision, "revisions are applied in order");
+        self.revision = version.mod_revision;
+        let (key, prev) = self.insert(key, version.clone());
+        let prev_lease = prev.as_ref().and_then(|prev| prev.lease);
+        if prev_lease != version.lease {
+            self.attach(&key, prev_lease, version.lease);
+        }
+        let event = event_of(&key, &version, prev);
+        self.log.push_back((version.mod_revision, key));
+        event
+    }
+
+    /// Returns the key as the index already holds it, so that a key is in memory once, and what it was before.
+    fn insert(&mut self, key: &Arc<str>, version: Version) -> (Arc<str>, Option<KeyValue>) {
+        let only = (Bound::Included(&**key), Bound::Included(&**key));
+        match self.keys.range_mut::<str, _>(only).next() {
+            Some((key, chain)) => {
+                self.history_bytes += chain.newest().bytes();
+                let prev = chain.newest().to_kv(key);
+                chain.push(version);
+                (key.clone(), prev)
+            }
+            None => {
+                self.keys.insert(key.clone(), Chain::new(version));
+                (key.clone(), None)
+            }
+        }
+    }
+
+    fn attach(&mut self, key: &Arc<str>, old: Option<LeaseId>, new: Option<LeaseId>) {
+        if let Some(keys) = old.and_then(|old| self.lease_keys.get_mut(&old)) {
+            keys.remove(&**key);
+        }
+        if let Some(new) = new {
+            self.lease_keys.entry(new).or_default().insert(key.clone());
+        }
+    }
+
+    pub fn forget_lease(&mut self, lease: LeaseId) {
+        self.lease_keys.remove(&lease);
+    }
+
+    /// Compacts at `revision`, or at an earlier one after `events_max` events; returns where it stopped.
+    /// Steps keep the lock short when there is much to forget.
+    pub fn compact(
+        &mut self,
+        revision: Revision,
+        events_max: usize,
+        mut pruned: impl FnMut(&Arc<str>, Version),
+    ) -> Revision {
+        let revision = revision.min(self.revision);
+        let stop = self.log.get(events_max).map_or(revision, |(after, _)| revision.min(after - 1));
+        while let Some((at, _)) = self.log.front()
+            && *at <= stop
+            && let Some((_, key)) = self.log.pop_front()
+        {
+            let Some(chain) = self.keys.get_mut(&*key) else { continue };
+            let mut freed = 0;
+            let gone = chain.prune(stop, |version| {
+                freed += version.bytes();
+                pruned(&key, version);
+            });
+            self.history_bytes = self.history_bytes.saturating_sub(freed);
+            if gone {
+                self.keys.remove(&*key);
+            }
+        }
+        self.compacted = self.compacted.max(stop);
+        stop
+    }
+
+    /// Events from `from` on that `wanted` accepts, at most `events_max`, looking at no more than `visits_max` revisions;
+    /// and the first revision not looked at.
+    pub fn events(
+        &self,
+        from: Revision,
+        wanted: impl Fn(&str) -> bool,
+        events_max: usize,
+        visits_max: usize,
+    ) -> (Vec<Event>, Revision) {
+        let first = self.log.partition_point(|(revision, _)| *revision < from);
+        let mut events = Vec::new();
+        for (visits, (revision, key)) in self.log.range(first..).enumerate() {
+            if events.len() == events_max || visits == visits_max {
+                return (events, *revision);
+            }
+            if wanted(key) {
+                events.extend(self.keys.get(&**key).and_then(|chain| chain.event_at(key, *revision)));
+            }
+        }
+        (events, self.revision + 1)
+    }
+}
+
+/// The keys a range is about.
+pub(crate) enum Span<'a> {
+    Prefix(&'a str),
+    Before(&'a str),
+    Only(&'a str),
+}
+
+impl<'a> Span<'a> {
+    pub fn of(request: &RangeRequest<'a>) -> Self {
+        match request.end {
+            RangeEnd::Prefix => Span::Prefix(request.start),
+            RangeEnd::Exclusive(end) => Span::Before(end),
+            RangeEnd::Key => Span::Only(request.start),
+        }
+    }
+
+    fn contains(&self, key: &str) -> bool {
+        match self {
+            Span::Prefix(prefix) => key.starts_with(prefix),
+            Span::Before(end) => key < *end,
+            Span::Only(only) => key == *only,
+        }
+    }
+
+    fn keys<'i>(
+        &self,
+        keys: &'i BTreeMap<Arc<str>, Chain>,
+        from: Bound<&str>,
+    ) -> impl Iterator<Item = (&'i Arc<str>, &'i Chain)> {
+        keys.range::<str, _>((from, Bound::Unbounded)).take_while(|(key, _)| self.contains(key))
+    }
+}

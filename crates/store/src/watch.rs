@@ -1,0 +1,99 @@
+//! The stream of changes a watcher reads, and the handle by which others learn how far its reader has come.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+
+use crate::error::Result;
+use crate::kv::{Event, Revision};
+use crate::local::watcher::{LocalProgress, LocalWatch};
+
+/// Consecutive changes of the watched prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchBatch {
+    /// In order of revision; the events of one revision are never split over two batches. Empty in a batch of progress.
+    pub events: Vec<Event>,
+    /// No event at or below this revision is still to come.
+    pub revision: Revision,
+}
+
+/// Yields batches until the watch ends: by an error, which is the last item, or because the store was closed.
+///
+/// Polling for the next batch says that the one before has been dealt with; that is what [`ProgressHandle`] reports.
+pub struct WatchStream {
+    source: Source,
+}
+
+enum Source {
+    Local(LocalWatch),
+}
+
+impl WatchStream {
+    pub(crate) fn local(watch: LocalWatch) -> Self {
+        WatchStream { source: Source::Local(watch) }
+    }
+
+    /// The next batch; `None` after the end.
+    pub async fn next(&mut self) -> Option<Result<WatchBatch>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    /// Asks for a batch soon, empty if need be, so that the reader learns the store's revision over a quiet prefix.
+    pub fn request_progress(&self) {
+        self.progress().request();
+    }
+
+    /// A handle on this watch for those who wait on its reader, such as readers of a cache that it feeds.
+    pub fn progress(&self) -> ProgressHandle {
+        match &self.source {
+            Source::Local(watch) => ProgressHandle { kind: Kind::Local(watch.progress()) },
+        }
+    }
+}
+
+impl Stream for WatchStream {
+    type Item = Result<WatchBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match &mut self.source {
+            Source::Local(watch) => watch.poll_next(cx),
+        }
+    }
+}
+
+/// How far the reader of a [`WatchStream`] has come.
+#[derive(Clone)]
+pub struct ProgressHandle {
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Local(LocalProgress),
+}
+
+impl ProgressHandle {
+    /// The newest revision up to which the reader has dealt with every event of its prefix.
+    ///
+    /// On engines of this process this is exact at no cost: over a quiet prefix it is the store's current revision.
+    pub fn applied(&self) -> Revision {
+        match &self.kind {
+            Kind::Local(progress) => progress.applied(),
+        }
+    }
+
+    /// Asks the store for a batch of progress.
+    pub fn request(&self) {
+        match &self.kind {
+            Kind::Local(progress) => progress.request(),
+        }
+    }
+
+    /// Waits until [`applied`](Self::applied) is at least `revision`. Fails with [`crate::Error::Closed`] when the watch ends first.
+    pub async fn wait(&self, revision: Revision) -> Result<()> {
+        match &self.kind {
+            Kind::Local(progress) => progress.wait(revision).await,
+        }
+    }
+}
