@@ -70,10 +70,13 @@ pub struct PatchStrategy {
 }
 
 /// The rules of one place. Fields mirror the OpenAPI words they come from.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Node {
+    /// The last part of the definition's name, such as `DeploymentSpec`; Go's decoder names it in its errors.
+    pub definition: Option<Arc<str>>,
     pub ty: SchemaType,
-    pub properties: BTreeMap<Box<str>, SchemaId>,
+    /// Shared, because every place that refers to a definition repeats its shape.
+    pub properties: Arc<BTreeMap<Box<str>, SchemaId>>,
     pub additional: Option<SchemaId>,
     pub items: Option<SchemaId>,
     pub required: Vec<Box<str>>,
@@ -87,8 +90,8 @@ pub struct Node {
     pub preserve_unknown: bool,
     /// A whole object with apiVersion, kind and metadata (`x-kubernetes-embedded-resource`).
     pub embedded: bool,
-    /// Value rules, absent on most nodes, so boxed.
-    pub rules: Option<Box<Rules>>,
+    /// Value rules, absent on most nodes and shared like the shape.
+    pub rules: Option<Arc<Rules>>,
 }
 
 /// Bounds and patterns a value must meet.
@@ -113,6 +116,8 @@ pub struct Rules {
     pub any_of: Vec<SchemaId>,
     pub one_of: Vec<SchemaId>,
     pub not: Option<SchemaId>,
+    /// `x-kubernetes-validations` as written; whoever evaluates CEL compiles them.
+    pub validations: Vec<Value>,
 }
 
 impl Schema {

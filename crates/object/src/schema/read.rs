@@ -1,6 +1,7 @@
 //! Reads OpenAPI schema documents into the compact arena, resolving `$ref` by definition name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -11,6 +12,8 @@ use super::{ListType, Node, PatchStrategy, Rules, SchemaId, SchemaSet, SchemaTyp
 pub enum SchemaError {
     #[error("schema refers to {0:?}, which is not defined")]
     UnknownReference(String),
+    #[error("schema {0:?} refers to itself and nothing else")]
+    EmptyCycle(String),
     #[error("schema is nested deeper than {0} levels")]
     TooDeep(usize),
 }
@@ -18,12 +21,72 @@ pub enum SchemaError {
 /// Deeper schemas than this are refused; the deepest real ones have about twenty levels.
 const DEPTH_MAX: usize = 100;
 
+/// The words that make up `Rules`.
+const RULE_WORDS: &[&str] = &[
+    "format",
+    "pattern",
+    "enum",
+    "minimum",
+    "maximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "x-kubernetes-validations",
+];
+
 /// Collects nodes; references may come before what they name.
 #[derive(Default)]
 pub struct SchemaSetBuilder {
     nodes: Vec<Node>,
     named: BTreeMap<String, SchemaId>,
     defined: BTreeMap<String, bool>,
+    /// Nodes that take their shape from a definition once all are known.
+    overlays: BTreeMap<u32, Overlay>,
+}
+
+/// A place that refers to a definition and adds words of its own (a default, a merge key): the words belong to the
+/// place, the shape to the definition.
+struct Overlay {
+    target: SchemaId,
+    words: Map<String, Value>,
+    rules: Option<Rules>,
+}
+
+impl Overlay {
+    fn lay_on(self, node: &mut Node) {
+        let words = Value::Object(self.words);
+        let has = |word: &str| words.get(word).is_some();
+        if has("default") {
+            node.default = read_default(&words);
+        }
+        if has("nullable") {
+            node.nullable = flag(&words, "nullable");
+        }
+        if has("x-kubernetes-list-type") {
+            node.list_type = read_list_type(&words);
+        }
+        if has("x-kubernetes-map-type") {
+            node.atomic_map = words["x-kubernetes-map-type"] == "atomic";
+        }
+        if has("x-kubernetes-patch-strategy") || has("x-kubernetes-patch-merge-key") {
+            node.patch = read_patch_strategy(&words);
+        }
+        node.preserve_unknown |= flag(&words, "x-kubernetes-preserve-unknown-fields");
+        node.embedded |= flag(&words, "x-kubernetes-embedded-resource");
+        if let Some(mut rules) = self.rules {
+            rules.all_of.push(self.target);
+            node.rules = Some(Arc::new(rules));
+        }
+    }
 }
 
 impl SchemaSetBuilder {
@@ -31,7 +94,12 @@ impl SchemaSetBuilder {
     pub fn define(&mut self, name: &str, schema: &Value) -> Result<SchemaId, SchemaError> {
         let id = self.reserve(name);
         self.defined.insert(name.to_owned(), true);
-        let node = self.read(schema, 0)?;
+        if let Some(target) = reference_name(schema) {
+            self.overlay(id, &target, schema, 0)?;
+            return Ok(id);
+        }
+        let mut node = self.read(schema, 0)?;
+        node.definition = Some(name.rsplit('.').next().unwrap_or(name).into());
         self.nodes[id.0 as usize] = node;
         Ok(id)
     }
@@ -40,11 +108,14 @@ impl SchemaSetBuilder {
         self.child(schema, 0)
     }
 
-    pub fn finish(self) -> Result<SchemaSet, SchemaError> {
-        match self.defined.into_iter().find(|(_, defined)| !defined) {
-            Some((name, _)) => Err(SchemaError::UnknownReference(name)),
-            None => Ok(SchemaSet { nodes: self.nodes, named: self.named }),
+    pub fn finish(mut self) -> Result<SchemaSet, SchemaError> {
+        if let Some((name, _)) = self.defined.iter().find(|(_, defined)| !**defined) {
+            return Err(SchemaError::UnknownReference(name.clone()));
         }
+        while let Some(id) = self.overlays.keys().next().copied() {
+            self.resolve(SchemaId(id), 0)?;
+        }
+        Ok(SchemaSet { nodes: self.nodes, named: self.named })
     }
 
     fn reserve(&mut self, name: &str) -> SchemaId {
@@ -68,13 +139,41 @@ impl SchemaSetBuilder {
             return Err(SchemaError::TooDeep(DEPTH_MAX));
         }
         if let Some(name) = reference_name(schema) {
-            let target = self.reserve(&name);
-            // Words beside a reference (a default, a merge key) belong to the place, not to the definition:
-            // `read` keeps them on the parent's field through `overlay`.
-            return Ok(target);
+            let own_words = schema.as_object().is_some_and(|map| map.keys().any(|word| is_overlay_word(word)));
+            if !own_words {
+                return Ok(self.reserve(&name));
+            }
+            let id = self.push(Node::default());
+            self.overlay(id, &name, schema, depth)?;
+            return Ok(id);
         }
         let node = self.read(schema, depth)?;
         Ok(self.push(node))
+    }
+
+    fn overlay(&mut self, id: SchemaId, target: &str, schema: &Value, depth: usize) -> Result<(), SchemaError> {
+        let mut words = schema.as_object().cloned().unwrap_or_default();
+        words.retain(|word, _| is_overlay_word(word));
+        let rules = self.read_rules(&Value::Object(words.clone()), depth)?;
+        let target = self.reserve(target);
+        self.overlays.insert(id.0, Overlay { target, words, rules });
+        Ok(())
+    }
+
+    /// Gives a node the shape of its target, which may itself be waiting for its own target.
+    fn resolve(&mut self, id: SchemaId, depth: usize) -> Result<(), SchemaError> {
+        let Some(overlay) = self.overlays.get(&id.0) else { return Ok(()) };
+        let target = overlay.target;
+        if depth > DEPTH_MAX {
+            let name = self.named.iter().find(|(_, named)| **named == id).map(|(name, _)| name.clone());
+            return Err(SchemaError::EmptyCycle(name.unwrap_or_default()));
+        }
+        self.resolve(target, depth + 1)?;
+        let Some(overlay) = self.overlays.remove(&id.0) else { return Ok(()) };
+        let mut node = self.nodes[target.0 as usize].clone();
+        overlay.lay_on(&mut node);
+        self.nodes[id.0 as usize] = node;
+        Ok(())
     }
 
     fn children(&mut self, list: Option<&Value>, depth: usize) -> Result<Vec<SchemaId>, SchemaError> {
@@ -84,10 +183,11 @@ impl SchemaSetBuilder {
 
     fn read(&mut self, schema: &Value, depth: usize) -> Result<Node, SchemaError> {
         let mut node = Node { ty: read_type(schema), ..Node::default() };
+        let mut properties = BTreeMap::new();
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            let id = self.child(property, depth + 1)?;
-            node.properties.insert(name.as_str().into(), id);
+            properties.insert(name.as_str().into(), self.child(property, depth + 1)?);
         }
+        node.properties = Arc::new(properties);
         node.additional = match &schema["additionalProperties"] {
             inner @ Value::Object(_) => Some(self.child(inner, depth + 1)?),
             Value::Bool(true) => Some(self.push(Node { preserve_unknown: true, ..Node::default() })),
@@ -97,38 +197,19 @@ impl SchemaSetBuilder {
             node.items = Some(self.child(&schema["items"], depth + 1)?);
         }
         node.required = strings(&schema["required"]).into_iter().map(Into::into).collect();
-        node.default = schema.get("default").cloned().map(Box::new);
+        node.default = read_default(schema);
         node.nullable = flag(schema, "nullable");
         node.list_type = read_list_type(schema);
         node.atomic_map = schema["x-kubernetes-map-type"] == "atomic";
         node.patch = read_patch_strategy(schema);
         node.preserve_unknown = flag(schema, "x-kubernetes-preserve-unknown-fields");
         node.embedded = flag(schema, "x-kubernetes-embedded-resource");
-        node.rules = self.read_rules(schema, depth)?.map(Box::new);
+        node.rules = self.read_rules(schema, depth)?.map(Arc::new);
         Ok(node)
     }
 
     fn read_rules(&mut self, schema: &Value, depth: usize) -> Result<Option<Rules>, SchemaError> {
-        const WORDS: &[&str] = &[
-            "format",
-            "pattern",
-            "enum",
-            "minimum",
-            "maximum",
-            "multipleOf",
-            "minLength",
-            "maxLength",
-            "minItems",
-            "maxItems",
-            "uniqueItems",
-            "minProperties",
-            "maxProperties",
-            "allOf",
-            "anyOf",
-            "oneOf",
-            "not",
-        ];
-        if !schema.as_object().is_some_and(|map| WORDS.iter().any(|word| map.contains_key(*word))) {
+        if !schema.as_object().is_some_and(|map| RULE_WORDS.iter().any(|word| map.contains_key(*word))) {
             return Ok(None);
         }
         let number = |key: &str| schema[key].as_f64();
@@ -152,6 +233,7 @@ impl SchemaSetBuilder {
             all_of: self.children(schema.get("allOf"), depth)?,
             any_of: self.children(schema.get("anyOf"), depth)?,
             one_of: self.children(schema.get("oneOf"), depth)?,
+            validations: schema["x-kubernetes-validations"].as_array().cloned().unwrap_or_default(),
             not: if schema["not"].is_object() { Some(self.child(&schema["not"], depth + 1)?) } else { None },
         }))
     }
@@ -164,6 +246,27 @@ fn reference_name(schema: &Value) -> Option<String> {
         _ => None,
     })?;
     Some(pointer.rsplit('/').next().unwrap_or(pointer).to_owned())
+}
+
+/// Whether a word beside a reference says something about the place. A description says nothing to a walk, and the
+/// `allOf` is the reference itself.
+fn is_overlay_word(word: &str) -> bool {
+    const PLACE_WORDS: &[&str] = &[
+        "default",
+        "nullable",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-patch-strategy",
+        "x-kubernetes-patch-merge-key",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-embedded-resource",
+    ];
+    PLACE_WORDS.contains(&word) || (word != "allOf" && RULE_WORDS.contains(&word))
+}
+
+fn read_default(schema: &Value) -> Option<Box<Value>> {
+    schema.get("default").filter(|value| !value.is_null()).cloned().map(Box::new)
 }
 
 fn read_type(schema: &Value) -> SchemaType {
@@ -204,4 +307,51 @@ fn strings(value: &Value) -> Vec<String> {
 
 fn flag(schema: &Value, key: &str) -> bool {
     schema.as_object().and_then(|map: &Map<String, Value>| map.get(key)).and_then(Value::as_bool).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn build(definitions: Value) -> Result<Arc<SchemaSet>, SchemaError> {
+        let mut builder = SchemaSetBuilder::default();
+        for (name, schema) in definitions.as_object().expect("a map of definitions") {
+            builder.define(name, schema)?;
+        }
+        builder.finish().map(Arc::new)
+    }
+
+    #[test]
+    fn words_beside_a_reference_belong_to_the_place() {
+        let set = build(json!({
+            "io.x.Box": {"type": "object", "properties": {
+                "plain": {"$ref": "#/definitions/io.x.Item"},
+                "special": {"allOf": [{"$ref": "#/components/schemas/io.x.Item"}], "default": {"a": 1},
+                    "nullable": true, "x-kubernetes-patch-strategy": "replace", "x-kubernetes-map-type": "atomic"},
+            }},
+            "io.x.Item": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        }))
+        .expect("a valid set");
+        let root = set.named("io.x.Box").expect("defined");
+        let plain = root.root().property("plain").expect("declared").node();
+        let special = root.root().property("special").expect("declared").node();
+        assert_eq!((plain.default.is_some(), plain.nullable, plain.atomic_map), (false, false, false));
+        assert_eq!((special.default.is_some(), special.nullable, special.atomic_map), (true, true, true));
+        assert_eq!(plain.properties, special.properties);
+        assert_eq!(special.definition.as_deref(), Some("Item"));
+    }
+
+    #[test]
+    fn a_reference_to_nothing_is_refused() {
+        let missing = build(json!({"A": {"properties": {"x": {"$ref": "#/B"}}}}));
+        assert_eq!(missing.err(), Some(SchemaError::UnknownReference("B".into())));
+        let circle = build(json!({"A": {"$ref": "#/B"}, "B": {"$ref": "#/A"}}));
+        assert!(matches!(circle.err(), Some(SchemaError::EmptyCycle(_))));
+        let chain =
+            build(json!({"A": {"$ref": "#/B", "nullable": true}, "B": {"$ref": "#/C"}, "C": {"type": "string"}}));
+        let schema = chain.expect("resolves").named("A").expect("defined");
+        assert_eq!((schema.root().ty(), schema.root().node().nullable), (SchemaType::String, true));
+    }
 }
