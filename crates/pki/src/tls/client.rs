@@ -1,0 +1,254 @@
+//! The client's side of TLS: whom to believe, what to show, and under which name to look for the server.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use crate::certificate::{Certificate, KeyedCertificate};
+use crate::error::PkiError;
+use crate::key::PrivateKey;
+use crate::pem;
+use crate::tls::{certified_key, certified_pair, provider, root_store};
+
+/// Whom the client believes.
+#[derive(Clone)]
+pub enum ServerTrust {
+    /// A PEM bundle; certificates in it that cannot be used are skipped.
+    Bundle(Vec<u8>),
+    /// The roots the operating system trusts.
+    System,
+    /// Anybody (`insecure-skip-tls-verify`): the connection is encrypted, the other end unknown.
+    Anyone,
+}
+
+/// What a TLS client needs to know; see [`ClientTls::build`].
+pub struct ClientTlsOptions {
+    pub trust: ServerTrust,
+    pub identity: Option<Arc<ReloadableClientCert>>,
+    /// `tls-server-name` of a kubeconfig: the name to ask for and verify in place of the host in the URL.
+    pub server_name: Option<String>,
+    pub alpn: Vec<Vec<u8>>,
+}
+
+impl ClientTlsOptions {
+    /// HTTP/2 before HTTP/1.1, no client certificate, the URL's own host name.
+    pub fn trusting(trust: ServerTrust) -> Self {
+        Self { trust, identity: None, server_name: None, alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()] }
+    }
+}
+
+/// A client configuration together with the name to connect under.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    pub config: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl ClientTls {
+    pub fn build(options: ClientTlsOptions) -> Result<Self, PkiError> {
+        let verifier: Arc<dyn ServerCertVerifier> = match options.trust {
+            ServerTrust::Bundle(text) => Arc::new(BundleVerifier::new(&text)?),
+            ServerTrust::System => Arc::new(BundleVerifier::new(&system_bundle()?)?),
+            ServerTrust::Anyone => Arc::new(AnyoneVerifier { provider: provider() }),
+        };
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let builder = builder.map_err(PkiError::Tls)?.dangerous().with_custom_certificate_verifier(verifier);
+        let mut config = match options.identity {
+            Some(identity) => builder.with_client_cert_resolver(identity),
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = options.alpn;
+        let server_name = options.server_name.as_deref().map(parse_server_name).transpose()?;
+        Ok(Self { config: Arc::new(config), server_name })
+    }
+
+    /// The name to hand to the TLS connector for a URL with this host.
+    pub fn server_name_for(&self, host: &str) -> Result<ServerName<'static>, PkiError> {
+        match &self.server_name {
+            Some(name) => Ok(name.clone()),
+            None => parse_server_name(host),
+        }
+    }
+}
+
+/// A host as it stands in a URL: IPv6 addresses may be in brackets.
+fn parse_server_name(host: &str) -> Result<ServerName<'static>, PkiError> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    ServerName::try_from(bare.to_owned())
+        .map_err(|_| PkiError::InvalidName { name: host.to_owned(), reason: "not a host name or address" })
+}
+
+/// The operating system's roots, from the places Linux distributions and BSDs keep them.
+fn system_bundle() -> Result<Vec<u8>, PkiError> {
+    const PLACES: [&str; 5] = [
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/ca-bundle.pem",
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+        "/etc/ssl/cert.pem",
+    ];
+    let chosen = std::env::var_os("SSL_CERT_FILE");
+    let places = chosen.into_iter().map(std::path::PathBuf::from).chain(PLACES.iter().map(Into::into));
+    places.into_iter().find_map(|place: std::path::PathBuf| std::fs::read(place).ok()).ok_or(PkiError::EmptyBundle)
+}
+
+/// The certificate a client shows, replaceable while connections are open; empty shows none.
+#[derive(Debug, Default)]
+pub struct ReloadableClientCert {
+    shown: ArcSwapOption<CertifiedKey>,
+}
+
+impl ReloadableClientCert {
+    pub fn new(pair: &KeyedCertificate) -> Result<Self, PkiError> {
+        Ok(Self { shown: ArcSwapOption::new(Some(certified_pair(pair)?)) })
+    }
+
+    /// From kubeconfig data: the certificate file may hold intermediates after the client's own certificate.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, PkiError> {
+        let chain = Certificate::bundle_from_pem(chain)?;
+        if chain.is_empty() {
+            return Err(PkiError::MissingPemBlock { expected: pem::CERTIFICATE });
+        }
+        Ok(Self { shown: ArcSwapOption::new(Some(certified_key(&chain, &PrivateKey::from_pem(key)?)?)) })
+    }
+
+    pub fn replace(&self, pair: &KeyedCertificate) -> Result<(), PkiError> {
+        self.shown.store(Some(certified_pair(pair)?));
+        Ok(())
+    }
+}
+
+impl ResolvesClientCert for ReloadableClientCert {
+    fn resolve(&self, _root_hint_subjects: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.shown.load_full()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.shown.load().is_some()
+    }
+}
+
+/// Verifies against a bundle, and accepts a server certificate that is itself in the bundle.
+#[derive(Debug)]
+struct BundleVerifier {
+    webpki: Arc<WebPkiServerVerifier>,
+    bundle: Vec<Certificate>,
+}
+
+impl BundleVerifier {
+    fn new(text: &[u8]) -> Result<Self, PkiError> {
+        let blocks = pem::decode(text)?;
+        let certificates = blocks.iter().filter(|block| block.label == pem::CERTIFICATE);
+        let bundle: Vec<_> = certificates.filter_map(|block| Certificate::from_der(&block.der).ok()).collect();
+        let roots = root_store(bundle.iter().map(Certificate::der))?;
+        let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+        let webpki = webpki.map_err(|reason| PkiError::Tls(Error::General(reason.to_string())))?;
+        Ok(Self { webpki, bundle })
+    }
+
+    /// Go, and so every webhook and aggregated server set up with a self-signed certificate as its own caBundle, trusts
+    /// a pinned certificate; webpki refuses it for being an authority. Dates and name must still fit.
+    fn verify_pinned(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        server_name: &ServerName<'_>,
+        now: UnixTime,
+        refusal: Error,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(pinned) = self.bundle.iter().find(|certificate| certificate.der() == end_entity.as_ref()) else {
+            return Err(refusal);
+        };
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if now < pinned.not_before().as_second() {
+            return Err(Error::InvalidCertificate(CertificateError::NotValidYet));
+        }
+        if now > pinned.not_after().as_second() {
+            return Err(Error::InvalidCertificate(CertificateError::Expired));
+        }
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+}
+
+impl ServerCertVerifier for BundleVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verdict = self.webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        verdict.or_else(|refusal| self.verify_pinned(end_entity, server_name, now, refusal))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.webpki.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.webpki.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.webpki.supported_verify_schemes()
+    }
+}
+
+#[derive(Debug)]
+struct AnyoneVerifier {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyoneVerifier {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,188 @@
+//! Which client certificates are believed: a replaceable set of authorities, asked during or after the handshake.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, UnixTime};
+
+use crate::certificate::Certificate;
+use crate::error::PkiError;
+use crate::identity::{ClientIdentity, parse_client_identity};
+use crate::tls::{provider, root_store};
+
+/// The authorities whose client certificates are believed. Keep one per purpose: callers and the front proxy are
+/// different trusts, and a certificate of one must not count for the other.
+#[derive(Debug)]
+pub struct ClientTrust {
+    authorities: ArcSwap<Authorities>,
+}
+
+/// No verifier means nobody is believed; that is how a server without a client authority starts.
+#[derive(Debug)]
+struct Authorities(Option<Arc<dyn ClientCertVerifier>>);
+
+#[derive(Debug, thiserror::Error)]
+pub enum UntrustedClient {
+    #[error("the client showed no certificate")]
+    NoCertificate,
+    #[error("no authority for client certificates is configured")]
+    NoAuthority,
+    #[error("the client certificate does not verify")]
+    Chain(#[source] Error),
+    #[error("the client certificate cannot be read")]
+    Subject(#[source] PkiError),
+}
+
+impl ClientTrust {
+    pub fn new(authorities: &[Certificate]) -> Result<Self, PkiError> {
+        Ok(Self { authorities: ArcSwap::from_pointee(Authorities::new(authorities)?) })
+    }
+
+    /// Authorities to believe from now on; connections judged before are not judged again.
+    pub fn replace(&self, authorities: &[Certificate]) -> Result<(), PkiError> {
+        self.authorities.store(Arc::new(Authorities::new(authorities)?));
+        Ok(())
+    }
+
+    /// Verifies the chain as the peer sent it (its own certificate first) and reads who it is.
+    pub fn verify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<ClientIdentity, UntrustedClient> {
+        let (leaf, intermediates) = chain.split_first().ok_or(UntrustedClient::NoCertificate)?;
+        let authorities = self.authorities.load();
+        let verifier = authorities.0.as_ref().ok_or(UntrustedClient::NoAuthority)?;
+        let since_epoch = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or(0));
+        let now = UnixTime::since_unix_epoch(since_epoch);
+        verifier.verify_client_cert(leaf, intermediates, now).map_err(UntrustedClient::Chain)?;
+        parse_client_identity(leaf).map_err(UntrustedClient::Subject)
+    }
+}
+
+impl Authorities {
+    fn new(authorities: &[Certificate]) -> Result<Self, PkiError> {
+        if authorities.is_empty() {
+            return Ok(Self(None));
+        }
+        let roots = root_store(authorities.iter().map(Certificate::der))?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+        let verifier = verifier.map_err(|reason| PkiError::Tls(Error::General(reason.to_string())))?;
+        Ok(Self(Some(verifier)))
+    }
+}
+
+/// Asks for a certificate and checks only that the client holds its key; who it is gets decided per connection.
+#[derive(Debug)]
+pub(crate) struct AskingVerifier {
+    provider: Arc<CryptoProvider>,
+}
+
+impl AskingVerifier {
+    pub(crate) fn new() -> Self {
+        Self { provider: provider() }
+    }
+}
+
+impl ClientCertVerifier for AskingVerifier {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    /// No hints: they would go stale when the authorities change, and a Go client holding a certificate of an
+    /// authority that is missing from the list would send none.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Asks for a certificate and ends the handshake when one is shown that does not verify.
+#[derive(Debug)]
+pub(crate) struct RefusingVerifier {
+    asking: AskingVerifier,
+    trust: Arc<ClientTrust>,
+}
+
+impl RefusingVerifier {
+    pub(crate) fn new(trust: Arc<ClientTrust>) -> Self {
+        Self { asking: AskingVerifier::new(), trust }
+    }
+}
+
+impl ClientCertVerifier for RefusingVerifier {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        match &self.trust.authorities.load().0 {
+            Some(verifier) => verifier.verify_client_cert(end_entity, intermediates, now),
+            None => Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.asking.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.asking.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.asking.supported_verify_schemes()
+    }
+}
