@@ -1,1 +1,13 @@
-//! Placeholder.
+//! One small trait for any Kubernetes API, and one client over it that is the same in process and over the network.
+
+pub mod backend;
+pub mod call;
+pub mod client;
+
+pub use backend::{Backend, Identity, UserInfo};
+pub use call::{
+    ApiCall, DeleteOptions, FieldValidation, ListOptions, ObjectList, Patch, PatchKind, Preconditions,
+    PropagationPolicy, Reply, ReplyBody, ResourceRef, Verb, VersionMatch, WatchCall, WatchEvent, WatchEvents,
+    WriteOptions,
+};
+pub use client::{ClusterClient, ConnectError, Endpoint};

@@ -1,0 +1,67 @@
+//! What an API must offer to be reached through a `ClusterClient`, and who is asking.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use object::Status;
+
+use crate::call::{ApiCall, Reply, WatchCall, WatchEvents};
+
+/// A Kubernetes API: a server in this process, or one behind a socket.
+///
+/// A backend answers as the API would over HTTP: authorization, admission, defaulting and validation happen in it, and
+/// failures are `Status` errors with the codes and reasons clients know.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status>;
+
+    /// Opens a watch. The stream ends when the server closes it; an error inside it arrives as `WatchEvent::Error`
+    /// and is the last event.
+    async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status>;
+
+    /// Any other path: discovery, `/version`, health, OpenAPI. Answers of 400 and above are responses, not errors; the
+    /// error is for a request that got no answer.
+    async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status>;
+}
+
+/// A user as the authenticator saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserInfo {
+    pub name: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// Who makes a call.
+///
+/// In process, `user` is the caller. Over the network the credentials decide who the caller is and `user` is not sent.
+/// In both, `impersonated` asks to act as someone else, and the API checks that the caller may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    pub user: UserInfo,
+    pub impersonated: Option<UserInfo>,
+}
+
+impl UserInfo {
+    pub fn new(name: &str, groups: &[&str]) -> Self {
+        let groups = groups.iter().map(|g| (*g).to_owned()).collect();
+        Self { name: name.to_owned(), groups, ..Self::default() }
+    }
+
+    /// The user a service account's token stands for.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let namespace_group = format!("system:serviceaccounts:{namespace}");
+        Self::new(
+            &format!("system:serviceaccount:{namespace}:{name}"),
+            &["system:serviceaccounts", &namespace_group, "system:authenticated"],
+        )
+    }
+}
+
+impl Identity {
+    pub fn of(user: UserInfo) -> Self {
+        Self { user, impersonated: None }
+    }
+}

@@ -1,0 +1,277 @@
+//! Requests to a Kubernetes API and its answers, free of HTTP.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::Stream;
+use object::{GroupVersionResource, Object, Status};
+use serde_json::Value;
+
+/// What a call is about: a resource type, and within it a namespace, an object, a subresource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceRef {
+    pub gvr: GroupVersionResource,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub subresource: Option<String>,
+}
+
+/// One request: what it is about and what to do with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiCall {
+    pub target: ResourceRef,
+    pub verb: Verb,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verb {
+    Get { resource_version: Option<String> },
+    List(ListOptions),
+    Create { object: Object, options: WriteOptions },
+    Update { object: Object, options: WriteOptions },
+    Patch { patch: Patch, options: WriteOptions },
+    Delete(DeleteOptions),
+    DeleteCollection { delete: DeleteOptions, list: ListOptions },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    pub label_selector: Option<String>,
+    pub field_selector: Option<String>,
+    /// Objects per page; `None` asks for all at once.
+    pub limit: Option<u64>,
+    pub continue_token: Option<String>,
+    pub resource_version: Option<String>,
+    pub resource_version_match: Option<VersionMatch>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    pub field_manager: Option<String>,
+    pub dry_run: bool,
+    pub field_validation: Option<FieldValidation>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patch {
+    pub kind: PatchKind,
+    pub body: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    /// Server-side apply; `force` takes fields over from their managers.
+    Apply {
+        force: bool,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    pub preconditions: Preconditions,
+    pub grace_period_seconds: Option<i64>,
+    pub propagation_policy: Option<PropagationPolicy>,
+    pub dry_run: bool,
+}
+
+/// What must still hold for a delete to happen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PropagationPolicy {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+/// The answer to a call that succeeded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The HTTP code: 201 when the call made the object, else 200 or 202.
+    pub code: u16,
+    pub body: ReplyBody,
+    /// What `Warning` headers say.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplyBody {
+    /// The object after the call. A delete may answer with a `Status` object instead.
+    Object(Arc<Object>),
+    List(ObjectList),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ObjectList {
+    /// Of the list itself: `v1`, `PodList`.
+    pub api_version: String,
+    pub kind: String,
+    pub resource_version: String,
+    /// Asks for the next page; empty on the last one.
+    pub continue_token: String,
+    pub remaining_item_count: Option<u64>,
+    /// Each with its own apiVersion and kind.
+    pub items: Vec<Arc<Object>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchCall {
+    pub gvr: GroupVersionResource,
+    pub namespace: Option<String>,
+    pub label_selector: Option<String>,
+    pub field_selector: Option<String>,
+    /// Changes after this version; `None` starts with what exists now, as `Added` events.
+    pub resource_version: Option<String>,
+    pub bookmarks: bool,
+    /// A streaming list: what exists now comes first, and a bookmark with `initial_events_end` marks its end.
+    pub send_initial_events: bool,
+    /// How long the server keeps the watch open; it chooses when `None`.
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum WatchEvent {
+    Added(Arc<Object>),
+    Modified(Arc<Object>),
+    /// The object as it was last, with the version of its deletion.
+    Deleted(Arc<Object>),
+    Bookmark {
+        resource_version: String,
+        initial_events_end: bool,
+    },
+    /// The watch failed; 410 means that its version is no longer kept and a list must come first.
+    Error(Status),
+}
+
+pub type WatchEvents = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
+
+impl ResourceRef {
+    /// All objects of the type, in every namespace.
+    pub fn all(gvr: &GroupVersionResource) -> Self {
+        Self { gvr: gvr.clone(), ..Self::default() }
+    }
+
+    /// All objects of the type in one namespace.
+    pub fn within(gvr: &GroupVersionResource, namespace: &str) -> Self {
+        Self { gvr: gvr.clone(), namespace: Some(namespace.to_owned()), ..Self::default() }
+    }
+
+    /// One cluster-wide object.
+    pub fn cluster(gvr: &GroupVersionResource, name: &str) -> Self {
+        Self { gvr: gvr.clone(), name: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// One object in a namespace.
+    pub fn namespaced(gvr: &GroupVersionResource, namespace: &str, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..Self::within(gvr, namespace) }
+    }
+
+    /// Where that object lives; an object without a namespace is cluster-wide.
+    pub fn of(gvr: &GroupVersionResource, object: &Object) -> Self {
+        let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
+        Self { gvr: gvr.clone(), namespace: text(object.namespace()), name: text(object.name()), subresource: None }
+    }
+
+    pub fn subresource(mut self, subresource: &str) -> Self {
+        self.subresource = Some(subresource.to_owned());
+        self
+    }
+}
+
+impl WriteOptions {
+    pub fn managed_by(field_manager: &str) -> Self {
+        Self { field_manager: Some(field_manager.to_owned()), ..Self::default() }
+    }
+}
+
+impl Patch {
+    pub fn json(body: Value) -> Self {
+        Self { kind: PatchKind::Json, body }
+    }
+
+    pub fn merge(body: Value) -> Self {
+        Self { kind: PatchKind::Merge, body }
+    }
+
+    pub fn strategic(body: Value) -> Self {
+        Self { kind: PatchKind::Strategic, body }
+    }
+
+    pub fn apply(object: Object, force: bool) -> Self {
+        Self { kind: PatchKind::Apply { force }, body: object.into_value() }
+    }
+}
+
+impl Reply {
+    pub fn object(code: u16, object: Arc<Object>) -> Self {
+        Self { code, body: ReplyBody::Object(object), warnings: Vec::new() }
+    }
+
+    pub fn list(list: ObjectList) -> Self {
+        Self { code: 200, body: ReplyBody::List(list), warnings: Vec::new() }
+    }
+
+    /// True when the call made an object that was not there.
+    pub fn created(&self) -> bool {
+        self.code == 201
+    }
+
+    pub fn into_object(self) -> Result<Arc<Object>, Status> {
+        match self.body {
+            ReplyBody::Object(object) => Ok(object),
+            ReplyBody::List(list) => Err(Status::internal(format!("expected one object, got a {}", list.kind))),
+        }
+    }
+
+    pub fn into_list(self) -> Result<ObjectList, Status> {
+        match self.body {
+            ReplyBody::List(list) => Ok(list),
+            ReplyBody::Object(object) => Err(Status::internal(format!("expected a list, got a {}", object.kind()))),
+        }
+    }
+}
+
+macro_rules! wire_names {
+    ($type:ty, $($variant:ident),+) => {
+        impl $type {
+            /// The name in queries and bodies.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant),)+
+                }
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                match text {
+                    $(stringify!($variant) => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+wire_names!(VersionMatch, Exact, NotOlderThan);
+wire_names!(FieldValidation, Ignore, Warn, Strict);
+wire_names!(PropagationPolicy, Orphan, Background, Foreground);

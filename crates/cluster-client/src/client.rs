@@ -1,0 +1,182 @@
+//! The client everything above uses: any Kubernetes API, whichever side of a socket it is on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object::{Object, Status};
+
+use crate::backend::{Backend, Identity, UserInfo};
+use crate::call::{
+    ApiCall, DeleteOptions, ListOptions, ObjectList, Patch, Reply, ResourceRef, Verb, WatchCall, WatchEvents,
+    WriteOptions,
+};
+
+/// Objects asked for per page when a whole collection is read.
+pub const PAGE_SIZE: u64 = 500;
+
+/// How often `list_all` starts over when its pages expire under it.
+const LIST_RESTARTS_MAX: usize = 3;
+
+/// A handle on one Kubernetes API as one identity. Clones share the connection.
+#[derive(Clone)]
+pub struct ClusterClient {
+    backend: Arc<dyn Backend>,
+    identity: Arc<Identity>,
+}
+
+/// Where the API is.
+pub enum Endpoint {
+    /// In this process: no socket, no encoding.
+    Direct { server: Arc<dyn Backend>, identity: Identity },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {}
+
+impl ClusterClient {
+    /// The one constructor. It opens no connection: an API that is away shows at the first call.
+    pub fn connect(endpoint: Endpoint) -> Result<Self, ConnectError> {
+        let (backend, identity) = match endpoint {
+            Endpoint::Direct { server, identity } => (server, identity),
+        };
+        Ok(Self { backend, identity: Arc::new(identity) })
+    }
+
+    /// The same API, acting as someone else. The API checks that this client may.
+    pub fn impersonating(&self, user: UserInfo) -> Self {
+        let identity = Identity { user: self.identity.user.clone(), impersonated: Some(user) };
+        Self { backend: Arc::clone(&self.backend), identity: Arc::new(identity) }
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Any call, with the code and the warnings of its answer.
+    pub async fn call(&self, target: ResourceRef, verb: Verb) -> Result<Reply, Status> {
+        self.backend.call(&self.identity, ApiCall { target, verb }).await
+    }
+
+    pub async fn get(&self, target: ResourceRef) -> Result<Arc<Object>, Status> {
+        self.call(target, Verb::Get { resource_version: None }).await?.into_object()
+    }
+
+    /// `None` where `get` would say not found.
+    pub async fn find(&self, target: ResourceRef) -> Result<Option<Arc<Object>>, Status> {
+        match self.get(target).await {
+            Ok(object) => Ok(Some(object)),
+            Err(status) if status.is_not_found() => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// One page.
+    pub async fn list(&self, target: ResourceRef, options: ListOptions) -> Result<ObjectList, Status> {
+        self.call(target, Verb::List(options)).await?.into_list()
+    }
+
+    /// Every page, as one consistent list. Pages that expire while they are read make it start over.
+    pub async fn list_all(&self, target: ResourceRef, options: ListOptions) -> Result<ObjectList, Status> {
+        let mut restarts = 0;
+        loop {
+            match self.list_pages(&target, &options).await {
+                Err(status) if status.is_expired() && restarts < LIST_RESTARTS_MAX => restarts += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn list_pages(&self, target: &ResourceRef, options: &ListOptions) -> Result<ObjectList, Status> {
+        let first = ListOptions { limit: options.limit.or(Some(PAGE_SIZE)), ..options.clone() };
+        let mut list = self.list(target.clone(), first.clone()).await?;
+        while !list.continue_token.is_empty() {
+            // The token pins the version; the API refuses one beside it.
+            let next = ListOptions {
+                continue_token: Some(std::mem::take(&mut list.continue_token)),
+                resource_version: None,
+                resource_version_match: None,
+                ..first.clone()
+            };
+            let page = self.list(target.clone(), next).await?;
+            list.items.extend(page.items);
+            list.continue_token = page.continue_token;
+            list.resource_version = page.resource_version;
+        }
+        list.remaining_item_count = None;
+        Ok(list)
+    }
+
+    /// Creates in the collection (or subresource) `target` names; the object carries its own name.
+    pub async fn create(
+        &self,
+        target: ResourceRef,
+        object: Object,
+        options: WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        self.call(target, Verb::Create { object, options }).await?.into_object()
+    }
+
+    /// Replaces the object; its resourceVersion, when set, must still be the stored one.
+    pub async fn update(
+        &self,
+        target: ResourceRef,
+        object: Object,
+        options: WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        self.call(target, Verb::Update { object, options }).await?.into_object()
+    }
+
+    pub async fn update_status(
+        &self,
+        target: ResourceRef,
+        object: Object,
+        options: WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        self.update(target.subresource("status"), object, options).await
+    }
+
+    pub async fn patch(&self, target: ResourceRef, patch: Patch, options: WriteOptions) -> Result<Arc<Object>, Status> {
+        self.call(target, Verb::Patch { patch, options }).await?.into_object()
+    }
+
+    /// Server-side apply that takes contested fields over: what a controller owns, it owns.
+    pub async fn apply(&self, target: ResourceRef, object: Object, field_manager: &str) -> Result<Arc<Object>, Status> {
+        self.patch(target, Patch::apply(object, true), WriteOptions::managed_by(field_manager)).await
+    }
+
+    /// Answers with the object as it was last seen, or with a `Status` object; which one is the API's choice.
+    pub async fn delete(&self, target: ResourceRef, options: DeleteOptions) -> Result<Arc<Object>, Status> {
+        self.call(target, Verb::Delete(options)).await?.into_object()
+    }
+
+    pub async fn delete_collection(
+        &self,
+        target: ResourceRef,
+        delete: DeleteOptions,
+        list: ListOptions,
+    ) -> Result<Reply, Status> {
+        self.call(target, Verb::DeleteCollection { delete, list }).await
+    }
+
+    pub async fn watch(&self, request: WatchCall) -> Result<WatchEvents, Status> {
+        self.backend.watch(&self.identity, request).await
+    }
+
+    /// Any path. An answer of 400 and above is a response here, not an error.
+    pub async fn raw(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
+        self.backend.raw(&self.identity, request).await
+    }
+
+    /// The JSON at a path, such as `/version`.
+    pub async fn get_json(&self, path: &str) -> Result<serde_json::Value, Status> {
+        let request = http::Request::get(path)
+            .header(http::header::ACCEPT, "application/json")
+            .body(Bytes::new())
+            .map_err(|e| Status::bad_request(format!("not a path: {e}")))?;
+        let response = self.raw(request).await?;
+        if response.status().as_u16() >= 400 {
+            return Err(Status::from_response(response.status().as_u16(), response.body()));
+        }
+        serde_json::from_slice(response.body()).map_err(Status::internal)
+    }
+}
