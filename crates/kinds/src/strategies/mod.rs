@@ -1,5 +1,12 @@
 //! Which rules each kind follows on writes; a kind without rules of its own follows the plain ones.
 
+pub mod apps;
+pub mod batch;
+pub mod core;
+pub mod defaults;
+pub mod fields;
+pub mod other_groups;
+
 use std::sync::Arc;
 
 use object::GroupVersionKind;
@@ -11,6 +18,13 @@ pub struct Plain;
 
 impl Strategy for Plain {}
 
-pub fn for_kind(_gvk: &GroupVersionKind) -> Arc<dyn Strategy> {
-    Arc::new(Plain)
+/// The rules of a built-in kind; [`Plain`] when it has none of its own.
+pub fn for_kind(gvk: &GroupVersionKind) -> Arc<dyn Strategy> {
+    let found = match gvk.group.as_str() {
+        "" => core::for_kind(&gvk.kind, &gvk.version),
+        "apps" => apps::for_kind(&gvk.kind, &gvk.version),
+        "batch" => batch::for_kind(&gvk.kind, &gvk.version),
+        group => other_groups::for_kind(group, &gvk.kind, &gvk.version),
+    };
+    found.unwrap_or_else(|| Arc::new(Plain))
 }
