@@ -4,7 +4,7 @@
 pub fn dns1123_label(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
-        problems.push(too_long(63));
+        problems.push(too_many_characters(63));
     }
     if !is_dns1123_label_shape(name) {
         problems.push(if is_dns1123_subdomain_shape(name) {
@@ -24,7 +24,7 @@ pub fn dns1123_label(name: &str) -> Vec<String> {
 pub fn dns1123_subdomain(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 253 {
-        problems.push(too_long(253));
+        problems.push(too_many_characters(253));
     }
     if !is_dns1123_subdomain_shape(name) {
         problems.push(regex_message(
@@ -40,7 +40,7 @@ pub fn dns1123_subdomain(name: &str) -> Vec<String> {
 pub fn dns1035_label(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
-        problems.push(too_long(63));
+        problems.push(too_many_characters(63));
     }
     let starts_with_letter = name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
     if !starts_with_letter || !is_dns1123_label_shape(name) {
@@ -70,13 +70,17 @@ pub fn qualified_name(key: &str) -> Vec<String> {
             if prefix.is_empty() {
                 problems.push("prefix part must be non-empty".to_owned());
             } else {
-                problems.extend(dns1123_subdomain(prefix).into_iter().map(|p| format!("prefix part {p}")));
+                problems.extend(
+                    dns1123_subdomain(prefix)
+                        .into_iter()
+                        .map(|p| format!("prefix part {}", p.replace("253 characters", "253 bytes"))),
+                );
             }
             name
         }
         _ => {
             return vec![format!(
-                "a qualified name {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
                 regex_message(
                     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
                     "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]",
@@ -123,7 +127,7 @@ pub fn label_value(value: &str) -> Vec<String> {
 pub fn port_name(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 15 {
-        problems.push(too_long(15));
+        problems.push(too_many_characters(15));
     }
     if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
         problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
@@ -148,7 +152,7 @@ pub fn port_number(port: i64) -> Vec<String> {
 pub fn config_map_key(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if key.len() > 253 {
-        problems.push(too_long(253));
+        problems.push(too_many_characters(253));
     }
     if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
         problems.push(regex_message(
@@ -164,6 +168,11 @@ pub fn config_map_key(key: &str) -> Vec<String> {
         _ => {}
     }
     problems
+}
+
+/// What rules for names, ports and keys say; labels and qualified names count in bytes ([`too_long`]).
+pub fn too_many_characters(characters_max: usize) -> String {
+    format!("must be no more than {characters_max} characters")
 }
 
 pub fn too_long(bytes_max: usize) -> String {
