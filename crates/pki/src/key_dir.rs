@@ -1,0 +1,305 @@
+//! A directory of keys and certificates: made once, re-issued when due, written so that a crash leaves old or new.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::authority::{CertificateAuthority, CertificateRequest};
+use crate::certificate::{Certificate, KeyedCertificate};
+use crate::error::PkiError;
+use crate::key::PrivateKey;
+use crate::rotation::needs_renewal;
+use crate::token::random_lowercase;
+
+/// The file name stems the control plane uses.
+pub mod name {
+    pub const AUTHORITY: &str = "ca";
+    pub const FRONT_PROXY_AUTHORITY: &str = "front-proxy-ca";
+    pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
+    pub const SERVICE_ACCOUNT: &str = "sa";
+    pub const SERVER: &str = "apiserver";
+}
+
+pub const PRIVATE: u32 = 0o600;
+pub const PUBLIC: u32 = 0o644;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeyDirError {
+    #[error("cannot {action} {path}")]
+    Io {
+        path: PathBuf,
+        action: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} is damaged: {advice}")]
+    Damaged {
+        path: PathBuf,
+        advice: &'static str,
+        #[source]
+        source: PkiError,
+    },
+    #[error(
+        "{certificate} exists but its key {key} does not: restore the key, or remove the certificate to start a new authority"
+    )]
+    KeyMissing { certificate: PathBuf, key: PathBuf },
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+}
+
+const AUTHORITY_ADVICE: &str =
+    "restore it from a backup, or remove the .crt and .key of this authority to start a new one that nobody trusts yet";
+const LEAF_ADVICE: &str = "remove it to have a new one issued";
+const SIGNING_KEY_ADVICE: &str =
+    "restore it from a backup, or remove it to make a new key that voids all issued tokens";
+
+#[derive(Debug, Clone)]
+pub struct KeyDir {
+    root: PathBuf,
+}
+
+impl KeyDir {
+    /// Uses the directory, making it with mode 0700 if it is not there.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self, KeyDirError> {
+        let root = root.into();
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&root);
+        made.map_err(|source| KeyDirError::Io { path: root.clone(), action: "create directory", source })?;
+        Ok(Self { root })
+    }
+
+    pub fn certificate_path(&self, name: &str) -> PathBuf {
+        self.root.join(format!("{name}.crt"))
+    }
+
+    pub fn key_path(&self, name: &str) -> PathBuf {
+        self.root.join(format!("{name}.key"))
+    }
+
+    /// The authority kept under `name`, made at first use and given a new term (same key) when it comes near its end.
+    pub fn ensure_authority(
+        &self,
+        name: &str,
+        common_name: &str,
+        now: Timestamp,
+    ) -> Result<CertificateAuthority, KeyDirError> {
+        check_name(name)?;
+        let (certificate_path, key_path) = (self.certificate_path(name), self.key_path(name));
+        let has_certificate = read(&certificate_path)?.is_some();
+        let key = match load_key(&key_path, AUTHORITY_ADVICE)? {
+            Some(key) => key,
+            None if has_certificate => {
+                return Err(KeyDirError::KeyMissing { certificate: certificate_path, key: key_path });
+            }
+            None => create_key(&key_path, AUTHORITY_ADVICE)?,
+        };
+        if !has_certificate {
+            // The key alone is what a crash between the two writes leaves; it is as good as a new one.
+            let authority = CertificateAuthority::self_signed_with_key(common_name, key.clone(), now)?;
+            write_if_absent(&certificate_path, authority.certificate().to_pem().as_bytes(), PUBLIC)?;
+        }
+        let certificate = load_certificate(&certificate_path, AUTHORITY_ADVICE)?;
+        let authority = CertificateAuthority::new(certificate, key).map_err(|source| KeyDirError::Damaged {
+            path: certificate_path.clone(),
+            advice: AUTHORITY_ADVICE,
+            source,
+        })?;
+        // An authority somebody else put here is theirs to renew.
+        let certificate = authority.certificate();
+        let is_ours = certificate.is_self_issued() && certificate.subject().common_name == common_name;
+        if !is_ours || !needs_renewal(certificate, now) {
+            return Ok(authority);
+        }
+        let renewed = authority.renewed(now)?;
+        write_atomic(&certificate_path, renewed.certificate().to_pem().as_bytes(), PUBLIC)?;
+        Ok(renewed)
+    }
+
+    /// The signing key kept under `name`, made at first use; its public half lies beside it as `name.pub`.
+    pub fn ensure_signing_key(&self, name: &str) -> Result<PrivateKey, KeyDirError> {
+        check_name(name)?;
+        let path = self.key_path(name);
+        let key = match load_key(&path, SIGNING_KEY_ADVICE)? {
+            Some(key) => key,
+            None => create_key(&path, SIGNING_KEY_ADVICE)?,
+        };
+        let public_path = self.root.join(format!("{name}.pub"));
+        let public = key.public_key().to_pem();
+        if read(&public_path)?.as_deref() != Some(public.as_bytes()) {
+            write_atomic(&public_path, public.as_bytes(), PUBLIC)?;
+        }
+        Ok(key)
+    }
+
+    pub fn ensure_server_cert(
+        &self,
+        authority: &CertificateAuthority,
+        name: &str,
+        (dns_names, ips): (&[String], &[IpAddr]),
+        now: Timestamp,
+    ) -> Result<KeyedCertificate, KeyDirError> {
+        self.ensure_cert(authority, name, &CertificateRequest::server(name, dns_names, ips), now)
+    }
+
+    pub fn ensure_client_cert(
+        &self,
+        authority: &CertificateAuthority,
+        name: &str,
+        (common_name, organizations): (&str, &[String]),
+        now: Timestamp,
+    ) -> Result<KeyedCertificate, KeyDirError> {
+        self.ensure_cert(authority, name, &CertificateRequest::client(common_name, organizations), now)
+    }
+
+    /// The certificate kept under `name`, issued anew when it is missing, due, of another authority, or says something
+    /// else than requested.
+    pub fn ensure_cert(
+        &self,
+        authority: &CertificateAuthority,
+        name: &str,
+        request: &CertificateRequest,
+        now: Timestamp,
+    ) -> Result<KeyedCertificate, KeyDirError> {
+        check_name(name)?;
+        if let Some(kept) = self.load_pair(name)?
+            && still_fits(&kept, authority, request, now)
+        {
+            return Ok(kept);
+        }
+        let issued = authority.issue(request, now)?;
+        // Key first: a crash before the certificate follows leaves a pair that does not match and is issued anew.
+        write_atomic(&self.key_path(name), issued.key.to_pem().as_bytes(), PRIVATE)?;
+        write_atomic(&self.certificate_path(name), issued.certificate.to_pem().as_bytes(), PUBLIC)?;
+        Ok(issued)
+    }
+
+    fn load_pair(&self, name: &str) -> Result<Option<KeyedCertificate>, KeyDirError> {
+        let path = self.certificate_path(name);
+        if read(&path)?.is_none() {
+            return Ok(None);
+        }
+        let certificate = load_certificate(&path, LEAF_ADVICE)?;
+        let key = load_key(&self.key_path(name), LEAF_ADVICE)?;
+        Ok(key.map(|key| KeyedCertificate { certificate, key }))
+    }
+
+    /// Key files other users of the machine may read; worth a warning at start.
+    pub fn loose_key_files(&self) -> Result<Vec<PathBuf>, KeyDirError> {
+        let failed = |source| KeyDirError::Io { path: self.root.clone(), action: "list", source };
+        let mut loose = Vec::new();
+        for entry in fs::read_dir(&self.root).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let is_key = entry.path().extension().is_some_and(|extension| extension == "key");
+            if is_key && entry.metadata().map_err(failed)?.permissions().mode() & 0o077 != 0 {
+                loose.push(entry.path());
+            }
+        }
+        loose.sort();
+        Ok(loose)
+    }
+}
+
+fn still_fits(
+    kept: &KeyedCertificate,
+    authority: &CertificateAuthority,
+    request: &CertificateRequest,
+    now: Timestamp,
+) -> bool {
+    let (subject, names) = (kept.certificate.subject(), kept.certificate.alternative_names());
+    subject.common_name == request.common_name
+        && subject.organizations == request.organizations
+        && same_members(&names.dns_names, &request.dns_names)
+        && same_members(&names.ips, &request.ips)
+        && kept.certificate.belongs_to(&kept.key)
+        && !needs_renewal(&kept.certificate, now)
+        && kept.certificate.is_signed_by(authority.certificate())
+}
+
+fn same_members<T: Ord>(one: &[T], other: &[T]) -> bool {
+    one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()
+}
+
+fn check_name(name: &str) -> Result<(), PkiError> {
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
+    if name.is_empty() || name.starts_with('.') || !name.bytes().all(safe) {
+        return Err(PkiError::InvalidName { name: name.to_owned(), reason: "cannot be part of a file name" });
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, KeyDirError> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(KeyDirError::Io { path: path.to_owned(), action: "read", source }),
+    }
+}
+
+fn load_key(path: &Path, advice: &'static str) -> Result<Option<PrivateKey>, KeyDirError> {
+    let Some(content) = read(path)? else { return Ok(None) };
+    let key = PrivateKey::from_pem(&content);
+    key.map(Some).map_err(|source| KeyDirError::Damaged { path: path.to_owned(), advice, source })
+}
+
+fn load_certificate(path: &Path, advice: &'static str) -> Result<Certificate, KeyDirError> {
+    let content = read(path)?.unwrap_or_default();
+    Certificate::from_pem(&content).map_err(|source| KeyDirError::Damaged { path: path.to_owned(), advice, source })
+}
+
+/// Makes a key unless somebody else was faster, and returns the one that is there.
+fn create_key(path: &Path, advice: &'static str) -> Result<PrivateKey, KeyDirError> {
+    let made = PrivateKey::generate()?;
+    write_if_absent(path, made.to_pem().as_bytes(), PRIVATE)?;
+    Ok(load_key(path, advice)?.unwrap_or(made))
+}
+
+/// Replaces the file in one step: readers see the old content or the new, also after a power cut.
+pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), KeyDirError> {
+    let (directory, temporary) = write_temporary(path, content, mode)?;
+    let renamed = fs::rename(&temporary, path);
+    finish(path, &directory, &temporary, renamed)
+}
+
+/// Creates the file complete or not at all; one that exists is left alone, and that is no error.
+pub fn write_if_absent(path: &Path, content: &[u8], mode: u32) -> Result<(), KeyDirError> {
+    let (directory, temporary) = write_temporary(path, content, mode)?;
+    // A hard link fails if the name is taken, where a rename would replace.
+    let linked = match fs::hard_link(&temporary, path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        // Some file systems have no hard links; there the small window between check and rename is accepted.
+        Err(_) if !path.exists() => fs::rename(&temporary, path),
+        other => other,
+    };
+    finish(path, &directory, &temporary, linked)
+}
+
+fn write_temporary(path: &Path, content: &[u8], mode: u32) -> Result<(PathBuf, PathBuf), KeyDirError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let stem = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = directory.join(format!(".{stem}.{}.tmp", random_lowercase(8)?));
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()
+    };
+    match write() {
+        Ok(()) => Ok((directory.to_owned(), temporary)),
+        Err(source) => {
+            let _ = fs::remove_file(&temporary);
+            Err(KeyDirError::Io { path: path.to_owned(), action: "write", source })
+        }
+    }
+}
+
+fn finish(path: &Path, directory: &Path, temporary: &Path, placed: io::Result<()>) -> Result<(), KeyDirError> {
+    let _ = fs::remove_file(temporary);
+    let placed = placed.and_then(|()| File::open(directory)?.sync_all());
+    placed.map_err(|source| KeyDirError::Io { path: path.to_owned(), action: "write", source })
+}
+
+#[cfg(test)]
+mod tests;
