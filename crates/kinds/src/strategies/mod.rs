@@ -1,10 +1,13 @@
 //! Which rules each kind follows on writes; a kind without rules of its own follows the plain ones.
 
+pub mod addresses;
+pub mod amount;
 pub mod apps;
 pub mod batch;
 pub mod core;
 pub mod defaults;
 pub mod fields;
+pub mod metadata;
 pub mod other_groups;
 
 use std::sync::Arc;
