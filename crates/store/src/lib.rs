@@ -8,6 +8,7 @@ mod kv;
 mod local;
 mod watch;
 
+pub mod embedded;
 pub mod memory;
 
 use async_trait::async_trait;

@@ -152,6 +152,25 @@ impl Index {
         }
     }
 
+    /// Adds a version read back from disk, in order of revision. What the compacted revision does not show goes to `pruned`.
+    pub fn load(&mut self, key: Arc<str>, version: Version, mut pruned: impl FnMut(&Arc<str>, Version)) {
+        let at = version.mod_revision;
+        let (key, prev) = self.insert(&key, version.clone());
+        let prev_lease = prev.and_then(|prev| prev.lease);
+        if prev_lease != version.lease {
+            self.attach(&key, prev_lease, version.lease);
+        }
+        if at > self.compacted {
+            self.log.push_back((at, key));
+        } else if let Some(chain) = self.keys.get_mut(&*key) {
+            // Compacted rows come first, and none of them counts as history.
+            self.history_bytes = 0;
+            if chain.prune(self.compacted, |version| pruned(&key, version)) {
+                self.keys.remove(&*key);
+            }
+        }
+    }
+
     fn attach(&mut self, key: &Arc<str>, old: Option<LeaseId>, new: Option<LeaseId>) {
         if let Some(keys) = old.and_then(|old| self.lease_keys.get_mut(&old)) {
             keys.remove(&**key);

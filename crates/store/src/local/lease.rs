@@ -54,6 +54,10 @@ impl Leases {
         self.changed.notify_one();
     }
 
+    pub fn find(&self, id: LeaseId) -> Option<Lease> {
+        self.deadlines.lock().leases.get(&id).map(|(ttl_seconds, _)| Lease { id, ttl_seconds: *ttl_seconds })
+    }
+
     pub fn contains(&self, id: LeaseId) -> bool {
         self.deadlines.lock().leases.contains_key(&id)
     }

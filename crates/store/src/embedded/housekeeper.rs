@@ -1,0 +1,184 @@
+//! What must happen now and then but never while somebody waits for a write: checkpoints, compaction, sweeping, probing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::embedded::ack::AckFile;
+use crate::embedded::batch::Request;
+use crate::embedded::fault::Aftermath;
+use crate::error::{Error, Result};
+use crate::local::{Local, Retention};
+
+const TICK: Duration = Duration::from_millis(250);
+/// How long a failing disk is left alone between two tries.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// Log that is moved into the database without waiting for a quiet moment.
+const CHECKPOINT_BYTES: u64 = 8 << 20;
+/// From this length on the writer itself ends a checkpoint, because beside a busy writer it never catches up entirely and
+/// the log would grow without end.
+const LOG_FRAMES_MAX: i64 = 4096;
+
+#[derive(Clone)]
+enum Health {
+    Good,
+    Failing(Error),
+    Stopped(Error),
+}
+
+/// What the writer and the housekeeper know of each other.
+pub(crate) struct Shared {
+    health: Mutex<Health>,
+    stopping: Mutex<bool>,
+    wake: Condvar,
+    /// Written to the log since the last checkpoint, roughly.
+    log_bytes: AtomicU64,
+    commits: AtomicU64,
+    doomed: AtomicUsize,
+    checkpoint_duty: AtomicBool,
+}
+
+impl Shared {
+    pub fn new(doomed: usize) -> Self {
+        Shared {
+            health: Mutex::new(Health::Good),
+            stopping: Mutex::new(false),
+            wake: Condvar::new(),
+            log_bytes: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+            doomed: AtomicUsize::new(doomed),
+            checkpoint_duty: AtomicBool::new(false),
+        }
+    }
+
+    pub fn health(&self) -> Result<()> {
+        match &*self.health.lock() {
+            Health::Good => Ok(()),
+            Health::Failing(error) | Health::Stopped(error) => Err(error.clone()),
+        }
+    }
+
+    /// Why no further write may be tried, if so.
+    pub fn stopped(&self) -> Option<Error> {
+        match &*self.health.lock() {
+            Health::Stopped(error) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    pub fn failed(&self, error: Error, aftermath: Aftermath) {
+        let mut health = self.health.lock();
+        let first = matches!(*health, Health::Good);
+        *health = match aftermath {
+            Aftermath::Retry => {
+                if first {
+                    tracing::error!(%error, "the store refuses writes until it has room again");
+                }
+                Health::Failing(error)
+            }
+            Aftermath::Stop => {
+                tracing::error!(%error, "the store refuses all further writes until it is restarted");
+                Health::Stopped(error)
+            }
+        };
+    }
+
+    pub fn committed(&self, bytes: usize, doomed: usize) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.doomed.store(doomed, Ordering::Relaxed);
+        {
+            let mut health = self.health.lock();
+            if matches!(*health, Health::Failing(_)) {
+                tracing::info!("the store takes writes again");
+                *health = Health::Good;
+            }
+        }
+        if self.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 >= CHECKPOINT_BYTES {
+            self.wake.notify_one();
+        }
+    }
+
+    pub fn take_checkpoint_duty(&self) -> bool {
+        self.checkpoint_duty.load(Ordering::Relaxed) && self.checkpoint_duty.swap(false, Ordering::Relaxed)
+    }
+
+    pub fn stop(&self) {
+        *self.stopping.lock() = true;
+        self.wake.notify_all();
+    }
+
+    /// `false` when it is time to go.
+    fn wait(&self) -> bool {
+        let mut stopping = self.stopping.lock();
+        if !*stopping && self.log_bytes.load(Ordering::Relaxed) < CHECKPOINT_BYTES {
+            self.wake.wait_for(&mut stopping, TICK);
+        }
+        !*stopping
+    }
+}
+
+pub(crate) struct Housekeeper {
+    pub connection: Connection,
+    pub shared: Arc<Shared>,
+    pub local: Arc<Local>,
+    pub retention: Retention,
+    pub ack: Arc<AckFile>,
+    pub requests: mpsc::WeakSender<Request>,
+}
+
+impl Housekeeper {
+    pub fn run(self) {
+        let mut commits = 0;
+        let mut probed = Instant::now();
+        let mut synced = 0;
+        while self.shared.wait() {
+            let now = self.shared.commits.load(Ordering::Relaxed);
+            let idle = std::mem::replace(&mut commits, now) == now;
+            let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed);
+            if log_bytes >= CHECKPOINT_BYTES || (idle && log_bytes > 0) {
+                checkpoint(&self.connection, &self.shared);
+            }
+            if idle && synced != now && self.ack.sync().is_ok() {
+                synced = now;
+            }
+            if let Some(revision) = self.local.expired(&self.retention, Instant::now()) {
+                let (reply, _) = oneshot::channel();
+                self.ask(Request::Compact { revision, reply });
+            }
+            let failing = self.shared.health().is_err() && probed.elapsed() >= PROBE_EVERY;
+            if failing || (idle && self.shared.doomed.load(Ordering::Relaxed) > 0) {
+                probed = Instant::now();
+                self.ask(Request::Sweep);
+            }
+        }
+    }
+
+    /// Without waiting: when the queue is full there will be another tick.
+    fn ask(&self, request: Request) {
+        if let Some(requests) = self.requests.upgrade() {
+            requests.try_send(request).ok();
+        }
+    }
+}
+
+/// Moves the log into the database without holding up a writer.
+pub(crate) fn checkpoint(connection: &Connection, shared: &Shared) {
+    let bytes = shared.log_bytes.swap(0, Ordering::Relaxed);
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    match connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], read) {
+        Ok((frames, moved)) => {
+            if frames > moved && frames > LOG_FRAMES_MAX {
+                shared.checkpoint_duty.store(true, Ordering::Relaxed);
+            }
+        }
+        Err(error) => {
+            // On a full disk the log stays where it is, still readable and durable, until there is room.
+            tracing::debug!(%error, "checkpoint put off");
+            shared.log_bytes.fetch_add(bytes.min(CHECKPOINT_BYTES - 1), Ordering::Relaxed);
+        }
+    }
+}

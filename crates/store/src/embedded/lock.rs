@@ -1,0 +1,62 @@
+//! One opener per data directory, held by the kernel for as long as the process lives.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{Error, Result};
+
+/// Dropping it lets the next opener in.
+pub(crate) struct DirLock {
+    _file: File,
+}
+
+impl DirLock {
+    pub fn acquire(path: &Path) -> Result<DirLock> {
+        let failed = |error: std::io::Error| Error::Io(format!("lock file {}: {error}", path.display()));
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked(describe_holder(path, &mut file))),
+            Err(errno) => return Err(failed(errno.into())),
+        }
+        // The text is for whoever is refused; the lock holds without it, so a full disk must not stop an opener.
+        if let Err(error) = write_pid(&mut file) {
+            tracing::warn!(path = %path.display(), %error, "cannot note the process id in the lock file");
+        }
+        Ok(DirLock { _file: file })
+    }
+}
+
+fn write_pid(file: &mut File) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    write!(file, "{}", std::process::id())
+}
+
+fn describe_holder(path: &Path, file: &mut File) -> String {
+    let directory = path.parent().unwrap_or(path).display();
+    let mut text = String::new();
+    let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse::<u32>().ok());
+    match pid {
+        Some(pid) if pid == std::process::id() => {
+            format!("data directory {directory} is already open in this process (pid {pid})")
+        }
+        Some(pid) => {
+            format!("data directory {directory} is in use by process {pid}: stop it first or use another directory")
+        }
+        None => {
+            format!("data directory {directory} is in use by another process: stop it first or use another directory")
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What only the embedded engine promises: it survives restarts, refuses what it must, and shares flushes.
+
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::*;
+
+fn open(directory: &Path) -> Embedded {
+    Embedded::open(&Options::new(directory)).unwrap()
+}
+
+async fn fill(store: &Embedded, keys: usize) -> Revision {
+    let mut revision = 0;
+    for key in 0..keys {
+        revision = store.create(&format!("/k/{key:05}"), Bytes::from(format!("value {key}")), None).await.unwrap();
+    }
+    revision
+}
+
+#[tokio::test]
+async fn history_and_watches_survive_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let first = store.create("/a", "1".into(), None).await.unwrap();
+    let second = store.update("/a", "2".into(), first, None).await.unwrap();
+    let (third, _) = store.delete("/a", Some(second)).await.unwrap();
+    store.create("/b", "1".into(), None).await.unwrap();
+    store.close().await;
+    assert!(matches!(store.get("/a").await, Err(Error::Closed)));
+    assert!(matches!(store.create("/c", "1".into(), None).await, Err(Error::Closed)));
+    drop(store);
+
+    let store = open(directory.path());
+    assert_eq!(store.revision().await.unwrap(), third + 1);
+    assert!(store.get("/a").await.unwrap().0.is_none());
+    let old = store.range(RangeRequest::prefix("/a").at(first)).await.unwrap();
+    assert_eq!(&*old.kvs[0].value, b"1");
+    let mut watch = store.watch("/a", second).await.unwrap();
+    let events = watch.next().await.unwrap().unwrap().events;
+    assert_eq!(events.len(), 2);
+    assert_eq!(&*events[0].prev.as_ref().unwrap().value, b"1");
+    assert_eq!(events[1].kind, crate::EventKind::Delete);
+}
+
+#[tokio::test]
+async fn compaction_survives_a_restart_and_frees_the_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut revision = store.create("/a", "0".into(), None).await.unwrap();
+    for round in 1..100 {
+        revision = store.update("/a", Bytes::from(round.to_string()), revision, None).await.unwrap();
+    }
+    let (deleted, _) = {
+        store.create("/gone", "1".into(), None).await.unwrap();
+        store.delete("/gone", None).await.unwrap()
+    };
+    store.compact(deleted).await.unwrap();
+    // The rows go with the next transaction.
+    store.create("/b", "1".into(), None).await.unwrap();
+    drop(store);
+
+    let store = open(directory.path());
+    assert_eq!(store.compacted().await, deleted);
+    assert!(matches!(store.watch("/", revision).await, Err(Error::Compacted { .. })));
+    assert_eq!(&*store.get("/a").await.unwrap().0.unwrap().value, b"99");
+    assert!(store.get("/gone").await.unwrap().0.is_none());
+    drop(store);
+    let connection = open::connect(&Files::of(directory.path()).database).unwrap();
+    let rows: i64 = connection.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 2);
+}
+
+#[tokio::test]
+async fn leases_survive_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let lease = store.grant(3600).await.unwrap();
+    store.create("/a", "1".into(), Some(lease)).await.unwrap();
+    drop(store);
+    let store = open(directory.path());
+    assert_ne!(store.grant(3600).await.unwrap(), lease);
+    store.keep_alive(lease).await.unwrap();
+    store.revoke(lease).await.unwrap();
+    assert!(store.get("/a").await.unwrap().0.is_none());
+    drop(store);
+    let store = open(directory.path());
+    assert!(matches!(store.keep_alive(lease).await, Err(Error::LeaseNotFound(_))));
+}
+
+#[test]
+fn a_second_opener_is_refused_and_told_who_holds_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let refused = Embedded::open(&Options::new(directory.path())).err().unwrap().to_string();
+    assert!(refused.contains(&format!("pid {}", std::process::id())), "{refused}");
+    drop(store);
+    open(directory.path());
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path()));
+    let database = Files::of(directory.path()).database;
+    open::connect(&database).unwrap().pragma_update(None, "user_version", table::FORMAT + 1).unwrap();
+    let refused = Embedded::open(&Options::new(directory.path())).err().unwrap();
+    assert!(matches!(refused, Error::NewerFormat { found, .. } if found == table::FORMAT + 1), "{refused}");
+}
+
+#[test]
+fn a_database_of_another_program_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Files::of(directory.path()).database;
+    open::connect(&database).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
+    let refused = Embedded::open(&Options::new(directory.path())).err().unwrap().to_string();
+    assert!(refused.contains("not a database of this program"), "{refused}");
+}
+
+#[tokio::test]
+async fn retention_bounds_the_history_without_being_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = Options::new(directory.path());
+    options.retention.events = 50;
+    let store = Embedded::open(&options).unwrap();
+    fill(&store, 200).await;
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while store.compacted().await == 0 {
+        assert!(std::time::Instant::now() < deadline, "the housekeeper never compacted");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(store.count("/k/").await.unwrap(), 200);
+}
+
+#[tokio::test]
+async fn a_backup_is_whole_and_can_be_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("live"));
+    let revision = fill(&store, 500).await;
+    let copy = directory.path().join("copy.db");
+    assert_eq!(store.backup_to(&copy).unwrap(), revision);
+    assert!(matches!(store.backup_to(&copy), Err(Error::Invalid(_))));
+    fill_more(&store).await;
+
+    let options = Options::new(directory.path().join("restored"));
+    assert_eq!(restore(&copy, &options).unwrap(), revision);
+    let restored = Embedded::open(&options).unwrap();
+    assert_eq!(restored.count("/k/").await.unwrap(), 500);
+    assert_eq!(restored.revision().await.unwrap(), revision);
+    assert!(matches!(restore(&copy, &options), Err(Error::Invalid(_))));
+}
+
+async fn fill_more(store: &Embedded) {
+    store.create("/after", "1".into(), None).await.unwrap();
+}
+
+#[test]
+fn reads_are_ready_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(store.get("/a").as_mut().poll(&mut context).is_ready());
+    assert!(store.range(RangeRequest::prefix("/")).as_mut().poll(&mut context).is_ready());
+}

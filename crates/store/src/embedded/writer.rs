@@ -1,0 +1,215 @@
+//! The one thread that writes: it turns what is waiting into one transaction, and answers once that is on disk.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::mpsc;
+
+use crate::embedded::ack::AckFile;
+use crate::embedded::batch::{Batch, Request};
+use crate::embedded::fault::{Aftermath, aftermath, explain};
+use crate::embedded::housekeeper::Shared;
+use crate::embedded::lock::DirLock;
+use crate::embedded::table::{self, Ledger};
+use crate::error::Error;
+use crate::kv::Revision;
+use crate::local::Local;
+use crate::local::lease::Leases;
+
+/// Bounds of one transaction: large enough to share a flush, small enough that nobody waits long for it.
+const BATCH_REQUESTS_MAX: usize = 1024;
+const BATCH_BYTES_MAX: usize = 8 << 20;
+/// Rows removed by a transaction beside its own work, on top of two for each row it adds: removal keeps up with writing.
+const SWEEP_ROWS: usize = 128;
+/// Rows removed by a transaction when nothing else is to be done.
+const SWEEP_ROWS_IDLE: usize = 2048;
+/// What a transaction adds to the log beside its rows: the pages of the ledger and of the inner nodes.
+const BATCH_OVERHEAD_BYTES: usize = 24 << 10;
+
+/// A row to be removed: its revision and its checksum, which leaves the ledger with it.
+pub(crate) type Doomed = (Revision, u32);
+
+pub(crate) struct Writer {
+    pub connection: Connection,
+    pub path: PathBuf,
+    pub local: Arc<Local>,
+    pub leases: Arc<Leases>,
+    pub shared: Arc<Shared>,
+    pub ack: Arc<AckFile>,
+    pub ledger: Ledger,
+    /// Oldest first, so that the mark of a deletion never goes before what it deletes.
+    pub doomed: VecDeque<Doomed>,
+    pub requests: mpsc::Receiver<Request>,
+    pub housekeeper: JoinHandle<()>,
+    pub lock: DirLock,
+}
+
+/// Where a transaction failed decides what its writers may be told.
+enum Failure {
+    /// Nothing of it is on disk.
+    Before(rusqlite::Error),
+    /// Its last write was under way.
+    During(rusqlite::Error),
+}
+
+impl Writer {
+    /// Works until the last sender is gone or a close is asked for, then leaves everything in the database file.
+    pub fn run(mut self) {
+        let mut waiting = Vec::new();
+        let mut backlog = VecDeque::new();
+        loop {
+            if backlog.is_empty() && self.requests.blocking_recv_many(&mut waiting, BATCH_REQUESTS_MAX) == 0 {
+                break;
+            }
+            backlog.extend(waiting.drain(..));
+            let batch = self.plan(&mut backlog);
+            if batch.close {
+                // What was sent before the close, or at the same time, is still served.
+                self.requests.close();
+            }
+            self.process(batch);
+        }
+        self.finish();
+    }
+
+    fn plan(&self, backlog: &mut VecDeque<Request>) -> Batch {
+        let mut bytes = 0;
+        let requests = std::iter::from_fn(|| {
+            let next = backlog.front()?.bytes();
+            if bytes > 0 && bytes + next > BATCH_BYTES_MAX {
+                return None;
+            }
+            bytes += next;
+            backlog.pop_front()
+        });
+        Batch::plan(requests, &self.local, &self.leases)
+    }
+
+    fn process(&mut self, batch: Batch) {
+        if batch.is_empty() {
+            return batch.answers.into_iter().for_each(|answer| answer.send());
+        }
+        if let Some(error) = self.shared.stopped() {
+            return batch.answers.into_iter().for_each(|answer| answer.fail(&error));
+        }
+        match self.commit(&batch) {
+            Ok(ledger) => self.publish(batch, ledger),
+            Err(failure) => self.refuse(batch, failure),
+        }
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<Ledger, Failure> {
+        let mut ledger = self.ledger;
+        self.write_rows(batch, &mut ledger).map_err(Failure::Before)?;
+        self.connection.execute_batch("COMMIT").map_err(Failure::During)?;
+        Ok(ledger)
+    }
+
+    fn write_rows(&self, batch: &Batch, ledger: &mut Ledger) -> rusqlite::Result<()> {
+        let connection = &self.connection;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        for (key, version) in &batch.versions {
+            ledger.add(table::insert_version(connection, key, version)?);
+        }
+        for lease in &batch.granted {
+            ledger.add(table::insert_lease(connection, lease)?);
+        }
+        for lease in &batch.revoked {
+            ledger.remove(table::delete_lease(connection, lease)?);
+        }
+        for (revision, crc) in self.doomed.iter().take(self.sweep_rows(batch)) {
+            table::delete_version(connection, *revision)?;
+            ledger.remove(*crc);
+        }
+        ledger.sequence += 1;
+        ledger.revision = batch.revision;
+        ledger.compacted = batch.compact.unwrap_or(ledger.compacted);
+        table::write_ledger(connection, ledger)
+    }
+
+    fn sweep_rows(&self, batch: &Batch) -> usize {
+        let rows = if batch.versions.is_empty() { SWEEP_ROWS_IDLE } else { 2 * batch.versions.len() + SWEEP_ROWS };
+        rows.min(self.doomed.len())
+    }
+
+    /// The transaction is on disk: note it, show it, answer.
+    fn publish(&mut self, batch: Batch, ledger: Ledger) {
+        self.doomed.drain(..self.sweep_rows(&batch));
+        self.ledger = ledger;
+        if let Err(error) = self.ack.note(ledger.sequence) {
+            tracing::warn!(%error, "cannot note how far writes were acknowledged");
+        }
+        for lease in &batch.granted {
+            self.leases.start(*lease);
+        }
+        self.local.write(|applier| {
+            for (key, version) in batch.versions {
+                applier.apply(&key, version);
+            }
+            for lease in &batch.revoked {
+                self.leases.remove(lease.id);
+                applier.forget_lease(lease.id);
+            }
+        });
+        batch.answers.into_iter().for_each(|answer| answer.send());
+        if let Some(revision) = batch.compact {
+            self.forget(revision);
+        }
+        self.shared.committed(batch.bytes + BATCH_OVERHEAD_BYTES, self.doomed.len());
+        if self.shared.take_checkpoint_duty() {
+            crate::embedded::housekeeper::checkpoint(&self.connection, &self.shared);
+        }
+    }
+
+    /// Drops from memory what was compacted; the rows go with later transactions.
+    fn forget(&mut self, revision: Revision) {
+        let doomed = &mut self.doomed;
+        let forgotten = self.local.compact(revision, |key, version| {
+            doomed.push_back((version.mod_revision, table::version_crc(key, &version)));
+        });
+        if let Err(error) = forgotten {
+            tracing::warn!(%error, "compaction was overtaken");
+        }
+    }
+
+    fn refuse(&mut self, batch: Batch, failure: Failure) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::debug!(%error, "rollback after a failed transaction");
+        }
+        let (cause, error) = match &failure {
+            Failure::Before(cause) => (cause, explain(&self.path, cause)),
+            Failure::During(cause) => match aftermath(cause) {
+                Aftermath::Retry => (cause, explain(&self.path, cause)),
+                // The flush failed: the transaction may be there after a restart, or not.
+                Aftermath::Stop => (cause, Error::Unknown(explain(&self.path, cause).to_string())),
+            },
+        };
+        self.shared.failed(explain(&self.path, cause), aftermath(cause));
+        batch.answers.into_iter().for_each(|answer| answer.fail(&error));
+    }
+
+    fn finish(self) {
+        self.leases.stop();
+        self.local.close_watches();
+        self.shared.stop();
+        if self.housekeeper.join().is_err() {
+            tracing::error!("the housekeeping thread of the store panicked");
+        }
+        let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        if let Err(error) = emptied {
+            tracing::warn!(path = %self.path.display(), %error, "the write-ahead log stays for the next start");
+        }
+        if let Err(error) = self.ack.sync() {
+            tracing::debug!(%error, "flush of the note of acknowledged writes");
+        }
+        if let Err((_, error)) = self.connection.close() {
+            tracing::warn!(path = %self.path.display(), %error, "closing the database");
+        }
+        drop(self.lock);
+    }
+}
