@@ -261,3 +261,6 @@ fn random_serial() -> Result<[u8; 16], PkiError> {
     serial[0] = serial[0] & 0x7f | 0x40;
     Ok(serial)
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,3 +105,5 @@ pub(crate) fn from_base64url(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::keys_of_every_kind;

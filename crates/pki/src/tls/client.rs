@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, WebPkiServerVerifier, verify_server_name};
+use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
@@ -61,7 +61,12 @@ impl ClientTls {
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let builder = builder.map_err(PkiError::Tls)?.dangerous().with_custom_certificate_verifier(verifier);
         let mut config = match options.identity {
-            Some(identity) => builder.with_client_cert_resolver(identity),
+            Some(identity) => {
+                let mut config = builder.with_client_cert_resolver(identity);
+                // A resumed session speaks for the certificate it began with, which may have been replaced since.
+                config.resumption = Resumption::disabled();
+                config
+            }
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = options.alpn;

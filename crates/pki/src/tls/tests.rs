@@ -158,6 +158,24 @@ fn a_replaced_server_certificate_is_shown_to_the_next_connection() {
 }
 
 #[test]
+fn a_replaced_client_certificate_speaks_for_the_next_connection() {
+    let authority = authority("ca");
+    let (_, config) = asking_server(&authority);
+    let pair = |name: &str| authority.issue(&CertificateRequest::client(name, &[]), now()).unwrap();
+    let shown = Arc::new(ReloadableClientCert::new(&pair("first")).unwrap());
+    let options = ClientTlsOptions { identity: Some(shown.clone()), ..trusting(&authority) };
+    let tls = ClientTls::build(options).unwrap();
+    let trust = ClientTrust::new(&[authority.certificate().clone()]).unwrap();
+    let user = || {
+        let peers = handshake(&tls, "localhost", &config).unwrap();
+        trust.verify(peers.server.peer_certificates().unwrap(), now()).unwrap().common_name
+    };
+    assert_eq!(user(), "first");
+    shown.replace(&pair("second")).unwrap();
+    assert_eq!(user(), "second");
+}
+
+#[test]
 fn the_certificate_follows_the_name_asked_for() {
     let authority = authority("ca");
     let (resolver, config) = asking_server(&authority);
