@@ -149,6 +149,7 @@ impl FieldError {
             text.push_str(": ");
             match value {
                 Value::String(s) => text.push_str(&go_quote(s)),
+                Value::Number(n) if n.is_f64() => text.push_str(&go_float(n.as_f64().unwrap_or_default())),
                 other => text.push_str(&other.to_string()),
             }
         }
@@ -164,6 +165,18 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.body())
     }
+}
+
+/// A float shown the way Go's `%v` does it: no trailing `.0`, an exponent for the very large and very small.
+pub fn go_float(number: f64) -> String {
+    let magnitude = number.abs();
+    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
+        let text = format!("{number:e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        return format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());
+    }
+    number.to_string()
 }
 
 /// A string quoted the way Go's `%q` does it, which clients see in messages.

@@ -3,14 +3,29 @@
 //! A `Schema` is a cheap handle on an arena of nodes; built-in kinds all live in one arena and refer to each other by
 //! name, a CRD version has an arena of its own. Texts (descriptions) are not kept here: only `explain` reads them.
 
+mod decode;
+mod default;
+mod embedded;
+mod format;
+mod list;
+mod pattern;
+mod prune;
 mod read;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use decode::{canonicalize, decode_check};
+pub use default::apply_defaults;
+pub use embedded::coerce;
+pub use format::has_format;
+pub use pattern::CompiledPattern;
+pub use prune::{drop_forbidden_nulls, drop_nulls, prune, unknown_fields};
 pub use read::{SchemaError, SchemaSetBuilder};
+pub use validate::{validate, validate_update};
 
 /// A handle on the schema of one kind.
 #[derive(Clone, Debug)]
@@ -72,7 +87,7 @@ pub struct PatchStrategy {
 /// The rules of one place. Fields mirror the OpenAPI words they come from.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// The last part of the definition's name, such as `DeploymentSpec`; Go's decoder names it in its errors.
+    /// The name of the definition, such as `io.k8s.api.apps.v1.DeploymentSpec`; places of a CRD have none.
     pub definition: Option<Arc<str>>,
     pub ty: SchemaType,
     /// Shared, because every place that refers to a definition repeats its shape.
@@ -99,6 +114,7 @@ pub struct Node {
 pub struct Rules {
     pub format: Option<String>,
     pub pattern: Option<String>,
+    pub compiled: CompiledPattern,
     pub enumeration: Vec<Value>,
     pub minimum: Option<f64>,
     pub maximum: Option<f64>,
@@ -147,6 +163,20 @@ impl SchemaSet {
     /// The schema registered under a definition name such as `io.k8s.api.core.v1.Pod`.
     pub fn named(self: &Arc<Self>, name: &str) -> Option<Schema> {
         self.named.get(name).map(|id| Schema { set: self.clone(), root: *id })
+    }
+}
+
+impl Node {
+    /// The Go name of the struct, such as `DeploymentSpec`; empty for a place without a definition.
+    pub fn definition_name(&self) -> &str {
+        self.definition.as_deref().map_or("", |name| name.rsplit('.').next().unwrap_or(name))
+    }
+
+    /// The Go name with its package, such as `v1.DeploymentSpec`.
+    pub fn go_type(&self) -> &str {
+        let name = self.definition.as_deref().unwrap_or_default();
+        let dot = name.rmatch_indices('.').nth(1).map_or(0, |(index, _)| index + 1);
+        &name[dot..]
     }
 }
 

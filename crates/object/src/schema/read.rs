@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{ListType, Node, PatchStrategy, Rules, SchemaId, SchemaSet, SchemaType};
+use super::{CompiledPattern, ListType, Node, PatchStrategy, Rules, SchemaId, SchemaSet, SchemaType};
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SchemaError {
@@ -99,7 +99,7 @@ impl SchemaSetBuilder {
             return Ok(id);
         }
         let mut node = self.read(schema, 0)?;
-        node.definition = Some(name.rsplit('.').next().unwrap_or(name).into());
+        node.definition = Some(name.into());
         self.nodes[id.0 as usize] = node;
         Ok(id)
     }
@@ -216,6 +216,7 @@ impl SchemaSetBuilder {
         let count = |key: &str| schema[key].as_u64();
         Ok(Some(Rules {
             format: schema["format"].as_str().map(str::to_owned),
+            compiled: CompiledPattern::default(),
             pattern: schema["pattern"].as_str().map(str::to_owned),
             enumeration: schema["enum"].as_array().cloned().unwrap_or_default(),
             minimum: number("minimum"),
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!((plain.default.is_some(), plain.nullable, plain.atomic_map), (false, false, false));
         assert_eq!((special.default.is_some(), special.nullable, special.atomic_map), (true, true, true));
         assert_eq!(plain.properties, special.properties);
-        assert_eq!(special.definition.as_deref(), Some("Item"));
+        assert_eq!(special.definition_name(), "Item");
     }
 
     #[test]

@@ -1,0 +1,47 @@
+//! Fills in the defaults a schema declares, as kube-apiserver does for custom resources.
+
+use serde_json::Value;
+
+use super::{Schema, SchemaRef};
+
+/// Sets each absent property that has a default, and each null that may not stay null, all the way down. Applying it
+/// twice changes nothing more.
+pub fn apply_defaults(schema: &Schema, value: &mut Value) {
+    default_at(schema.root(), value);
+}
+
+fn default_at(at: SchemaRef<'_>, value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (name, property) in at.properties() {
+                let Some(default) = &property.node().default else { continue };
+                if map.get(name).is_none_or(|present| is_forbidden_null(property, present)) {
+                    map.insert(name.to_owned(), (**default).clone());
+                }
+            }
+            for (name, inner) in map.iter_mut() {
+                let Some(below) = at.field(name) else { continue };
+                default_null(below, inner);
+                default_at(below, inner);
+            }
+        }
+        Value::Array(items) => {
+            let Some(below) = at.items() else { return };
+            for item in items {
+                default_null(below, item);
+                default_at(below, item);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn default_null(at: SchemaRef<'_>, value: &mut Value) {
+    if let (true, Some(default)) = (is_forbidden_null(at, value), &at.node().default) {
+        *value = (**default).clone();
+    }
+}
+
+fn is_forbidden_null(at: SchemaRef<'_>, value: &Value) -> bool {
+    value.is_null() && !at.node().nullable
+}
