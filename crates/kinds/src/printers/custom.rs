@@ -96,7 +96,7 @@ fn text_of(value: &Value) -> String {
             _ => number.to_string(),
         },
         // Go's printer has a word of its own for the absence of a value.
-        Value::Null => "<nil>".to_owned(),
+        Value::Null => "<no value>".to_owned(),
         other => other.to_string(),
     }
 }
