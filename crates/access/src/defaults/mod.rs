@@ -1,0 +1,82 @@
+//! The roles and bindings an API starts with, as Kubernetes 1.36 has them, and how a stored one is brought up to them.
+
+mod reconcile;
+mod table;
+
+use object::{GroupVersionKind, Object};
+use serde_json::{Value, json};
+
+use crate::escalation::RBAC_GROUP;
+use crate::rule::PolicyRule;
+
+pub use reconcile::{Correction, reconcile};
+
+/// A stored object with this annotation at `"false"` is its owner's business and is left alone.
+pub const AUTOUPDATE_ANNOTATION: &str = "rbac.authorization.kubernetes.io/autoupdate";
+pub const BOOTSTRAPPING_LABEL: &str = "kubernetes.io/bootstrapping";
+
+const POLICY: &str = include_str!("policy.txt");
+
+/// The ClusterRoles. Aggregated ones come without rules; `aggregation::aggregate` gives them theirs.
+pub fn cluster_roles() -> Vec<Object> {
+    let roles = table::read(POLICY).roles.into_iter().filter(|r| r.namespace.is_empty());
+    roles.map(|role| role_object("ClusterRole", role)).collect()
+}
+
+pub fn roles() -> Vec<Object> {
+    let roles = table::read(POLICY).roles.into_iter().filter(|r| !r.namespace.is_empty());
+    roles.map(|role| role_object("Role", role)).collect()
+}
+
+pub fn cluster_role_bindings() -> Vec<Object> {
+    let bindings = table::read(POLICY).bindings.into_iter().filter(|b| b.namespace.is_empty());
+    bindings.map(|b| binding_object("ClusterRoleBinding", "ClusterRole", b)).collect()
+}
+
+pub fn role_bindings() -> Vec<Object> {
+    let bindings = table::read(POLICY).bindings.into_iter().filter(|b| !b.namespace.is_empty());
+    bindings.map(|b| binding_object("RoleBinding", "Role", b)).collect()
+}
+
+/// All four kinds, roles before the bindings that name them.
+pub fn all() -> Vec<Object> {
+    [cluster_roles(), roles(), cluster_role_bindings(), role_bindings()].concat()
+}
+
+fn new_object(kind: &str, namespace: &str, name: &str) -> Object {
+    let namespace = (!namespace.is_empty()).then_some(namespace);
+    let mut object = Object::new(&GroupVersionKind::new(RBAC_GROUP, "v1", kind), namespace, name);
+    object.set_label(BOOTSTRAPPING_LABEL, "rbac-defaults");
+    object.set_annotation(AUTOUPDATE_ANNOTATION, "true");
+    object
+}
+
+fn role_object(kind: &str, role: table::RoleLine<'_>) -> Object {
+    let mut object = new_object(kind, role.namespace, role.name);
+    for (key, value) in role.labels {
+        object.set_label(key, value);
+    }
+    if role.gathers.is_empty() {
+        object.set(&["rules"], role.rules.iter().map(PolicyRule::to_value).collect::<Vec<Value>>());
+    } else {
+        let selectors = role.gathers.iter().map(|(key, value)| json!({"matchLabels": {*key: value}}));
+        object.set(&["aggregationRule", "clusterRoleSelectors"], selectors.collect::<Vec<Value>>());
+    }
+    object
+}
+
+fn binding_object(kind: &str, role_kind: &str, binding: table::BindingLine<'_>) -> Object {
+    let mut object = new_object(kind, binding.namespace, binding.name);
+    object.set(&["roleRef"], json!({"apiGroup": RBAC_GROUP, "kind": role_kind, "name": binding.role}));
+    let subjects = binding.subjects.iter().map(|subject| match *subject {
+        table::SubjectWord::ServiceAccount { namespace, name } => {
+            json!({"kind": "ServiceAccount", "name": name, "namespace": namespace})
+        }
+        table::SubjectWord::Named { kind, name } => json!({"apiGroup": RBAC_GROUP, "kind": kind, "name": name}),
+    });
+    let subjects: Vec<Value> = subjects.collect();
+    if !subjects.is_empty() {
+        object.set(&["subjects"], subjects);
+    }
+    object
+}

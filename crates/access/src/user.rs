@@ -1,0 +1,115 @@
+//! Who asks, for what, and the answer.
+
+use std::collections::BTreeMap;
+
+use object::names;
+
+/// Its members may do anything, whatever the rules say.
+pub const MASTERS_GROUP: &str = "system:masters";
+pub const AUTHENTICATED_GROUP: &str = "system:authenticated";
+pub const UNAUTHENTICATED_GROUP: &str = "system:unauthenticated";
+pub const ANONYMOUS_USER: &str = "system:anonymous";
+pub const SERVICE_ACCOUNTS_GROUP: &str = "system:serviceaccounts";
+
+const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+
+/// An authenticated user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action<'a> {
+    Resource(ResourceAction<'a>),
+    NonResource { verb: &'a str, path: &'a str },
+}
+
+/// An action on a resource; empty strings mean "none": no subresource, all namespaces, no particular name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResourceAction<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    /// Part of the question but of no RBAC answer: rules do not tell versions apart.
+    pub version: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+/// The answer, with the binding that allowed it or the roles that could not be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub allowed: bool,
+    pub reason: String,
+}
+
+impl User {
+    pub fn new(name: &str, groups: &[&str]) -> Self {
+        let groups = groups.iter().map(|g| (*g).to_owned()).collect();
+        Self { name: name.to_owned(), groups, ..Self::default() }
+    }
+
+    /// The user a service account's token stands for.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let mut groups = service_account_groups(namespace);
+        groups.push(AUTHENTICATED_GROUP.to_owned());
+        Self { name: service_account_user(namespace, name), groups, ..Self::default() }
+    }
+
+    pub fn in_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+
+    pub fn is_master(&self) -> bool {
+        self.in_group(MASTERS_GROUP)
+    }
+}
+
+impl<'a> From<ResourceAction<'a>> for Action<'a> {
+    fn from(action: ResourceAction<'a>) -> Self {
+        Action::Resource(action)
+    }
+}
+
+impl<'a> Action<'a> {
+    /// The namespace whose role bindings count beside the cluster-wide ones; empty when none do.
+    pub fn namespace(&self) -> &'a str {
+        match self {
+            Action::Resource(action) => action.namespace,
+            Action::NonResource { .. } => "",
+        }
+    }
+}
+
+impl Verdict {
+    pub fn allow(reason: impl Into<String>) -> Self {
+        Self { allowed: true, reason: reason.into() }
+    }
+
+    pub fn deny(reason: impl Into<String>) -> Self {
+        Self { allowed: false, reason: reason.into() }
+    }
+}
+
+/// `system:serviceaccount:NAMESPACE:NAME`.
+pub fn service_account_user(namespace: &str, name: &str) -> String {
+    format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}")
+}
+
+/// The groups every service account of the namespace is in, `system:authenticated` not among them.
+pub fn service_account_groups(namespace: &str) -> Vec<String> {
+    vec![SERVICE_ACCOUNTS_GROUP.to_owned(), format!("{SERVICE_ACCOUNTS_GROUP}:{namespace}")]
+}
+
+/// Namespace and name of the service account a user name stands for.
+pub fn split_service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
+    let valid = names::dns1123_label(namespace).is_empty() && names::dns1123_subdomain(name).is_empty();
+    valid.then_some((namespace, name))
+}

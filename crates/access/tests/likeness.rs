@@ -1,0 +1,221 @@
+//! Our default policy and our verdicts against those of a real kube-apiserver.
+
+// Started by the same code as in the tests of the network client, which this crate must not depend on.
+#[path = "../../cluster-client/tests/kube/mod.rs"]
+mod kube;
+
+use std::collections::BTreeMap;
+
+use access::user::ResourceAction;
+use access::{Action, PolicyIndex, User, defaults};
+use kube::KubeApiServer;
+use object::Object;
+use serde_json::{Value, json};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+fn get(server: &KubeApiServer, path: &str) -> Value {
+    let output = server.kubectl(&["get", "--raw", path]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn post(server: &KubeApiServer, path: &str, body: &Value) -> Value {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), body.to_string()).expect("written");
+    let name = file.path().to_str().expect("UTF-8");
+    let output = server.kubectl(&["create", "--raw", path, "-f", name]);
+    assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// By namespace and name, without what the server adds.
+fn by_name(objects: impl IntoIterator<Item = Value>, kind: &str) -> BTreeMap<String, Value> {
+    let strip = |mut object: Value| {
+        object["kind"] = kind.into();
+        object["apiVersion"] = "rbac.authorization.k8s.io/v1".into();
+        let metadata = object["metadata"].as_object_mut().expect("metadata");
+        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+            metadata.remove(field);
+        }
+        if object["rules"].is_null() {
+            object.as_object_mut().expect("a map").remove("rules");
+        }
+        let key = format!("{}/{}", object["metadata"]["namespace"], object["metadata"]["name"]);
+        (key, object)
+    };
+    objects.into_iter().map(strip).collect()
+}
+
+fn check_defaults(server: &KubeApiServer, resource: &str, kind: &str, ours: Vec<Object>) {
+    let theirs = get(server, &format!("{RBAC}/{resource}"))["items"].as_array().expect("items").clone();
+    let theirs = by_name(theirs, kind);
+    let ours = by_name(ours.into_iter().map(Object::into_value), kind);
+    assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());
+    for (name, theirs) in &theirs {
+        assert_eq!(&ours[name], theirs, "{kind} {name}");
+    }
+}
+
+/// Policy that reaches every branch of a verdict; each is also created in the real server.
+fn policy() -> Vec<(String, Value)> {
+    let cluster = |resource: &str| format!("{RBAC}/{resource}");
+    let inside = |resource: &str| format!("{RBAC}/namespaces/default/{resource}");
+    let role_ref =
+        |kind: &str, name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
+    let head = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind});
+    let object = |kind: &str, name: &str, namespace: Option<&str>, rest: Value| {
+        let mut value = head(kind);
+        value["metadata"] = json!({"name": name});
+        if let Some(namespace) = namespace {
+            value["metadata"]["namespace"] = namespace.into();
+        }
+        for (key, field) in rest.as_object().expect("a map") {
+            value[key] = field.clone();
+        }
+        value
+    };
+    vec![
+        (
+            cluster("clusterroles"),
+            object(
+                "ClusterRole",
+                "reader",
+                None,
+                json!({"rules": [
+                    {"verbs": ["get", "list"], "apiGroups": ["", "apps"], "resources": ["pods", "*/scale"]},
+                    {"verbs": ["get"], "apiGroups": ["*"], "resources": ["configmaps"], "resourceNames": ["one"]},
+                    {"verbs": ["get"], "nonResourceURLs": ["/logs/*", "/metrics"]},
+                ]}),
+            ),
+        ),
+        (
+            inside("roles"),
+            object(
+                "Role",
+                "writer",
+                Some("default"),
+                json!({"rules": [
+                    {"verbs": ["*"], "apiGroups": [""], "resources": ["secrets", "pods/exec"]},
+                ]}),
+            ),
+        ),
+        (
+            cluster("clusterrolebindings"),
+            object(
+                "ClusterRoleBinding",
+                "jane-reads",
+                None,
+                json!({
+            "roleRef": role_ref("ClusterRole", "reader"),
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "jane"}]}),
+            ),
+        ),
+        (
+            cluster("clusterrolebindings"),
+            object(
+                "ClusterRoleBinding",
+                "nowhere",
+                None,
+                json!({
+            "roleRef": role_ref("ClusterRole", "absent"),
+            "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "ops"}]}),
+            ),
+        ),
+        (
+            inside("rolebindings"),
+            object(
+                "RoleBinding",
+                "robot-writes",
+                Some("default"),
+                json!({
+            "roleRef": role_ref("Role", "writer"),
+            "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]}),
+            ),
+        ),
+        (
+            inside("rolebindings"),
+            object(
+                "RoleBinding",
+                "ops-write",
+                Some("default"),
+                json!({
+            "roleRef": role_ref("Role", "gone"),
+            "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "ops"}]}),
+            ),
+        ),
+    ]
+}
+
+fn check_verdict(server: &KubeApiServer, index: &PolicyIndex, user: &User, action: Action<'_>) {
+    let mut spec = json!({"user": user.name, "groups": user.groups});
+    match action {
+        Action::Resource(a) => {
+            spec["resourceAttributes"] = json!({"verb": a.verb, "group": a.group, "resource": a.resource,
+                "subresource": a.subresource, "namespace": a.namespace, "name": a.name});
+        }
+        Action::NonResource { verb, path } => spec["nonResourceAttributes"] = json!({"verb": verb, "path": path}),
+    }
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
+    let theirs = post(server, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &review);
+    let ours = index.authorize(user, &action);
+    assert_eq!(theirs["status"]["allowed"], ours.allowed, "{user:?} {action:?} {}", theirs["status"]);
+    // Where several roles are missing the real server names them in the order of a hash map.
+    let theirs_reason = theirs["status"]["reason"].as_str().unwrap_or_default();
+    let words = |text: &str| {
+        let mut words: Vec<String> = text.split([' ', ',', '[', ']']).map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    assert_eq!(words(theirs_reason), words(&ours.reason), "{user:?} {action:?}: {theirs_reason} {}", ours.reason);
+}
+
+fn check_verdicts(server: &KubeApiServer) {
+    let policy = policy();
+    for (path, body) in &policy {
+        post(server, path, body);
+    }
+    let mine: Vec<Object> = policy.iter().filter_map(|(_, body)| Object::from_value(body.clone())).collect();
+    let index = PolicyIndex::build(defaults::all().iter().chain(&mine));
+    let users = [
+        User::new("jane", &["system:authenticated"]),
+        User::service_account("default", "robot"),
+        User::new("omar", &["ops", "system:authenticated"]),
+        User::new("root", &["system:masters"]),
+        User::new("system:anonymous", &["system:unauthenticated"]),
+        User::new("system:kube-scheduler", &["system:authenticated"]),
+    ];
+    let base = ResourceAction { verb: "get", version: "v1", ..ResourceAction::default() };
+    let resources = [
+        ResourceAction { resource: "pods", namespace: "default", ..base },
+        ResourceAction { resource: "pods", ..base },
+        ResourceAction { resource: "pods", subresource: "exec", namespace: "default", verb: "create", ..base },
+        ResourceAction { resource: "deployments", group: "apps", subresource: "scale", ..base },
+        ResourceAction { resource: "deployments", group: "extensions", subresource: "scale", ..base },
+        ResourceAction { resource: "configmaps", namespace: "x", name: "one", ..base },
+        ResourceAction { resource: "configmaps", namespace: "x", name: "two", ..base },
+        ResourceAction { resource: "configmaps", namespace: "x", verb: "list", ..base },
+        ResourceAction { resource: "secrets", namespace: "default", verb: "delete", ..base },
+        ResourceAction { resource: "secrets", namespace: "other", verb: "delete", ..base },
+        ResourceAction { resource: "selfsubjectaccessreviews", group: "authorization.k8s.io", verb: "create", ..base },
+    ];
+    let paths = ["/logs/x/y", "/logs", "/metrics", "/healthz", "/apis/apps", "/version/", "/nothing"];
+    for user in &users {
+        for action in resources {
+            check_verdict(server, &index, user, Action::Resource(action));
+        }
+        for path in paths {
+            check_verdict(server, &index, user, Action::NonResource { verb: "get", path });
+        }
+    }
+}
+
+#[test]
+fn policy_and_verdicts_are_those_of_kube_apiserver() {
+    let Some(server) = KubeApiServer::start() else { return };
+    check_defaults(&server, "clusterroles", "ClusterRole", defaults::cluster_roles());
+    check_defaults(&server, "roles", "Role", defaults::roles());
+    check_defaults(&server, "clusterrolebindings", "ClusterRoleBinding", defaults::cluster_role_bindings());
+    check_defaults(&server, "rolebindings", "RoleBinding", defaults::role_bindings());
+    check_verdicts(&server);
+}

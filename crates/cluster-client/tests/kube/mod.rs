@@ -1,0 +1,132 @@
+//! A real kube-apiserver on etcd, started for a test on free loopback ports and ended with it.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const START_TIMEOUT: Duration = Duration::from_secs(90);
+
+pub struct KubeApiServer {
+    pub url: String,
+    pub token: &'static str,
+    pub kubeconfig: PathBuf,
+    /// The serving certificate with its CA, PEM.
+    pub ca_file: PathBuf,
+    bin: PathBuf,
+    children: Vec<Child>,
+    _dir: tempfile::TempDir,
+}
+
+impl KubeApiServer {
+    /// `None`, and a line on stderr, where the programs are not there.
+    pub fn start() -> Option<Self> {
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let bin = std::env::var_os("FLOTILLA_KUBE_BIN").map_or(home.join(".cache/flotilla/bin"), PathBuf::from);
+        if let Some(missing) = ["etcd", "kube-apiserver", "kubectl"].iter().find(|p| !bin.join(p).exists()) {
+            eprintln!("SKIPPED: {missing} is not in {}; set FLOTILLA_KUBE_BIN to where it is", bin.display());
+            return None;
+        }
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let [client_port, peer_port, api_port] = free_ports();
+        let mut server = Self {
+            url: format!("https://127.0.0.1:{api_port}"),
+            token: "test-admin-token",
+            kubeconfig: dir.path().join("kubeconfig"),
+            ca_file: dir.path().join("certs/apiserver.crt"),
+            bin,
+            children: Vec::new(),
+            _dir: dir,
+        };
+        let path = server._dir.path().to_owned();
+        server.start_etcd(&path, client_port, peer_port);
+        server.start_api(&path, client_port, api_port);
+        server.write_kubeconfig();
+        server.wait_until_ready(&path);
+        Some(server)
+    }
+
+    /// The answer of `kubectl`, with the administrator's rights.
+    pub fn kubectl(&self, args: &[&str]) -> std::process::Output {
+        let mut command = Command::new(self.bin.join("kubectl"));
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).output().expect("kubectl runs")
+    }
+
+    fn start_etcd(&mut self, dir: &Path, client_port: u16, peer_port: u16) {
+        let (client, peer) = (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
+        let mut command = Command::new(self.bin.join("etcd"));
+        command.args(["--unsafe-no-fsync", "--data-dir"]).arg(dir.join("etcd"));
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("default={peer}")]);
+        self.spawn(command, &dir.join("etcd.log"));
+    }
+
+    fn start_api(&mut self, dir: &Path, etcd_port: u16, api_port: u16) {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let (key_file, public_file, token_file) = (dir.join("sa.key"), dir.join("sa.pub"), dir.join("tokens"));
+        fs::write(&key_file, key.serialize_pem()).expect("written");
+        fs::write(&public_file, key.public_key_pem()).expect("written");
+        fs::write(&token_file, format!("{},admin,admin-uid,\"system:masters\"\n", self.token)).expect("written");
+        let mut command = Command::new(self.bin.join("kube-apiserver"));
+        command.args(["--bind-address", "127.0.0.1", "--secure-port", &api_port.to_string()]);
+        command.args(["--etcd-servers", &format!("http://127.0.0.1:{etcd_port}")]);
+        command.args(["--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24"]);
+        command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
+        command.arg("--service-account-key-file").arg(&public_file);
+        command.arg("--service-account-signing-key-file").arg(&key_file);
+        command.arg("--token-auth-file").arg(&token_file);
+        command.arg("--cert-dir").arg(dir.join("certs"));
+        self.spawn(command, &dir.join("api.log"));
+    }
+
+    fn spawn(&mut self, mut command: Command, log: &Path) {
+        let log = fs::File::create(log).expect("a log file");
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log).spawn();
+        self.children.push(child.expect("the program starts"));
+    }
+
+    fn write_kubeconfig(&self) {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
+             clusters:\n- name: test\n  cluster:\n    server: {}\n    certificate-authority: certs/apiserver.crt\n\
+             users:\n- name: admin\n  user:\n    token: {}\n\
+             contexts:\n- name: test\n  context:\n    cluster: test\n    user: admin\n",
+            self.url, self.token
+        );
+        fs::write(&self.kubeconfig, text).expect("written");
+    }
+
+    fn wait_until_ready(&mut self, dir: &Path) {
+        let start = Instant::now();
+        loop {
+            let ready = self.ca_file.exists() && self.kubectl(&["get", "--raw", "/readyz"]).stdout.starts_with(b"ok");
+            if ready {
+                return;
+            }
+            let ended = self.children.iter_mut().any(|child| child.try_wait().is_ok_and(|status| status.is_some()));
+            if ended || start.elapsed() > START_TIMEOUT {
+                panic!("kube-apiserver is not ready: {}", fs::read_to_string(dir.join("api.log")).unwrap_or_default());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Drop for KubeApiServer {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().rev() {
+            // Either may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// All listeners are open at once, so that the ports differ.
+fn free_ports() -> [u16; 3] {
+    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("bound").port())
+}
