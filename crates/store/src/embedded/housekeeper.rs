@@ -19,8 +19,7 @@ const TICK: Duration = Duration::from_millis(250);
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Log that is moved into the database without waiting for a quiet moment.
 const CHECKPOINT_BYTES: u64 = 8 << 20;
-/// From this length on the writer itself ends a checkpoint, because beside a busy writer it never catches up entirely and
-/// the log would grow without end.
+/// Length from which on the writer ends a checkpoint.
 const LOG_FRAMES_MAX: i64 = 4096;
 
 #[derive(Clone)]
@@ -140,7 +139,11 @@ impl Housekeeper {
             let idle = std::mem::replace(&mut commits, now) == now;
             let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed);
             if log_bytes >= CHECKPOINT_BYTES || (idle && log_bytes > 0) {
-                checkpoint(&self.connection, &self.shared);
+                // Beside a busy writer a checkpoint never catches up entirely and the log would grow without end, so from some
+                // length on the writer does the small rest, after which the log starts again from its beginning.
+                if checkpoint(&self.connection, &self.shared) > LOG_FRAMES_MAX {
+                    self.shared.checkpoint_duty.store(true, Ordering::Relaxed);
+                }
             }
             if idle && synced != now && self.ack.sync().is_ok() {
                 synced = now;
@@ -165,20 +168,16 @@ impl Housekeeper {
     }
 }
 
-/// Moves the log into the database without holding up a writer.
-pub(crate) fn checkpoint(connection: &Connection, shared: &Shared) {
+/// Moves the log into the database without holding up a writer. Returns the length of the log in frames.
+pub(crate) fn checkpoint(connection: &Connection, shared: &Shared) -> i64 {
     let bytes = shared.log_bytes.swap(0, Ordering::Relaxed);
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-    match connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], read) {
-        Ok((frames, moved)) => {
-            if frames > moved && frames > LOG_FRAMES_MAX {
-                shared.checkpoint_duty.store(true, Ordering::Relaxed);
-            }
-        }
+    match connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1)) {
+        Ok(frames) => frames,
         Err(error) => {
             // On a full disk the log stays where it is, still readable and durable, until there is room.
             tracing::debug!(%error, "checkpoint put off");
             shared.log_bytes.fetch_add(bytes.min(CHECKPOINT_BYTES - 1), Ordering::Relaxed);
+            0
         }
     }
 }
