@@ -1,1 +1,29 @@
-//! Placeholder.
+//! The Kubernetes API over a store: what kube-apiserver is to its clients, in one crate.
+//!
+//! A request: listen → authenticate → authorize → route → decode once → default, admit, validate → one guarded write →
+//! the committed bytes go to the caller, to the cache and from there to every watcher without being encoded again.
+
+pub mod admission;
+pub mod aggregate;
+pub mod audit;
+pub mod auth;
+pub mod cache;
+pub mod context;
+mod convert;
+pub mod crd;
+pub mod decode;
+pub mod documents;
+mod health;
+pub mod http;
+pub mod limits;
+mod managed;
+pub mod metrics;
+pub mod registry;
+pub mod request;
+pub mod respond;
+mod reviews;
+pub mod server;
+pub mod storage;
+pub mod subresource;
+mod validate;
+pub mod verbs;

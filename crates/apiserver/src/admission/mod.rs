@@ -1,0 +1,108 @@
+//! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
+
+use async_trait::async_trait;
+use object::{Object, Status};
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::registry::Resource;
+use crate::server::Server;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+impl Operation {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// The write that is to be admitted. Objects are in the served version of the request.
+pub struct Attributes<'a> {
+    pub operation: Operation,
+    pub resource: &'a Resource,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    /// Empty while a generated name is not known yet.
+    pub name: &'a str,
+    pub old: Option<&'a Object>,
+    /// The options object of the request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`).
+    pub options: Value,
+    pub dry_run: bool,
+}
+
+/// One admission step. Steps that change come before steps that only refuse.
+#[async_trait]
+pub trait Admission: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// May change `object`; called for creates, updates and connects (with the options as the object).
+    async fn mutate(
+        &self,
+        _server: &Server,
+        _ctx: &Context,
+        _attributes: &Attributes<'_>,
+        _object: &mut Object,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// May refuse; `object` is `None` for deletes.
+    async fn validate(
+        &self,
+        _server: &Server,
+        _ctx: &Context,
+        _attributes: &Attributes<'_>,
+        _object: Option<&Object>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+/// All steps in order.
+#[derive(Default)]
+pub struct Chain {
+    steps: Vec<Box<dyn Admission>>,
+}
+
+impl Chain {
+    pub fn new(steps: Vec<Box<dyn Admission>>) -> Self {
+        Self { steps }
+    }
+
+    pub async fn mutate(
+        &self,
+        server: &Server,
+        ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        for step in &self.steps {
+            step.mutate(server, ctx, attributes, object).await?;
+        }
+        Ok(())
+    }
+
+    pub async fn validate(
+        &self,
+        server: &Server,
+        ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        for step in &self.steps {
+            step.validate(server, ctx, attributes, object).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! One object as it lies in memory: its stored bytes, its revision, and the few parts that lists and watches filter by.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use kinds::SelectableField;
+use object::Object;
+use object::selector::{FieldSelector, LabelSelector};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::storage::Stored;
+
+/// Bytes in the store that are not an object of ours.
+#[derive(Debug, Error)]
+#[error("stored object {key} cannot be read: {problem}")]
+pub struct UnreadableEntry {
+    pub key: String,
+    pub problem: String,
+}
+
+/// An object at one revision.
+pub struct Entry {
+    pub namespace: Box<str>,
+    pub name: Box<str>,
+    pub stored: Stored,
+    labels: Box<[(Box<str>, Box<str>)]>,
+    /// Values of the kind's selectable fields, in the order the kind lists them.
+    fields: Box<[Box<str>]>,
+    /// In-process readers of the same revision share one decoded tree for as long as any of them holds it.
+    decoded: Mutex<Weak<Object>>,
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    metadata: HeadMeta<'a>,
+}
+
+#[derive(Deserialize)]
+struct HeadMeta<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow, default)]
+    labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+}
+
+impl Entry {
+    pub fn read(
+        key: &str,
+        bytes: Bytes,
+        revision: u64,
+        selectable: &[SelectableField],
+    ) -> Result<Self, UnreadableEntry> {
+        let unreadable = |problem: String| UnreadableEntry { key: key.to_owned(), problem };
+        let head: Head<'_> = serde_json::from_slice(&bytes).map_err(|e| unreadable(e.to_string()))?;
+        let labels = head.metadata.labels.into_iter().flatten();
+        let labels = labels.map(|(k, v)| (Box::from(&*k), Box::from(&*v))).collect();
+        let (namespace, name) = (Box::from(&*head.metadata.namespace), Box::from(&*head.metadata.name));
+        let fields = if selectable.is_empty() {
+            Box::default()
+        } else {
+            let object = Object::decode(&bytes).map_err(|e| unreadable(e.to_string()))?;
+            selectable.iter().map(|field| field.value(&object).into_boxed_str()).collect()
+        };
+        let stored = Stored::new(bytes, revision).ok_or_else(|| unreadable("it has no metadata".to_owned()))?;
+        Ok(Self { namespace, name, stored, labels, fields, decoded: Mutex::new(Weak::new()) })
+    }
+
+    /// The same object under another revision: what a watcher is shown when it is deleted or leaves a selector.
+    pub fn at_revision(&self, revision: u64) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            stored: self.stored.at_revision(revision),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            decoded: Mutex::new(Weak::new()),
+        }
+    }
+
+    /// The object as a tree, in the storage version, with its resourceVersion.
+    pub fn decode(&self) -> Arc<Object> {
+        let mut slot = self.decoded.lock();
+        if let Some(shared) = slot.upgrade() {
+            return shared;
+        }
+        let object = Arc::new(self.stored.decode().expect("an entry is only made from bytes that parse"));
+        *slot = Arc::downgrade(&object);
+        object
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
+    }
+
+    pub fn matches(&self, filter: &Filter) -> bool {
+        (filter.namespace.is_empty() || *self.namespace == *filter.namespace)
+            && filter.labels.matches_with(|key| self.label(key))
+            && filter.fields.matches_with(|field| self.field(filter, field))
+    }
+
+    fn field<'a>(&'a self, filter: &Filter, field: &str) -> &'a str {
+        match field {
+            "metadata.name" => &self.name,
+            "metadata.namespace" => &self.namespace,
+            other => {
+                let index = filter.field_names.iter().position(|name| name == other);
+                index.and_then(|i| self.fields.get(i)).map_or("", |value| value)
+            }
+        }
+    }
+}
+
+/// What of a resource a list or watch is about.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub namespace: String,
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+    /// Names of the kind's selectable fields, in the order entries hold their values.
+    pub field_names: Arc<[String]>,
+}
+
+impl Filter {
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_revision_is_spliced_into_the_stored_bytes() {
+        let object = Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"}}, "data": {"k": "\"metadata\":{"}}))
+        .expect("a map");
+        let entry = Entry::read("n/a", object.encode(), 42, &[]).expect("readable");
+        let decoded = Object::decode(&entry.stored.to_json()).expect("valid JSON");
+        assert_eq!(decoded.resource_version(), "42");
+        assert_eq!(*entry.decode(), decoded);
+        assert_eq!(entry.label("x"), Some("y"));
+    }
+}

@@ -1,0 +1,346 @@
+//! The watch cache: every object of one resource in memory with its recent changes, fed by the store's watch.
+//!
+//! Lists and watches are answered from here whatever the engine, so a store on the network is asked once per change and
+//! not once per reader. A cache starts on first use and then follows the store for as long as the server runs.
+
+mod entry;
+mod watcher;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kinds::SelectableField;
+use object::Status;
+use parking_lot::RwLock;
+use store::{EventKind, ProgressHandle, RangeEnd, RangeRequest, Store};
+use tokio::sync::{Notify, OnceCell, watch};
+use tokio_util::sync::CancellationToken;
+
+pub use entry::{Entry, Filter, UnreadableEntry};
+pub use watcher::{Change, ChangeKind, Watcher};
+
+/// Changes kept for watchers that resume; the store's own compaction bounds them in time as well.
+const EVENTS_MAX: usize = 100_000;
+/// How long a reader waits for the cache to reach the revision it asked for.
+const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
+/// How long the cache waits before it asks a failing store again.
+const RESTART_DELAY: Duration = Duration::from_millis(200);
+
+/// A committed change as the cache keeps it.
+pub struct CacheEvent {
+    pub revision: u64,
+    /// The object after the change; for a deletion the last state, under the revision of the deletion.
+    pub entry: Arc<Entry>,
+    pub previous: Option<Arc<Entry>>,
+    pub deleted: bool,
+    /// The watch frame in the storage version, encoded for the first watcher and shared by all others.
+    frame: OnceLock<Bytes>,
+}
+
+pub struct Cache {
+    store: Arc<dyn Store>,
+    prefix: String,
+    selectable: Arc<[SelectableField]>,
+    field_names: Arc<[String]>,
+    state: RwLock<State>,
+    changed: watch::Sender<u64>,
+    started: OnceCell<()>,
+    progress: RwLock<Option<ProgressHandle>>,
+    restarted: Notify,
+    stop: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    entries: BTreeMap<Box<str>, Arc<Entry>>,
+    events: VecDeque<Arc<CacheEvent>>,
+    /// Watches may start at this revision or later.
+    events_from: u64,
+    /// The newest change that touched this resource.
+    changed_at: u64,
+    /// Everything up to here is in `entries`.
+    revision: u64,
+}
+
+/// Objects of a list, with the revision they are consistent at.
+pub struct Page {
+    pub entries: Vec<Arc<Entry>>,
+    pub revision: u64,
+    /// Key to go on after, when there is more.
+    pub next: Option<String>,
+    /// How many objects follow, where that is known without filtering.
+    pub remaining: Option<u64>,
+}
+
+impl Cache {
+    pub fn new(
+        store: Arc<dyn Store>,
+        prefix: String,
+        selectable: Vec<SelectableField>,
+        stop: CancellationToken,
+    ) -> Self {
+        let field_names = selectable.iter().map(|field| field.name.clone()).collect();
+        let (changed, _) = watch::channel(0);
+        Self {
+            store,
+            prefix,
+            selectable: selectable.into(),
+            field_names,
+            state: RwLock::default(),
+            changed,
+            started: OnceCell::new(),
+            progress: RwLock::new(None),
+            restarted: Notify::new(),
+            stop,
+        }
+    }
+
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub fn filter(&self, namespace: &str, options: &crate::request::ListOptions) -> Filter {
+        Filter {
+            namespace: namespace.to_owned(),
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+            field_names: self.field_names.clone(),
+        }
+    }
+
+    /// Starts following the store when nobody has yet, and waits for the first full read.
+    pub async fn ready(self: &Arc<Self>) -> Result<(), Status> {
+        let start = || async {
+            let stream = self.load().await?;
+            tokio::spawn(self.clone().follow(stream));
+            Ok::<_, Status>(())
+        };
+        self.started.get_or_try_init(start).await.map(|_| ())
+    }
+
+    /// Waits until the cache holds every write acknowledged before this call.
+    pub async fn fresh(self: &Arc<Self>) -> Result<(), Status> {
+        self.ready().await?;
+        let revision = self.store.revision().await.map_err(crate::storage::status_of_store)?;
+        self.reach(revision).await
+    }
+
+    /// Waits until the cache is at `revision` or later.
+    pub async fn reach(self: &Arc<Self>, revision: u64) -> Result<(), Status> {
+        self.ready().await?;
+        let current = self.revision();
+        if current >= revision {
+            return Ok(());
+        }
+        let wait = async {
+            loop {
+                let handle = self.progress.read().clone();
+                let Some(handle) = handle else {
+                    self.restarted.notified().await;
+                    continue;
+                };
+                handle.request();
+                if handle.wait(revision).await.is_ok() {
+                    return;
+                }
+                tokio::time::sleep(RESTART_DELAY).await;
+            }
+        };
+        tokio::time::timeout(FRESHNESS_WAIT, wait).await.map_err(|_| too_large(revision, self.revision()))
+    }
+
+    /// The newest revision of which every change is here.
+    pub fn revision(&self) -> u64 {
+        let applied = self.progress.read().as_ref().map_or(0, ProgressHandle::applied);
+        self.state.read().revision.max(applied)
+    }
+
+    pub fn get(&self, key: &str) -> Option<Arc<Entry>> {
+        self.state.read().entries.get(key).cloned()
+    }
+
+    /// How many objects there are, and the revision of the newest change, for metrics and quota.
+    pub fn len(&self) -> usize {
+        self.state.read().entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every object that matches, at the cache's present revision.
+    pub fn entries(&self, filter: &Filter) -> Vec<Arc<Entry>> {
+        self.page(filter, None, 0).entries
+    }
+
+    /// A page of matching objects after `start`, at the cache's present revision.
+    pub fn page(&self, filter: &Filter, start: Option<&str>, limit: usize) -> Page {
+        let revision = self.revision();
+        let state = self.state.read();
+        let revision = revision.max(state.revision);
+        state.page(filter, start, limit, revision)
+    }
+
+    /// The same, when the objects have not changed since `revision` and this is therefore also the page of then.
+    pub fn page_at(&self, filter: &Filter, start: Option<&str>, limit: usize, revision: u64) -> Option<Page> {
+        if self.revision() < revision {
+            return None;
+        }
+        let state = self.state.read();
+        (state.changed_at <= revision).then(|| state.page(filter, start, limit, revision))
+    }
+
+    async fn load(self: &Arc<Self>) -> Result<store::WatchStream, Status> {
+        let to_status = crate::storage::status_of_store;
+        // A store in this process still has its recent history: take it in, so that watches from before a restart resume.
+        let base = match self.store.local() {
+            Some(_) => self.store.compacted().await.max(1),
+            None => self.store.revision().await.map_err(to_status)?,
+        };
+        let request = RangeRequest { start: &self.prefix, end: RangeEnd::Prefix, limit: 0, revision: Some(base) };
+        let range = self.store.range(request).await.map_err(to_status)?;
+        let mut entries = BTreeMap::new();
+        for kv in range.kvs {
+            match Entry::read(&kv.key, kv.value, kv.mod_revision, &self.selectable) {
+                Ok(entry) => {
+                    entries.insert(Box::from(&kv.key[self.prefix.len()..]), Arc::new(entry));
+                }
+                Err(error) => tracing::error!(%error, "left out of the cache"),
+            }
+        }
+        let stream = self.store.watch(&self.prefix, base + 1).await.map_err(to_status)?;
+        *self.state.write() =
+            State { entries, events: VecDeque::new(), events_from: base, changed_at: base, revision: base };
+        *self.progress.write() = Some(stream.progress());
+        self.restarted.notify_waiters();
+        Ok(stream)
+    }
+
+    async fn follow(self: Arc<Self>, mut stream: store::WatchStream) {
+        loop {
+            let batch = tokio::select! {
+                () = self.stop.cancelled() => return,
+                batch = stream.next() => batch,
+            };
+            match batch {
+                Some(Ok(batch)) => self.apply(batch),
+                ended => {
+                    if let Some(Err(error)) = ended {
+                        tracing::warn!(prefix = self.prefix, %error, "the store's watch ended; reading again");
+                    }
+                    *self.progress.write() = None;
+                    stream = loop {
+                        tokio::select! {
+                            () = self.stop.cancelled() => return,
+                            () = tokio::time::sleep(RESTART_DELAY) => {}
+                        }
+                        match self.load().await {
+                            Ok(stream) => break stream,
+                            Err(status) => tracing::warn!(prefix = self.prefix, %status, "the store cannot be read"),
+                        }
+                    };
+                    self.changed.send_modify(|changes| *changes += 1);
+                }
+            }
+        }
+    }
+
+    fn apply(&self, batch: store::WatchBatch) {
+        let mut state = self.state.write();
+        for event in batch.events {
+            let revision = event.kv.mod_revision;
+            if revision <= state.changed_at && revision <= state.revision {
+                continue;
+            }
+            let key = &event.kv.key[self.prefix.len()..];
+            let previous = state.entries.get(key).cloned();
+            let change = match event.kind {
+                EventKind::Put => match Entry::read(&event.kv.key, event.kv.value, revision, &self.selectable) {
+                    Ok(entry) => {
+                        let entry = Arc::new(entry);
+                        state.entries.insert(key.into(), entry.clone());
+                        CacheEvent { revision, entry, previous, deleted: false, frame: OnceLock::new() }
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "left out of the cache");
+                        continue;
+                    }
+                },
+                EventKind::Delete => {
+                    let Some(previous) = previous else { continue };
+                    state.entries.remove(key);
+                    let entry = Arc::new(previous.at_revision(revision));
+                    CacheEvent { revision, entry, previous: Some(previous), deleted: true, frame: OnceLock::new() }
+                }
+            };
+            state.events.push_back(Arc::new(change));
+            state.changed_at = revision;
+        }
+        state.revision = state.revision.max(batch.revision);
+        while state.events.len() > EVENTS_MAX {
+            if let Some(dropped) = state.events.pop_front() {
+                state.events_from = dropped.revision;
+            }
+        }
+        drop(state);
+        self.changed.send_modify(|changes| *changes += 1);
+    }
+
+    /// Forgets changes at or before `revision`; called as the store compacts, so that memory follows.
+    pub fn forget_before(&self, revision: u64) {
+        let mut state = self.state.write();
+        while state.events.front().is_some_and(|event| event.revision <= revision) {
+            state.events.pop_front();
+        }
+        state.events_from = state.events_from.max(revision);
+    }
+}
+
+impl State {
+    fn page(&self, filter: &Filter, start: Option<&str>, limit: usize, revision: u64) -> Page {
+        let scope = if filter.namespace.is_empty() { String::new() } else { format!("{}/", filter.namespace) };
+        let lower = match start {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(scope.as_str()),
+        };
+        let mut page = Page { entries: Vec::new(), revision, next: None, remaining: None };
+        if limit == 0 && filter.is_everything() && scope.is_empty() {
+            page.entries.reserve(self.entries.len());
+        }
+        let mut walk = self.entries.range::<str, _>((lower, Bound::Unbounded));
+        let mut last: Option<&str> = None;
+        for (key, entry) in walk.by_ref().take_while(|(key, _)| key.starts_with(&scope)) {
+            if !entry.matches(filter) {
+                continue;
+            }
+            if limit > 0 && page.entries.len() == limit {
+                page.next = last.map(str::to_owned);
+                break;
+            }
+            page.entries.push(entry.clone());
+            last = Some(key);
+        }
+        if page.next.is_some() && filter.is_everything() {
+            let rest = walk.take_while(|(key, _)| key.starts_with(&scope)).count();
+            page.remaining = Some(rest as u64 + 1);
+        }
+        page
+    }
+}
+
+fn too_large(wanted: u64, current: u64) -> Status {
+    let mut status = Status::timeout(format!("Too large resource version: {wanted}, current: {current}"));
+    status.details = Some(Box::new(object::status::StatusDetails {
+        causes: vec![object::status::StatusCause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        }],
+        retry_after_seconds: 1,
+        ..Default::default()
+    }));
+    status
+}

@@ -1,0 +1,34 @@
+//! CustomResourceDefinitions: kinds made at run time, with their schemas, rules and conversion.
+
+pub mod conversion;
+
+use std::sync::Arc;
+
+use object::{Object, Status};
+use serde_json::Value;
+
+/// What a kind from a CRD has beyond a built-in one.
+pub struct Custom {
+    /// The name of the CustomResourceDefinition.
+    pub definition_name: String,
+    /// The version's schema as its author wrote it, descriptions included, for OpenAPI.
+    pub raw_schema: Option<Arc<Value>>,
+    pub conversion: Conversion,
+}
+
+/// How objects get from one served version to another.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Conversion {
+    /// Only `apiVersion` changes.
+    None,
+    /// A webhook is asked; the value is the CRD's `spec.conversion.webhook`.
+    Webhook(Arc<Value>),
+}
+
+impl Custom {
+    /// Brings `object` to `api_version`.
+    pub fn convert_plainly(&self, mut object: Object, api_version: &str) -> Result<Object, Status> {
+        object.set(&["apiVersion"], api_version);
+        Ok(object)
+    }
+}

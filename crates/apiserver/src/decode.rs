@@ -1,0 +1,288 @@
+//! Request bodies into objects: JSON or YAML, with duplicate and unknown fields reported and hostile input refused early.
+
+use std::fmt;
+
+use object::{Object, Status, schema};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::context::Context;
+use crate::registry::Resource;
+use crate::request::Validation;
+
+/// Bodies above this are refused before they are read to the end, as in kube-apiserver.
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+pub const READABLE_TYPES: &[&str] = &["application/json", "application/yaml"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFormat {
+    Json,
+    Yaml,
+}
+
+impl BodyFormat {
+    /// An absent content type is JSON.
+    pub fn of_content_type(header: Option<&str>) -> Result<Self, Status> {
+        let media_type = header.unwrap_or("application/json").split(';').next().unwrap_or_default().trim();
+        match media_type {
+            "" | "application/json" => Ok(Self::Json),
+            "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Self::Yaml),
+            _ => Err(Status::unsupported_media_type(READABLE_TYPES)),
+        }
+    }
+}
+
+/// A body as a tree, with the paths of fields that occur twice.
+pub struct Decoded {
+    pub value: Value,
+    pub duplicates: Vec<String>,
+}
+
+pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
+    if bytes.is_empty() {
+        return Err(Status::bad_request("the request body is empty"));
+    }
+    match format {
+        BodyFormat::Json => decode_json(bytes),
+        BodyFormat::Yaml => decode_yaml(bytes),
+    }
+}
+
+fn decode_json(bytes: &[u8]) -> Result<Decoded, Status> {
+    let refuse =
+        |error: serde_json::Error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"));
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let seed = ValueSeed { place: None, duplicates: &mut duplicates };
+    let value = seed.deserialize(&mut deserializer).map_err(refuse)?;
+    deserializer.end().map_err(refuse)?;
+    Ok(Decoded { value, duplicates })
+}
+
+fn decode_yaml(bytes: &[u8]) -> Result<Decoded, Status> {
+    let text = std::str::from_utf8(bytes).map_err(|e| Status::bad_request(format!("yaml: invalid UTF-8: {e}")))?;
+    let value = serde_saphyr::from_str(text)
+        .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
+    Ok(Decoded { value, duplicates: Vec::new() })
+}
+
+/// Checks that a decoded body is an object of the resource and brings it to the form validation expects: known fields
+/// only, nulls dropped, defaults filled in.
+pub fn read_object(
+    ctx: &Context,
+    resource: &Resource,
+    decoded: Decoded,
+    validation: Validation,
+) -> Result<Object, Status> {
+    let Decoded { value, duplicates } = decoded;
+    let Some(mut object) = Object::from_value(value) else {
+        return Err(Status::bad_request("the request body must be a JSON object"));
+    };
+    check_kind(resource, &mut object)?;
+    let complaints = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    let object = shape(ctx, resource, object, validation, complaints)?;
+    Ok(object)
+}
+
+/// Fills in a missing apiVersion and kind and refuses others than the resource's own.
+fn check_kind(resource: &Resource, object: &mut Object) -> Result<(), Status> {
+    let gvk = &resource.kind.gvk;
+    if object.api_version().is_empty() && object.kind().is_empty() && resource.custom.is_none() {
+        object.set_gvk(gvk);
+        return Ok(());
+    }
+    if object.kind().is_empty() {
+        return Err(Status::bad_request("Object 'Kind' is missing in the request body"));
+    }
+    if object.gvk() == *gvk {
+        return Ok(());
+    }
+    if object.gvk().kind == gvk.kind {
+        let (got, want) = (object.api_version().to_owned(), gvk.api_version());
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({got}) does not match the expected API version ({want})"
+        )));
+    }
+    Err(Status::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: converting ({}) to ({}): unknown conversion",
+        object.kind(),
+        gvk.version,
+        gvk.kind,
+        object.kind(),
+        gvk.kind
+    )))
+}
+
+/// Prunes unknown fields (or refuses them), checks types of built-in kinds and applies defaults. Patches pass here too.
+pub fn shape(
+    ctx: &Context,
+    resource: &Resource,
+    object: Object,
+    validation: Validation,
+    mut complaints: Vec<String>,
+) -> Result<Object, Status> {
+    let kind = &resource.kind;
+    let mut value = object.into_value();
+    let shape = &kind.schema;
+    if resource.custom.is_none() {
+        schema::drop_nulls(shape, &mut value);
+        schema::decode_check(shape, &value).map_err(|problem| {
+            let (kind, version) = (&kind.gvk.kind, &kind.gvk.version);
+            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}"))
+        })?;
+        schema::canonicalize(shape, &mut value);
+    } else {
+        let refuse = |error: object::FieldError| Status::bad_request(error.to_string());
+        schema::coerce(shape, &mut value).map_err(refuse)?;
+        schema::drop_forbidden_nulls(shape, &mut value);
+    }
+    let unknown = schema::prune(shape, &mut value);
+    complaints.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
+    report(ctx, resource, complaints, validation)?;
+    schema::apply_defaults(shape, &mut value);
+    let mut object =
+        Object::from_value(value).ok_or_else(|| Status::bad_request("the object must be a JSON object"))?;
+    kind.strategy.default(&mut object);
+    Ok(object)
+}
+
+fn report(ctx: &Context, resource: &Resource, complaints: Vec<String>, validation: Validation) -> Result<(), Status> {
+    match validation {
+        Validation::Strict if !complaints.is_empty() => {
+            let (kind, version) = (&resource.kind.gvk.kind, &resource.kind.gvk.version);
+            let list = complaints.join(", ");
+            Err(Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {list}"
+            )))
+        }
+        Validation::Warn => {
+            complaints.into_iter().for_each(|complaint| ctx.warn(complaint));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Builds a tree and notes fields that occur twice, which a plain map would silently merge.
+struct ValueSeed<'p, 'd> {
+    place: Option<&'p Place<'p>>,
+    duplicates: &'d mut Vec<String>,
+}
+
+/// Where the reader is, linked to where it came from: written out only for the rare field that needs naming.
+struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    step: Step<'p>,
+}
+
+enum Step<'p> {
+    Key(&'p str),
+    Index(usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Key(key) if self.parent.is_none() => f.write_str(key),
+            Step::Key(key) => write!(f, ".{key}"),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_, '_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        if value.is_finite() { Ok(value.into()) } else { Err(E::custom("number out of range")) }
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let place = Place { parent: self.place, step: Step::Index(list.len()) };
+            let seed = ValueSeed { place: Some(&place), duplicates: &mut *self.duplicates };
+            match items.next_element_seed(seed)? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let place = Place { parent: self.place, step: Step::Key(&key) };
+            let seed = ValueSeed { place: Some(&place), duplicates: &mut *self.duplicates };
+            let value = entries.next_value_seed(seed)?;
+            if map.contains_key(&key) {
+                self.duplicates.push(place.to_string());
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicate_fields_are_found_where_they_are() {
+        let body = br#"{"a":1,"spec":{"x":[{"y":1,"y":2}]},"a":2}"#;
+        let decoded = decode(body, BodyFormat::Json).expect("valid JSON");
+        assert_eq!(decoded.duplicates, ["spec.x[0].y", "a"]);
+    }
+
+    #[test]
+    fn hostile_bodies_are_refused() {
+        let deep = "[".repeat(100_000);
+        for body in ["", "{", "{}x", "nul", "\"\\ud800\"", "{\"a\":1e999}", &deep] {
+            let status = decode(body.as_bytes(), BodyFormat::Json).err().expect("refused");
+            assert_eq!(status.code, 400, "{}", &body[..body.len().min(20)]);
+        }
+        assert!(decode(b"\xff\xfe", BodyFormat::Json).is_err());
+        assert!(decode(b"\xff\xfe", BodyFormat::Yaml).is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! `/healthz`, `/livez` and `/readyz`: each check by name, with `?verbose` and `?exclude=`.
+
+use http::Response;
+
+use crate::http::Incoming;
+use crate::respond::{self, Body};
+use crate::server::Server;
+
+pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
+    let path = incoming.info.path.trim_end_matches('/');
+    let (endpoint, single) = match path[1..].split_once('/') {
+        Some((endpoint, single)) => (endpoint, Some(single.to_owned())),
+        None => (&path[1..], None),
+    };
+    let mut checks = vec![("ping", Ok(())), (server.objects.store().engine(), store_check(server).await)];
+    checks.push(("informer-sync", ready_check(server)));
+    if endpoint == "readyz" {
+        let stopping = server.stop.is_cancelled();
+        checks.push(("shutdown", if stopping { Err("the server is shutting down".to_owned()) } else { Ok(()) }));
+    }
+    if let Some(single) = single {
+        return match checks.into_iter().find(|(name, _)| *name == single) {
+            Some((_, Ok(()))) => respond::text(200, "text/plain; charset=utf-8", "ok"),
+            Some((name, Err(problem))) => {
+                respond::text(500, "text/plain; charset=utf-8", format!("{name} failed: {problem}\n"))
+            }
+            None => respond::text(404, "text/plain; charset=utf-8", "404 page not found\n"),
+        };
+    }
+    let excluded: Vec<&str> = incoming.query.all("exclude").collect();
+    let mut report = String::new();
+    let mut failed = false;
+    for (name, outcome) in checks {
+        let line = match outcome {
+            _ if excluded.contains(&name) => format!("[+]{name} excluded: ok\n"),
+            Ok(()) => format!("[+]{name} ok\n"),
+            Err(_) => {
+                failed = true;
+                format!("[-]{name} failed: reason withheld\n")
+            }
+        };
+        report.push_str(&line);
+    }
+    let verdict = if failed { "failed" } else { "passed" };
+    report.push_str(&format!("{endpoint} check {verdict}\n"));
+    match (failed, incoming.query.flag("verbose")) {
+        (false, false) => respond::text(200, "text/plain; charset=utf-8", "ok"),
+        (false, true) => respond::text(200, "text/plain; charset=utf-8", report),
+        (true, _) => respond::text(500, "text/plain; charset=utf-8", report),
+    }
+}
+
+async fn store_check(server: &Server) -> Result<(), String> {
+    server.objects.store().health().await.map_err(|error| {
+        tracing::warn!(%error, "the store is not healthy");
+        error.to_string()
+    })
+}
+
+fn ready_check(server: &Server) -> Result<(), String> {
+    if server.is_ready() { Ok(()) } else { Err("the server is still starting".to_owned()) }
+}

@@ -1,0 +1,150 @@
+//! The HTTP door: from a request on a connection to a verb, and back.
+
+mod listen;
+mod resources;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use access::User;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use object::Status;
+use rustls_pki_types::CertificateDer;
+
+use crate::context::Context;
+use crate::decode::BODY_BYTES_MAX;
+use crate::request::{Query, RequestInfo};
+use crate::respond::{self, Body};
+use crate::server::Server;
+
+pub use listen::{Listening, listen};
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub address: SocketAddr,
+    /// What the client presented in the TLS handshake; not yet verified.
+    pub certificates: Vec<CertificateDer<'static>>,
+}
+
+/// A request body that has yet to arrive, or one that is here already.
+pub enum RequestBody {
+    Incoming(hyper::body::Incoming),
+    Whole(Bytes),
+}
+
+impl RequestBody {
+    /// All of it, or 413 as soon as it is too much.
+    pub async fn read(self) -> Result<Bytes, Status> {
+        let incoming = match self {
+            Self::Whole(bytes) => return Ok(bytes),
+            Self::Incoming(incoming) => incoming,
+        };
+        match Limited::new(incoming, BODY_BYTES_MAX).collect().await {
+            Ok(collected) => Ok(collected.to_bytes()),
+            Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+                Err(Status::too_large(format!("limit is {BODY_BYTES_MAX} bytes")))
+            }
+            Err(error) => Err(Status::bad_request(format!("the request body could not be read: {error}"))),
+        }
+    }
+}
+
+/// A request on its way through the door.
+pub struct Incoming {
+    pub info: RequestInfo,
+    pub query: Query,
+    pub method: Method,
+    pub headers: HeaderMap,
+    pub body: RequestBody,
+    /// Present on requests that may be upgraded to a raw stream (exec, port-forward, proxied WebSockets).
+    pub upgrade: Option<hyper::upgrade::OnUpgrade>,
+    pub uri: http::Uri,
+}
+
+/// Answers one request. Never fails: every error is a response.
+pub async fn handle(server: Arc<Server>, peer: Arc<Peer>, request: Request<RequestBody>) -> Response<Body> {
+    let started = std::time::Instant::now();
+    let (mut parts, body) = request.into_parts();
+    let query_text = parts.uri.query().unwrap_or_default().to_owned();
+    let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query_text);
+    let record = server.audit.begin(&info, &parts.uri, &parts.headers, &peer);
+    let incoming = Incoming {
+        info: info.clone(),
+        query: Query::parse(&query_text),
+        method: parts.method,
+        headers: parts.headers,
+        body,
+        upgrade: parts.extensions.remove::<hyper::upgrade::OnUpgrade>(),
+        uri: parts.uri,
+    };
+    let head_only = incoming.method == Method::HEAD;
+    let mut response = match admit(&server, &peer, incoming, &record).await {
+        Ok(response) => response,
+        Err(status) => respond::status(&status),
+    };
+    if head_only {
+        *response.body_mut() = Body::Whole(None);
+    }
+    response.headers_mut().insert("audit-id", record.id_header());
+    server.metrics.finished(&info, response.status().as_u16(), started.elapsed());
+    server.audit.finish(record, response.status().as_u16());
+    response
+}
+
+/// Who asks, may they, and is there room: then the request is dispatched.
+async fn admit(
+    server: &Arc<Server>,
+    peer: &Peer,
+    incoming: Incoming,
+    record: &crate::audit::Record,
+) -> Result<Response<Body>, Status> {
+    let caller = server.auth.authenticate(server, peer, &incoming.headers).await?;
+    let user = server.auth.impersonated(server, &caller, &incoming.headers).await?;
+    record.caller(&caller, &user);
+    let _slot = server.limits.enter(&user, &incoming.info)?;
+    let agent = incoming.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let ctx = Context::new(user.clone(), agent);
+    server.auth.authorize(server, &user, &incoming.info).await?;
+    record.allowed();
+
+    let timeout = server.limits.request_time(&incoming.info, &incoming.query)?;
+    let work = dispatch(server, &ctx, &user, incoming, record);
+    let answered = match timeout {
+        None => work.await,
+        Some(limit) => tokio::time::timeout(limit, work)
+            .await
+            .unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout"))),
+    };
+    let mut response = answered.unwrap_or_else(|status| respond::status(&status));
+    for warning in ctx.take_warnings() {
+        let quoted = object::field::go_quote(&warning);
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    record.annotations(ctx.take_audit_annotations());
+    Ok(response)
+}
+
+async fn dispatch(
+    server: &Arc<Server>,
+    ctx: &Context,
+    user: &Arc<User>,
+    incoming: Incoming,
+    record: &crate::audit::Record,
+) -> Result<Response<Body>, Status> {
+    if let Some(response) = server.aggregator.proxy(server, user, &incoming.info).await {
+        return response.forward(incoming).await;
+    }
+    if incoming.info.is_resource {
+        return resources::serve(server, ctx, incoming, record).await;
+    }
+    if !matches!(incoming.method, Method::GET | Method::HEAD) {
+        let body = respond::text(405, "text/plain", "Method Not Allowed");
+        return Ok(body);
+    }
+    crate::documents::serve(server, &incoming).await
+}

@@ -1,0 +1,161 @@
+//! Requests on resources: finds the resource, reads options and body, calls the verb, writes the answer.
+
+use std::sync::Arc;
+
+use http::{Method, Response, header};
+use object::Status;
+use serde_json::Value;
+
+use super::Incoming;
+use crate::context::Context;
+use crate::decode::{self, BodyFormat};
+use crate::registry::Resource;
+use crate::request::{DeleteOptions, ListOptions, RequestInfo, WriteOptions, parse_revision};
+use crate::respond::{self, Body, Format};
+use crate::server::Server;
+use crate::subresource;
+use crate::verbs::{self, Target, patch::PatchType};
+
+pub async fn serve(
+    server: &Arc<Server>,
+    ctx: &Context,
+    incoming: Incoming,
+    record: &crate::audit::Record,
+) -> Result<Response<Body>, Status> {
+    let info = &incoming.info;
+    let Some(resource) = server.registry.find(&info.group, &info.version, &info.resource) else {
+        return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+    };
+    let target = target(&resource, info)?;
+    if let Some(warning) = &resource.kind.deprecation {
+        ctx.warn(warning.clone());
+    }
+    if let Some(kind) = subresource::special(&target)? {
+        return subresource::serve(server, ctx, &target, &kind, incoming, record).await;
+    }
+    if !resource.kind.stored {
+        return crate::reviews::serve(server, ctx, &target, incoming, record).await;
+    }
+    check_verb(&resource, info)?;
+    let format = Format::negotiate(&incoming.headers, incoming.query.flag("pretty"))?;
+    match info.verb {
+        "get" => {
+            let revision = incoming.query.get("resourceVersion").map(parse_revision).transpose()?;
+            let answer = verbs::get::get(server, &target, revision).await?;
+            respond::object_response(server, &resource, answer, format).await
+        }
+        "list" => {
+            let options = ListOptions::parse(&incoming.query)?;
+            let listed = verbs::list::list(server, &target, &options).await?;
+            let include = incoming.query.get("includeObject");
+            respond::list_response(server, &resource, listed, format, include).await
+        }
+        "watch" => {
+            let mut options = ListOptions::parse(&incoming.query)?;
+            if !info.name.is_empty() {
+                options.fields.terms.push(object::selector::FieldTerm {
+                    field: "metadata.name".into(),
+                    equal: true,
+                    value: info.name.clone(),
+                });
+            }
+            let watch = verbs::watch::watch(server, &target, &options).await?;
+            Ok(respond::watch_response(server.clone(), resource, watch, format))
+        }
+        _ => write(server, ctx, &target, incoming, format, record).await,
+    }
+}
+
+async fn write(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    incoming: Incoming,
+    format: Format,
+    record: &crate::audit::Record,
+) -> Result<Response<Body>, Status> {
+    let resource = target.resource.clone();
+    let query = incoming.query;
+    let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let verb = incoming.info.verb;
+    let answer = match verb {
+        "create" | "update" => {
+            let kind = if verb == "create" { "CreateOptions" } else { "UpdateOptions" };
+            let options = WriteOptions::parse(&query, kind)?;
+            let body = BodyFormat::of_content_type(content_type.as_deref())?;
+            let decoded = decode::decode(&incoming.body.read().await?, body)?;
+            record.request_object(&decoded.value);
+            let object = decode::read_object(ctx, &resource, decoded, options.validation)?;
+            if verb == "create" {
+                verbs::create::create(server, ctx, target, object, &options).await?
+            } else {
+                verbs::update::replace(server, ctx, target, object, &options).await?
+            }
+        }
+        "patch" => {
+            let options = WriteOptions::parse(&query, "PatchOptions")?;
+            let patch_type = PatchType::of_content_type(content_type.as_deref())?;
+            let body = incoming.body.read().await?;
+            verbs::patch::patch(server, ctx, target, patch_type, &body, &options).await?
+        }
+        "delete" => {
+            let options = DeleteOptions::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
+            verbs::delete::delete(server, ctx, target, &options).await?
+        }
+        "deletecollection" => {
+            let list_options = ListOptions::parse(&query)?;
+            let options = DeleteOptions::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
+            let listed = verbs::delete::delete_collection(server, ctx, target, &list_options, &options).await?;
+            return respond::list_response(server, &resource, listed, format, None).await;
+        }
+        other => return Err(Status::method_not_allowed(&resource.kind.group_resource(), other)),
+    };
+    respond::object_response(server, &resource, answer, format).await
+}
+
+/// The body of a delete is optional; an empty one leaves the options to the query.
+async fn delete_body(body: super::RequestBody, content_type: Option<&str>) -> Result<Option<Value>, Status> {
+    let bytes = body.read().await?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let decoded = decode::decode(&bytes, BodyFormat::of_content_type(content_type)?)?;
+    if !decoded.value.is_object() {
+        return Err(Status::bad_request("the body of a delete must be a DeleteOptions object"));
+    }
+    Ok(Some(decoded.value))
+}
+
+fn target(resource: &Arc<Resource>, info: &RequestInfo) -> Result<Target, Status> {
+    let kind = &resource.kind;
+    let is_namespace = kind.gvk.group.is_empty() && kind.plural == "namespaces";
+    let namespace = if kind.namespaced { info.namespace.clone() } else { String::new() };
+    let misplaced = !kind.namespaced && !info.namespace.is_empty() && !is_namespace;
+    let unscoped = kind.namespaced
+        && info.namespace.is_empty()
+        && !matches!(info.verb, "list" | "watch" | "create" | "deletecollection");
+    if misplaced || unscoped {
+        return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+    }
+    let name = if matches!(info.verb, "list" | "deletecollection") { String::new() } else { info.name.clone() };
+    Ok(Target { resource: resource.clone(), namespace, name, subresource: info.subresource.clone() })
+}
+
+fn check_verb(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
+    let allowed = match info.subresource.as_str() {
+        "" => resource.kind.allows(info.verb),
+        name => match resource.kind.subresource(name) {
+            Some(sub) => sub.verbs.contains(&info.verb),
+            None => return Err(Status::new(404, "NotFound", "the server could not find the requested resource")),
+        },
+    };
+    if allowed {
+        return Ok(());
+    }
+    Err(Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource"))
+}
+
+/// Methods a resource request may have at all.
+pub fn is_known_method(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+}

@@ -1,0 +1,143 @@
+//! Counters and histograms under the names dashboards for kube-apiserver already use, in Prometheus text form.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::request::RequestInfo;
+use crate::server::Server;
+
+const SECONDS_BUCKETS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+/// Distinct label sets kept; more than this is a client inventing resources, and they are counted together.
+const SERIES_MAX: usize = 5_000;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct RequestLabels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    code: u16,
+}
+
+#[derive(Default)]
+struct Series {
+    count: u64,
+    seconds: f64,
+    buckets: [u64; SECONDS_BUCKETS.len()],
+}
+
+#[derive(Default)]
+pub struct Metrics {
+    requests: Mutex<BTreeMap<RequestLabels, Series>>,
+    pub watchers: AtomicU64,
+}
+
+impl Metrics {
+    pub fn finished(&self, info: &RequestInfo, code: u16, took: Duration) {
+        let known = info.is_resource && code != 404;
+        let labels = RequestLabels {
+            verb: info.verb,
+            group: if known { info.group.clone() } else { String::new() },
+            version: if known { info.version.clone() } else { String::new() },
+            resource: if known { info.resource.clone() } else { String::new() },
+            subresource: if known { info.subresource.clone() } else { String::new() },
+            code,
+        };
+        let mut requests = self.requests.lock();
+        if requests.len() >= SERIES_MAX && !requests.contains_key(&labels) {
+            return;
+        }
+        let series = requests.entry(labels).or_default();
+        series.count += 1;
+        series.seconds += took.as_secs_f64();
+        for (bucket, limit) in series.buckets.iter_mut().zip(SECONDS_BUCKETS) {
+            if took.as_secs_f64() <= *limit {
+                *bucket += 1;
+            }
+        }
+    }
+
+    pub async fn render(&self, server: &Server) -> String {
+        let mut out = String::with_capacity(16 * 1024);
+        self.render_requests(&mut out);
+        render_objects(server, &mut out);
+        let store = server.objects.store();
+        if let Ok(bytes) = store.size_bytes().await {
+            head(&mut out, "apiserver_storage_size_bytes", "gauge", "Size of the storage database on disk.");
+            let _ = writeln!(out, "apiserver_storage_size_bytes{{storage_cluster_id=\"{}\"}} {bytes}", store.engine());
+        }
+        head(&mut out, "apiserver_longrunning_requests", "gauge", "Watches that are open now.");
+        let _ =
+            writeln!(out, "apiserver_longrunning_requests{{verb=\"WATCH\"}} {}", self.watchers.load(Ordering::Relaxed));
+        render_process(&mut out);
+        out
+    }
+
+    fn render_requests(&self, out: &mut String) {
+        let requests = self.requests.lock();
+        head(out, "apiserver_request_total", "counter", "Requests answered, by verb, resource and code.");
+        for (labels, series) in requests.iter() {
+            let _ =
+                writeln!(out, "apiserver_request_total{{{},code=\"{}\"}} {}", text(labels), labels.code, series.count);
+        }
+        head(out, "apiserver_request_duration_seconds", "histogram", "Time from request to answer.");
+        for (labels, series) in requests.iter().filter(|(labels, _)| labels.verb != "watch") {
+            let labels = format!("{},code=\"{}\"", text(labels), labels.code);
+            for (limit, count) in SECONDS_BUCKETS.iter().zip(series.buckets) {
+                let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{{labels},le=\"{limit}\"}} {count}");
+            }
+            let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} {}", series.count);
+            let _ = writeln!(out, "apiserver_request_duration_seconds_sum{{{labels}}} {}", series.seconds);
+            let _ = writeln!(out, "apiserver_request_duration_seconds_count{{{labels}}} {}", series.count);
+        }
+    }
+}
+
+fn text(labels: &RequestLabels) -> String {
+    let RequestLabels { verb, group, version, resource, subresource, .. } = labels;
+    let verb = verb.to_uppercase();
+    format!(
+        "verb=\"{verb}\",group=\"{}\",version=\"{}\",resource=\"{}\",subresource=\"{}\"",
+        escape(group),
+        escape(version),
+        escape(resource),
+        escape(subresource)
+    )
+}
+
+fn escape(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn render_objects(server: &Server, out: &mut String) {
+    head(out, "apiserver_storage_objects", "gauge", "Objects stored, for resources that have been read since start.");
+    for (resource, cache) in server.registry.caches() {
+        let _ = writeln!(out, "apiserver_storage_objects{{resource=\"{resource}\"}} {}", cache.len());
+    }
+}
+
+/// Memory and CPU of this process, from the kernel's own account.
+fn render_process(out: &mut String) {
+    if let Ok(statm) = std::fs::read_to_string("/proc/self/statm") {
+        let pages: u64 = statm.split_whitespace().nth(1).and_then(|p| p.parse().ok()).unwrap_or(0);
+        head(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
+        let _ = writeln!(out, "process_resident_memory_bytes {}", pages * 4096);
+    }
+    if let Ok(stat) = std::fs::read_to_string("/proc/self/stat") {
+        // The command name may hold spaces; the fields are counted from behind it.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |index: usize| fields.get(index).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+        head(out, "process_cpu_seconds_total", "counter", "Total user and system CPU time spent in seconds.");
+        let _ = writeln!(out, "process_cpu_seconds_total {}", (ticks(11) + ticks(12)) as f64 / 100.0);
+    }
+}

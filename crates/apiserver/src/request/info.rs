@@ -1,0 +1,203 @@
+//! Reads a method and path into what authorization, audit and routing need to know of a request.
+
+use http::Method;
+
+/// A request as authorization sees it. For plain URLs only `verb` (the lower-case method) and `path` are set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestInfo {
+    pub is_resource: bool,
+    pub verb: &'static str,
+    pub path: String,
+    pub group: String,
+    pub version: String,
+    pub namespace: String,
+    pub resource: String,
+    pub subresource: String,
+    pub name: String,
+    /// What follows the subresource, for `proxy` paths.
+    pub tail: String,
+}
+
+impl RequestInfo {
+    /// `query` is only looked at for what changes the verb: `watch=true` and a `metadata.name` field selector.
+    pub fn parse(method: &Method, path: &str, query: &str) -> Self {
+        let mut info = Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
+        let decoded: Vec<String> = path.trim_matches('/').split('/').map(decode_segment).collect();
+        let mut parts: &[String] = &decoded;
+        match parts.first().map(String::as_str) {
+            Some("api") if parts.len() >= 3 => {
+                info.version = parts[1].clone();
+                parts = &parts[2..];
+            }
+            Some("apis") if parts.len() >= 4 => {
+                info.group = parts[1].clone();
+                info.version = parts[2].clone();
+                parts = &parts[3..];
+            }
+            _ => return info,
+        }
+        info.is_resource = true;
+        let old_watch = parts.first().is_some_and(|p| p == "watch") && parts.len() > 1;
+        if old_watch {
+            parts = &parts[1..];
+        }
+        info.read_resource(parts);
+        info.verb = resource_verb(method, &info, query, old_watch);
+        if matches!(info.verb, "list" | "watch" | "deletecollection") && info.name.is_empty() {
+            info.name = name_from_field_selector(query);
+        }
+        info
+    }
+
+    fn read_resource(&mut self, mut parts: &[String]) {
+        // `/namespaces/NS/RESOURCE…` is scoped, but `/namespaces/NS`, `/namespaces/NS/status` and `/finalize` are the namespace itself.
+        if parts[0] == "namespaces" && parts.len() > 1 {
+            self.namespace = parts[1].clone();
+            if parts.len() > 2 && !matches!(parts[2].as_str(), "status" | "finalize") {
+                parts = &parts[2..];
+            }
+        }
+        self.resource = parts[0].clone();
+        self.name = parts.get(1).cloned().unwrap_or_default();
+        self.subresource = parts.get(2).cloned().unwrap_or_default();
+        self.tail = parts.get(3..).map(|tail| tail.join("/")).unwrap_or_default();
+        if self.resource == "namespaces" {
+            self.namespace = self.name.clone();
+        }
+    }
+
+    /// The path segment errors and RBAC call the resource: `pods/log`.
+    pub fn resource_with_subresource(&self) -> String {
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.verb, "get" | "list" | "watch" | "head" | "options")
+    }
+
+    /// Requests that stay open by design and so count against no time limit.
+    pub fn is_long_running(&self) -> bool {
+        self.verb == "watch" || matches!(self.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy")
+    }
+}
+
+fn plain_verb(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "get",
+        "HEAD" => "head",
+        "POST" => "post",
+        "PUT" => "put",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        "OPTIONS" => "options",
+        _ => "other",
+    }
+}
+
+fn resource_verb(method: &Method, info: &RequestInfo, query: &str, old_watch: bool) -> &'static str {
+    let named = !info.name.is_empty();
+    match method.as_str() {
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if named => "delete",
+        "DELETE" => "deletecollection",
+        "GET" | "HEAD" if old_watch || (!named && wants_watch(query)) => "watch",
+        "GET" | "HEAD" if named => "get",
+        "GET" | "HEAD" => "list",
+        _ => plain_verb(method),
+    }
+}
+
+fn wants_watch(query: &str) -> bool {
+    form_pairs(query).any(|(key, value)| key == "watch" && matches!(value.as_str(), "true" | "1" | ""))
+}
+
+fn name_from_field_selector(query: &str) -> String {
+    let selector = form_pairs(query).find(|(key, _)| key == "fieldSelector");
+    let parsed = selector.and_then(|(_, value)| object::selector::FieldSelector::parse(&value).ok());
+    parsed.and_then(|s| s.exact("metadata.name").map(str::to_owned)).unwrap_or_default()
+}
+
+/// The pairs of a query string, percent-decoded.
+pub(super) fn form_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode_form(key), decode_form(value))
+    })
+}
+
+fn decode_form(text: &str) -> String {
+    decode_percent(&text.replace('+', " "))
+}
+
+fn decode_segment(segment: &str) -> String {
+    decode_percent(segment)
+}
+
+fn decode_percent(text: &str) -> String {
+    if !text.contains('%') {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = (bytes[at] == b'%').then(|| bytes.get(at + 1..at + 3)).flatten();
+        match hex.and_then(|h| std::str::from_utf8(h).ok()).and_then(|h| u8::from_str_radix(h, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_as_kubernetes_reads_them() {
+        // method, path, query → verb group/version namespace resource/subresource name
+        let cases = [
+            ("GET", "/api/v1/pods", "", "list /v1 '' pods '' ''"),
+            ("GET", "/api/v1/pods", "watch=true", "watch /v1 '' pods '' ''"),
+            ("GET", "/api/v1/watch/pods", "", "watch /v1 '' pods '' ''"),
+            ("GET", "/api/v1/namespaces/a/pods/b", "", "get /v1 'a' pods '' 'b'"),
+            ("GET", "/api/v1/namespaces/a/pods/b/log", "", "get /v1 'a' pods 'log' 'b'"),
+            ("GET", "/api/v1/namespaces/a", "", "get /v1 'a' namespaces '' 'a'"),
+            ("PUT", "/api/v1/namespaces/a/finalize", "", "update /v1 'a' namespaces 'finalize' 'a'"),
+            ("POST", "/apis/apps/v1/namespaces/a/deployments", "", "create apps/v1 'a' deployments '' ''"),
+            ("DELETE", "/apis/apps/v1/namespaces/a/deployments", "", "deletecollection apps/v1 'a' deployments '' ''"),
+            ("GET", "/api/v1/pods", "fieldSelector=metadata.name%3Dx", "list /v1 '' pods '' 'x'"),
+            (
+                "GET",
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+                "",
+                "get rbac.authorization.k8s.io/v1 '' clusterroles '' 'system:node'",
+            ),
+        ];
+        for (method, path, query, expected) in cases {
+            let info = RequestInfo::parse(&method.parse().expect("a method"), path, query);
+            let got = format!(
+                "{} {}/{} '{}' {} '{}' '{}'",
+                info.verb, info.group, info.version, info.namespace, info.resource, info.subresource, info.name
+            );
+            assert_eq!(got, expected, "{method} {path}?{query}");
+            assert!(info.is_resource);
+        }
+        for path in ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/openapi/v3/apis/apps/v1"] {
+            assert!(!RequestInfo::parse(&Method::GET, path, "").is_resource, "{path}");
+        }
+    }
+}

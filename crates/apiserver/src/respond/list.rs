@@ -1,0 +1,96 @@
+//! Lists on the wire: stored bytes joined without decoding where the client takes them as they are.
+
+use std::sync::Arc;
+
+use http::Response;
+use object::{Object, Status};
+use serde_json::{Value, json};
+
+use super::body::Body;
+use super::negotiate::{Format, Shape};
+use super::object::{encoded, finish, metadata_only};
+use super::table;
+use crate::convert;
+use crate::registry::Resource;
+use crate::server::Server;
+use crate::verbs::list::Listed;
+
+pub async fn list_response(
+    server: &Server,
+    resource: &Resource,
+    listed: Listed,
+    format: Format,
+    include_object: Option<&str>,
+) -> Result<Response<Body>, Status> {
+    let plain = format.shape == Shape::Object && !format.yaml && !format.pretty;
+    if plain && resource.served_is_stored() {
+        return Ok(finish(200, joined(resource, &listed).into(), format));
+    }
+    let objects = served(server, resource, &listed).await?;
+    let metadata = list_metadata(&listed);
+    let value = match format.shape {
+        Shape::Object => list_document(resource, &objects, metadata),
+        Shape::Metadata => {
+            let items: Vec<Value> = objects.iter().map(|object| metadata_only(object)).collect();
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items})
+        }
+        Shape::Table => table::table_with(resource, &objects, metadata, true, include_object)?,
+    };
+    Ok(encoded(200, &value, format))
+}
+
+/// The list as one document, for callers that do not speak HTTP.
+pub async fn list_value(server: &Server, resource: &Resource, listed: &Listed) -> Result<Value, Status> {
+    let objects = served(server, resource, listed).await?;
+    Ok(list_document(resource, &objects, list_metadata(listed)))
+}
+
+async fn served(server: &Server, resource: &Resource, listed: &Listed) -> Result<Vec<Arc<Object>>, Status> {
+    let mut objects = Vec::with_capacity(listed.entries.len());
+    for entry in &listed.entries {
+        let object = entry.decode();
+        objects.push(if resource.served_is_stored() {
+            object
+        } else {
+            Arc::new(convert::to_served(server, resource, (*object).clone()).await?)
+        });
+    }
+    Ok(objects)
+}
+
+fn list_document(resource: &Resource, objects: &[Arc<Object>], metadata: Value) -> Value {
+    let items: Vec<Value> = objects.iter().map(|object| object.to_value()).collect();
+    let kind = &resource.kind;
+    json!({"apiVersion": kind.gvk.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items})
+}
+
+fn list_metadata(listed: &Listed) -> Value {
+    let mut metadata = json!({"resourceVersion": listed.revision.to_string()});
+    if let Some(token) = &listed.continue_token {
+        metadata["continue"] = token.clone().into();
+    }
+    if let Some(remaining) = listed.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    metadata
+}
+
+/// Items of built-in lists carry no apiVersion and kind on the wire in Kubernetes; clients accept them with, and so the
+/// bytes can go out as they lie.
+fn joined(resource: &Resource, listed: &Listed) -> Vec<u8> {
+    let size: usize = listed.entries.iter().map(|entry| entry.stored.bytes().len() + 48).sum();
+    let mut out = Vec::with_capacity(size + 256);
+    let kind = &resource.kind;
+    let head = json!({"apiVersion": kind.gvk.api_version(), "kind": kind.list_kind, "metadata": list_metadata(listed)});
+    let head = head.to_string();
+    out.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
+    out.extend_from_slice(b",\"items\":[");
+    for (index, entry) in listed.entries.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        entry.stored.write_json(&mut out);
+    }
+    out.extend_from_slice(b"]}");
+    out
+}

@@ -1,0 +1,14 @@
+//! Answers on the wire: which form the client wants, and how objects, lists, tables and watch frames are written.
+
+mod body;
+mod list;
+mod negotiate;
+mod object;
+mod table;
+mod watch;
+
+pub use body::{Body, empty, json, status, text, value};
+pub use list::{list_response, list_value};
+pub use negotiate::{Format, Shape};
+pub use object::object_response;
+pub use watch::watch_response;

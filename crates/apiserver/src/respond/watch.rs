@@ -1,0 +1,114 @@
+//! Watches on the wire: one JSON document per line, shared between watchers where they see the same.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http::Response;
+use object::{Object, Status};
+use serde_json::{Value, json};
+
+use super::body::{self, Body};
+use super::negotiate::{Format, Shape};
+use super::object::metadata_only;
+use super::table;
+use crate::cache::Change;
+use crate::convert;
+use crate::registry::Resource;
+use crate::server::Server;
+use crate::verbs::watch::{Watch, WatchItem};
+
+struct Streaming {
+    server: Arc<Server>,
+    resource: Arc<Resource>,
+    watch: Watch,
+    format: Format,
+    /// The first row of a table watch brings the column definitions, the others leave them out.
+    columns_sent: bool,
+}
+
+pub fn watch_response(server: Arc<Server>, resource: Arc<Resource>, watch: Watch, format: Format) -> Response<Body> {
+    let state = Streaming { server, resource, watch, format, columns_sent: false };
+    let frames = stream::unfold(state, |mut state| async move {
+        let items = state.watch.next().await?;
+        let bytes = state.encode(items).await;
+        Some((Ok(bytes), state))
+    });
+    let mut response = body::json(200, Bytes::new());
+    *response.body_mut() = Body::stream(frames);
+    response
+}
+
+impl Streaming {
+    async fn encode(&mut self, items: Vec<WatchItem>) -> Bytes {
+        let plain = self.format.shape == Shape::Object && self.resource.served_is_stored();
+        // The common case of one change goes out without being copied.
+        if let ([WatchItem::Change(change)], true) = (&items[..], plain) {
+            return change.frame();
+        }
+        let mut out = BytesMut::new();
+        for item in items {
+            match item {
+                WatchItem::Change(change) if plain => out.extend_from_slice(&change.frame()),
+                WatchItem::Change(change) => {
+                    let line = match self.shaped(&change).await {
+                        Ok(value) => json!({"type": change.kind.name(), "object": value}),
+                        Err(status) => json!({"type": "ERROR", "object": status.to_value()}),
+                    };
+                    write_line(&mut out, &line);
+                }
+                WatchItem::Bookmark { revision, initial_events_end } => {
+                    write_line(&mut out, &self.bookmark(revision, initial_events_end));
+                }
+                WatchItem::Error(status) => {
+                    write_line(&mut out, &json!({"type": "ERROR", "object": status.to_value()}));
+                }
+            }
+        }
+        out.freeze()
+    }
+
+    async fn shaped(&mut self, change: &Change) -> Result<Value, Status> {
+        let object = change.entry.decode();
+        let object = if self.resource.served_is_stored() {
+            object
+        } else {
+            Arc::new(convert::to_served(&self.server, &self.resource, (*object).clone()).await?)
+        };
+        Ok(match self.format.shape {
+            Shape::Object => object.to_value(),
+            Shape::Metadata => metadata_only(&object),
+            Shape::Table => {
+                let with_columns = !std::mem::replace(&mut self.columns_sent, true);
+                let metadata = json!({"resourceVersion": object.resource_version()});
+                table::table(&self.resource, &[object], metadata, with_columns)
+            }
+        })
+    }
+
+    fn bookmark(&self, revision: u64, initial_events_end: bool) -> Value {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_events_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let gvk = &self.resource.kind.gvk;
+        let object = match self.format.shape {
+            Shape::Object => json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata}),
+            Shape::Metadata => {
+                let object = Object::from_value(json!({"metadata": metadata})).expect("a map");
+                metadata_only(&object)
+            }
+            Shape::Table => {
+                let row = json!({"cells": [], "object": {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}});
+                json!({"apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": {"resourceVersion": revision.to_string()},
+                    "columnDefinitions": [], "rows": [row]})
+            }
+        };
+        json!({"type": "BOOKMARK", "object": object})
+    }
+}
+
+fn write_line(out: &mut BytesMut, value: &Value) {
+    out.extend_from_slice(value.to_string().as_bytes());
+    out.extend_from_slice(b"\n");
+}

@@ -1,0 +1,105 @@
+//! The server's shared state: everything a request needs, owned in one place and never global.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use kinds::Kind;
+use object::Status;
+use store::Store;
+use tokio_util::sync::CancellationToken;
+
+use crate::admission::Chain;
+use crate::aggregate::Aggregator;
+use crate::audit::Audit;
+use crate::auth::Auth;
+use crate::documents::{OpenApiCache, Version};
+use crate::limits::{Limits, LimitsConfig};
+use crate::metrics::Metrics;
+use crate::registry::{Registry, Resource};
+use crate::storage::{EventLeases, Objects};
+use crate::subresource::ConnectHandler;
+
+/// What a server is made from.
+pub struct ServerConfig {
+    pub store: Arc<dyn Store>,
+    pub kinds: Vec<Kind>,
+    pub auth: Auth,
+    pub admission: Chain,
+    pub aggregator: Aggregator,
+    pub audit: Audit,
+    pub limits: LimitsConfig,
+    pub version: Version,
+    pub event_ttl: Duration,
+    pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
+    pub stop: CancellationToken,
+}
+
+pub struct Server {
+    pub objects: Objects,
+    pub registry: Registry,
+    pub auth: Auth,
+    pub admission: Chain,
+    pub aggregator: Aggregator,
+    pub audit: Audit,
+    pub limits: Limits,
+    pub metrics: Metrics,
+    pub openapi: OpenApiCache,
+    pub version: Version,
+    pub event_leases: EventLeases,
+    pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
+    pub stop: CancellationToken,
+    ready: AtomicBool,
+    address: OnceLock<SocketAddr>,
+}
+
+impl Server {
+    pub fn new(config: ServerConfig) -> Arc<Self> {
+        Arc::new(Self {
+            objects: Objects::new(config.store.clone()),
+            registry: Registry::new(config.store, config.kinds, config.stop.clone()),
+            auth: config.auth,
+            admission: config.admission,
+            aggregator: config.aggregator,
+            audit: config.audit,
+            limits: Limits::new(config.limits),
+            metrics: Metrics::default(),
+            openapi: OpenApiCache::default(),
+            version: config.version,
+            event_leases: EventLeases::new(config.event_ttl),
+            connect_handlers: config.connect_handlers,
+            stop: config.stop,
+            ready: AtomicBool::new(false),
+            address: OnceLock::new(),
+        })
+    }
+
+    /// The lease a new object lives under; only events have one.
+    pub async fn lease_for(&self, resource: &Resource) -> Result<Option<i64>, Status> {
+        let is_event = resource.kind.storage.kind == "Event" && resource.kind.storage.group.is_empty();
+        if !is_event {
+            return Ok(None);
+        }
+        self.event_leases.lease(self.objects.store()).await.map(Some)
+    }
+
+    /// Says that everything a client relies on is in place; `/readyz` turns green.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Where the server listens, for documents that name it.
+    pub fn set_address(&self, address: SocketAddr) {
+        // A second listener does not change what the first one is called.
+        let _ = self.address.set(address);
+    }
+
+    pub fn address(&self) -> String {
+        self.address.get().map(ToString::to_string).unwrap_or_default()
+    }
+}

@@ -1,0 +1,200 @@
+//! Objects in the store: where they lie, how they are encoded, and what a store's refusal means to a client.
+
+mod leases;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object::{GroupResource, Object, Status};
+use store::{Error, Store};
+
+pub use leases::EventLeases;
+
+/// Objects larger than this are refused, as etcd's request limit makes kube-apiserver do.
+pub const OBJECT_BYTES_MAX: usize = 1_572_864;
+
+/// The store as the verbs see it: objects in, objects out.
+#[derive(Clone)]
+pub struct Objects {
+    store: Arc<dyn Store>,
+}
+
+/// An object as it is stored now.
+#[derive(Clone)]
+pub struct Current {
+    /// In the storage version, with its resourceVersion.
+    pub object: Object,
+    pub revision: u64,
+    pub bytes: Bytes,
+}
+
+/// How a guarded write went.
+pub enum Outcome {
+    Written(u64),
+    /// Someone else was faster; what is there now, if anything.
+    Raced(Option<Box<Current>>),
+}
+
+impl Objects {
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub async fn get(&self, key: &str) -> Result<Option<Current>, Status> {
+        let (found, _) = self.store.get(key).await.map_err(status_of_store)?;
+        found.map(read_current).transpose()
+    }
+
+    pub async fn create(&self, key: &str, bytes: Bytes, lease: Option<i64>) -> Result<Outcome, Status> {
+        check_size(&bytes)?;
+        match self.store.create(key, bytes, lease).await {
+            Ok(revision) => Ok(Outcome::Written(revision)),
+            Err(Error::Exists { current }) => Ok(Outcome::Raced(Some(Box::new(read_current(current)?)))),
+            Err(error) => Err(status_of_store(error)),
+        }
+    }
+
+    pub async fn update(&self, key: &str, bytes: Bytes, expected: u64, lease: Option<i64>) -> Result<Outcome, Status> {
+        check_size(&bytes)?;
+        match self.store.update(key, bytes, expected, lease).await {
+            Ok(revision) => Ok(Outcome::Written(revision)),
+            Err(error) => raced(error),
+        }
+    }
+
+    pub async fn delete(&self, key: &str, expected: u64) -> Result<Outcome, Status> {
+        match self.store.delete(key, Some(expected)).await {
+            Ok((revision, _)) => Ok(Outcome::Written(revision)),
+            Err(Error::NotFound) => Ok(Outcome::Raced(None)),
+            Err(error) => raced(error),
+        }
+    }
+}
+
+fn raced(error: Error) -> Result<Outcome, Status> {
+    match error {
+        Error::Conflict { current } => Ok(Outcome::Raced(current.map(read_current).transpose()?.map(Box::new))),
+        error => Err(status_of_store(error)),
+    }
+}
+
+fn read_current(kv: store::KeyValue) -> Result<Current, Status> {
+    let mut object = Object::decode(&kv.value)
+        .map_err(|error| Status::internal(format!("stored object {} cannot be read: {error}", kv.key)))?;
+    object.set_resource_version(kv.mod_revision);
+    Ok(Current { object, revision: kv.mod_revision, bytes: kv.value })
+}
+
+fn check_size(bytes: &Bytes) -> Result<(), Status> {
+    if bytes.len() <= OBJECT_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!("object is {} bytes, at most {OBJECT_BYTES_MAX} can be stored", bytes.len());
+    Err(Status::too_large(text))
+}
+
+/// Where the objects of a resource lie: `/core/pods/`, `/apps/deployments/`.
+pub fn prefix(resource: &GroupResource) -> String {
+    let group = if resource.group.is_empty() { "core" } else { &resource.group };
+    format!("/{group}/{}/", resource.resource)
+}
+
+pub fn key(resource: &GroupResource, namespace: &str, name: &str) -> String {
+    let mut key = prefix(resource);
+    if !namespace.is_empty() {
+        key.push_str(namespace);
+        key.push('/');
+    }
+    key.push_str(name);
+    key
+}
+
+/// The stored form: canonical JSON without resourceVersion, which is the store's to say.
+pub fn encode(object: &Object) -> Bytes {
+    if object.resource_version().is_empty() {
+        return object.encode();
+    }
+    let mut stored = object.clone();
+    stored.remove(&["metadata", "resourceVersion"]);
+    stored.encode()
+}
+
+/// The bytes of a stored object with the revision that becomes its resourceVersion.
+///
+/// Bytes are in the storage version and without resourceVersion, which is spliced in on the way out: so the store, the
+/// cache and every response share one copy.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub revision: u64,
+    bytes: Bytes,
+    splice_at: usize,
+}
+
+const METADATA_OPENS: &[u8] = b"\"metadata\":{";
+
+impl Stored {
+    /// `None` when the bytes have no metadata, which no object of ours lacks.
+    pub fn new(bytes: Bytes, revision: u64) -> Option<Self> {
+        let opens = memchr::memmem::find(&bytes, METADATA_OPENS)?;
+        Some(Self { revision, bytes, splice_at: opens + METADATA_OPENS.len() })
+    }
+
+    /// What was just written: our own encoding always has metadata.
+    pub fn written(bytes: Bytes, revision: u64) -> Self {
+        Self::new(bytes, revision).expect("our encoding of an object has metadata")
+    }
+
+    pub fn at_revision(&self, revision: u64) -> Self {
+        Self { revision, bytes: self.bytes.clone(), splice_at: self.splice_at }
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Appends the object as clients see it, resourceVersion included.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        out.reserve(self.bytes.len() + 48);
+        out.extend_from_slice(&self.bytes[..self.splice_at]);
+        out.extend_from_slice(b"\"resourceVersion\":\"");
+        out.extend_from_slice(self.revision.to_string().as_bytes());
+        out.extend_from_slice(if self.bytes.get(self.splice_at) == Some(&b'}') { b"\"" } else { b"\"," });
+        out.extend_from_slice(&self.bytes[self.splice_at..]);
+    }
+
+    pub fn to_json(&self) -> Bytes {
+        let mut out = Vec::new();
+        self.write_json(&mut out);
+        out.into()
+    }
+
+    /// The object as a tree, in the storage version, with its resourceVersion.
+    pub fn decode(&self) -> Result<Object, Status> {
+        let mut object = Object::decode(&self.bytes).map_err(|e| Status::internal(format!("stored object: {e}")))?;
+        object.set_resource_version(self.revision);
+        Ok(object)
+    }
+}
+
+/// What a client is told when the store cannot do what it was asked.
+pub fn status_of_store(error: Error) -> Status {
+    match error {
+        Error::Compacted { .. } => {
+            Status::gone("The provided resource version is too old: the history it needs has been compacted")
+        }
+        Error::FutureRevision { .. } => Status::timeout(error.to_string()),
+        Error::NoSpace(_) => {
+            let mut status =
+                Status::new(507, "InsufficientStorage", format!("the write was refused and nothing changed: {error}"));
+            status.details =
+                Some(Box::new(object::status::StatusDetails { retry_after_seconds: 5, ..Default::default() }));
+            status
+        }
+        Error::Unavailable(_) | Error::Closed => Status::unavailable(format!("the store does not answer: {error}")),
+        other => Status::internal(other),
+    }
+}

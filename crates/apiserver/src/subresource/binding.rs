@@ -1,0 +1,84 @@
+//! `pods/NAME/binding`: a scheduler says where a pod runs.
+
+use std::sync::Arc;
+
+use object::{Object, Status};
+use serde_json::json;
+
+use super::Call;
+use crate::context::Context;
+use crate::managed;
+use crate::request::WriteOptions;
+use crate::server::Server;
+use crate::verbs::update::{self, Change};
+use crate::verbs::{Answer, Target};
+
+struct Bind<'a> {
+    binding: Object,
+    options: &'a WriteOptions,
+}
+
+pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
+    let binding = call.object()?;
+    let node = binding.str_at(&["target", "name"]);
+    if node.is_empty() {
+        return Err(Status::bad_request("target.name: Required value: the node to bind the pod to"));
+    }
+    let pod = Target { subresource: String::new(), ..target.clone() };
+    update::change(server, ctx, &pod, &Bind { binding, options: &call.options }, &call.options).await?;
+    let done = Object::from_value(
+        json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}),
+    );
+    Ok(Answer::Object { code: 201, object: Arc::new(done.expect("a map")) })
+}
+
+impl Change for Bind<'_> {
+    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+        let resource = target.resource.kind.group_resource();
+        let refuse = |detail: String| Err(Status::conflict(&resource, &target.name, detail));
+        let uid = self.binding.uid();
+        if !uid.is_empty() && uid != current.uid() {
+            return refuse(format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                current.uid()
+            ));
+        }
+        if current.is_deleting() {
+            return refuse(format!("pod {} is being deleted, cannot be assigned to a host", target.name));
+        }
+        let bound = current.str_at(&["spec", "nodeName"]);
+        if !bound.is_empty() {
+            return refuse(format!("pod {} is already assigned to node {:?}", target.name, bound));
+        }
+        if !current.items(&["spec", "schedulingGates"]).is_empty() {
+            return refuse(format!("pod {} has non-empty .spec.schedulingGates", target.name));
+        }
+        let mut new = current.clone();
+        new.set(&["spec", "nodeName"], self.binding.str_at(&["target", "name"]));
+        for (key, value) in self.binding.annotations() {
+            new.set_annotation(key, value);
+        }
+        mark_scheduled(&mut new, ctx);
+        let by = Target { subresource: "binding".into(), ..target.clone() };
+        managed::on_write(server, ctx, &by, Some(current), &mut new, self.options);
+        Ok(new)
+    }
+
+    fn can_retry(&self) -> bool {
+        true
+    }
+
+    fn options_kind(&self) -> &'static str {
+        "CreateOptions"
+    }
+}
+
+fn mark_scheduled(pod: &mut Object, ctx: &Context) {
+    let mut conditions = pod.items(&["status", "conditions"]).to_vec();
+    conditions.retain(|c| c["type"] != "PodScheduled");
+    conditions.push(json!({
+        "type": "PodScheduled", "status": "True",
+        "lastProbeTime": null, "lastTransitionTime": object::time::format_seconds(ctx.now),
+    }));
+    pod.set(&["status", "conditions"], conditions);
+}

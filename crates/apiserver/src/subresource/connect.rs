@@ -1,0 +1,50 @@
+//! Streaming connections (log, exec, attach, port-forward, proxy): handed to whoever runs the pods or reaches the member.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::Response;
+use object::Status;
+
+use crate::admission::Operation;
+use crate::context::Context;
+use crate::http::Incoming;
+use crate::respond::Body;
+use crate::server::Server;
+use crate::verbs::Target;
+
+/// A connection request after authorization and admission. The handler answers it in full, upgrades included.
+pub struct ConnectRequest {
+    pub target: Target,
+    pub incoming: Incoming,
+    pub user: Arc<access::User>,
+}
+
+/// Fills the hook for one resource, such as `pods` on a member or `clusters` on the control plane.
+#[async_trait]
+pub trait ConnectHandler: Send + Sync {
+    /// True when this handler answers for the resource and subresource.
+    fn handles(&self, target: &Target) -> bool;
+
+    async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status>;
+}
+
+pub async fn serve(
+    server: &Arc<Server>,
+    ctx: &Context,
+    target: &Target,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
+    let Some(handler) = server.connect_handlers.iter().find(|handler| handler.handles(target)) else {
+        let (resource, sub) = (&target.resource.kind.plural, &target.subresource);
+        let text = format!(
+            "{resource}/{sub}: nothing on this control plane runs pods; ask a member cluster through its proxy"
+        );
+        return Err(Status::new(501, "NotImplemented", text));
+    };
+    let options = serde_json::json!({});
+    let asked = crate::verbs::attributes(target, Operation::Connect, None, options, false);
+    server.admission.validate(server, ctx, &asked, None).await?;
+    let request = ConnectRequest { target: target.clone(), incoming, user: ctx.user.clone() };
+    handler.connect(server, request).await
+}

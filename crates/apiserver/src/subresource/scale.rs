@@ -1,0 +1,150 @@
+//! The scale subresource: replicas of any scalable kind seen as one `autoscaling/v1` Scale.
+
+use std::sync::Arc;
+
+use kinds::kind::ScaleSelector;
+use object::selector::LabelSelector;
+use object::{FieldError, FieldPath, GroupKind, Object, Status};
+use serde_json::{Value, json};
+
+use super::Call;
+use crate::context::Context;
+use crate::managed;
+use crate::request::WriteOptions;
+use crate::server::Server;
+use crate::verbs::patch::PatchType;
+use crate::verbs::update::{self, Change};
+use crate::verbs::{Answer, Target, get};
+
+/// Where the kind keeps what a Scale shows.
+pub struct Paths<'a> {
+    pub spec_replicas: &'a str,
+    pub status_replicas: &'a str,
+    pub label_selector: &'a ScaleSelector,
+}
+
+pub async fn serve(
+    server: &Arc<Server>,
+    ctx: &Context,
+    target: &Target,
+    paths: &Paths<'_>,
+    call: &Call,
+) -> Result<Answer, Status> {
+    let change = match call.verb {
+        "get" => {
+            let object = read(server, target).await?;
+            return Ok(Answer::Object { code: 200, object: Arc::new(paths.scale_of(&object)) });
+        }
+        "update" => ScaleChange { paths, options: &call.options, edit: Edit::Replace(call.object()?) },
+        "patch" => {
+            let patch_type = PatchType::of_content_type(call.content_type.as_deref())?;
+            let body: Value = serde_json::from_slice(&call.body).map_err(|e| Status::bad_request(e.to_string()))?;
+            ScaleChange { paths, options: &call.options, edit: Edit::Patch(patch_type, body) }
+        }
+        other => return Err(Status::method_not_allowed(&target.resource.kind.group_resource(), other)),
+    };
+    // The write goes to the object itself; only what it may touch is the subresource's.
+    let parent = Target { subresource: String::new(), ..target.clone() };
+    let written = update::change(server, ctx, &parent, &change, &call.options).await?;
+    let object = match written {
+        Answer::Stored { stored, .. } => crate::convert::to_served(server, &target.resource, stored.decode()?).await?,
+        Answer::Object { object, .. } => (*object).clone(),
+        Answer::Status(_) => return Err(target.not_found()),
+    };
+    Ok(Answer::Object { code: 200, object: Arc::new(paths.scale_of(&object)) })
+}
+
+async fn read(server: &Server, target: &Target) -> Result<Object, Status> {
+    match get::get(server, target, None).await? {
+        Answer::Stored { stored, .. } => crate::convert::to_served(server, &target.resource, stored.decode()?).await,
+        Answer::Object { object, .. } => Ok((*object).clone()),
+        Answer::Status(_) => Err(target.not_found()),
+    }
+}
+
+enum Edit {
+    Replace(Object),
+    Patch(PatchType, Value),
+}
+
+struct ScaleChange<'a> {
+    paths: &'a Paths<'a>,
+    options: &'a WriteOptions,
+    edit: Edit,
+}
+
+impl Change for ScaleChange<'_> {
+    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+        let scale = match &self.edit {
+            Edit::Replace(scale) => scale.clone(),
+            Edit::Patch(patch_type, body) => {
+                let scale = self.paths.scale_of(current);
+                crate::verbs::patch::apply_plain(*patch_type, &scale, body)?
+            }
+        };
+        if !scale.resource_version().is_empty() && scale.resource_version() != current.resource_version() {
+            return Err(Status::stale(&target.resource.kind.group_resource(), &target.name));
+        }
+        let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or(0);
+        if replicas < 0 {
+            let error =
+                FieldError::invalid(FieldPath::new("spec.replicas"), replicas, "must be greater than or equal to 0");
+            return Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), &target.name, &[error]));
+        }
+        let mut new = current.clone();
+        new.set(&split(self.paths.spec_replicas), replicas);
+        let scaled = Target { subresource: "scale".into(), ..target.clone() };
+        managed::on_write(server, ctx, &scaled, Some(current), &mut new, self.options);
+        Ok(new)
+    }
+
+    fn can_retry(&self) -> bool {
+        match &self.edit {
+            Edit::Replace(scale) => scale.resource_version().is_empty(),
+            Edit::Patch(..) => true,
+        }
+    }
+
+    fn options_kind(&self) -> &'static str {
+        "UpdateOptions"
+    }
+}
+
+impl Paths<'_> {
+    pub fn scale_of(&self, object: &Object) -> Object {
+        let mut status = json!({"replicas": object.i64_at(&split(self.status_replicas)).unwrap_or(0)});
+        if let Some(selector) = self.selector_text(object) {
+            status["selector"] = selector.into();
+        }
+        let metadata: serde_json::Map<String, Value> =
+            ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]
+                .into_iter()
+                .filter_map(|field| Some((field.to_owned(), object.get(&["metadata", field])?.clone())))
+                .collect();
+        let replicas = object.i64_at(&split(self.spec_replicas)).unwrap_or(0);
+        Object::from_value(json!({
+            "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata,
+            "spec": {"replicas": replicas}, "status": status,
+        }))
+        .expect("a map")
+    }
+
+    fn selector_text(&self, object: &Object) -> Option<String> {
+        match self.label_selector {
+            ScaleSelector::None => None,
+            ScaleSelector::Text(path) => Some(object.str_at(&split(path)).to_owned()),
+            ScaleSelector::Object(path) => selector_of(object.get(&split(path))?),
+        }
+    }
+}
+
+/// A selector object in its query form. A plain map of labels is one too.
+fn selector_of(value: &Value) -> Option<String> {
+    let structured = value.get("matchLabels").is_some() || value.get("matchExpressions").is_some();
+    let wrapped = if structured { value.clone() } else { json!({"matchLabels": value}) };
+    LabelSelector::from_value(Some(&wrapped)).ok().map(|selector| selector.to_string())
+}
+
+fn split(path: &str) -> Vec<&str> {
+    path.split('.').filter(|part| !part.is_empty()).collect()
+}

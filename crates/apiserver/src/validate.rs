@@ -1,0 +1,41 @@
+//! Validation in its layers: metadata every kind shares, the schema and CEL rules of custom kinds, the kind's own rules.
+
+use kinds::strategies::metadata::{validate_object_meta, validate_object_meta_update};
+use object::{FieldError, FieldPath, Object, schema};
+
+use crate::registry::Resource;
+
+pub fn on_create(resource: &Resource, object: &Object) -> Vec<FieldError> {
+    let kind = &resource.kind;
+    let mut errors = validate_object_meta(object, kind.namespaced, |name| kind.strategy.validate_name(name));
+    errors.extend(on_custom(resource, object, None));
+    errors.extend(kind.strategy.validate_create(object));
+    errors
+}
+
+pub fn on_update(resource: &Resource, new: &Object, old: &Object) -> Vec<FieldError> {
+    let mut errors = validate_object_meta_update(new, old);
+    errors.extend(on_custom(resource, new, Some(old)));
+    errors.extend(resource.kind.strategy.validate_update(new, old));
+    errors
+}
+
+pub fn on_status_update(resource: &Resource, new: &Object, old: &Object) -> Vec<FieldError> {
+    let mut errors = validate_object_meta_update(new, old);
+    errors.extend(on_custom(resource, new, Some(old)));
+    errors.extend(resource.kind.strategy.validate_status(new, old));
+    errors
+}
+
+/// Schema and CEL of a custom kind; built-in kinds have rules in code instead.
+fn on_custom(resource: &Resource, new: &Object, old: Option<&Object>) -> Vec<FieldError> {
+    let Some(_custom) = &resource.custom else { return Vec::new() };
+    let shape = &resource.kind.schema;
+    let new_value = new.to_value();
+    let old_value = old.map(Object::to_value);
+    let errors = match &old_value {
+        None => schema::validate(shape, &new_value, &FieldPath::root()),
+        Some(old_value) => schema::validate_update(shape, &new_value, old_value, &FieldPath::root()),
+    };
+    errors
+}

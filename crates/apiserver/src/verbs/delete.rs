@@ -1,0 +1,166 @@
+//! Deleting: at once, after a grace period, or when the last finalizer is gone.
+
+use object::{GroupResource, Object, Status};
+
+use super::list::list;
+use super::write::attributes;
+use super::{Answer, Target};
+use crate::admission::Operation;
+use crate::context::Context;
+use crate::convert;
+use crate::request::{DeleteOptions, ListOptions, Propagation};
+use crate::server::Server;
+use crate::storage::{self, Current, Outcome, Stored};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+const RACES_MAX: usize = 100;
+
+pub async fn delete(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    options: &DeleteOptions,
+) -> Result<Answer, Status> {
+    let mut current = server.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
+    for _ in 0..RACES_MAX {
+        check_preconditions(target, &current.object, options)?;
+        let served = convert::to_served(server, &target.resource, current.object.clone()).await?;
+        let asked = attributes(target, Operation::Delete, Some(&served), options.raw.clone(), options.dry_run);
+        server.admission.validate(server, ctx, &asked, None).await?;
+        let marked = mark(ctx, target, &current.object, options);
+        match marked {
+            Marked::GoesNow => match remove(server, target, &current, options.dry_run).await? {
+                Outcome::Written(_) => {
+                    let resource = target.resource.kind.group_resource();
+                    return Ok(Answer::Status(Status::deleted(&resource, &target.name, current.object.uid())));
+                }
+                Outcome::Raced(None) => return Err(target.not_found()),
+                Outcome::Raced(Some(newer)) => current = *newer,
+            },
+            Marked::Unchanged => {
+                return Ok(Answer::Stored { code: 200, stored: Stored::written(current.bytes, current.revision) });
+            }
+            Marked::Waits(object) if options.dry_run => {
+                let object = convert::to_served(server, &target.resource, *object).await?;
+                return Ok(Answer::Object { code: 200, object: object.into() });
+            }
+            Marked::Waits(object) => {
+                let bytes = storage::encode(&object);
+                match server.objects.update(&target.key(), bytes.clone(), current.revision, None).await? {
+                    Outcome::Written(revision) => {
+                        return Ok(Answer::Stored { code: 200, stored: Stored::written(bytes, revision) });
+                    }
+                    Outcome::Raced(None) => return Err(target.not_found()),
+                    Outcome::Raced(Some(newer)) => current = *newer,
+                }
+            }
+        }
+    }
+    Err(Status::stale(&target.resource.kind.group_resource(), &target.name))
+}
+
+/// Takes the object out of the store for good.
+pub async fn remove(server: &Server, target: &Target, current: &Current, dry_run: bool) -> Result<Outcome, Status> {
+    if dry_run {
+        return Ok(Outcome::Written(current.revision));
+    }
+    server.objects.delete(&target.key(), current.revision).await
+}
+
+fn check_preconditions(target: &Target, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    let resource: GroupResource = target.resource.kind.group_resource();
+    let refuse = |detail: String| Err(Status::conflict(&resource, &target.name, detail));
+    if let Some(uid) = &options.uid
+        && uid != object.uid()
+    {
+        let current = object.uid();
+        return refuse(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"));
+    }
+    if let Some(wanted) = &options.resource_version
+        && wanted != object.resource_version()
+    {
+        let current = object.resource_version();
+        return refuse(format!(
+            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {current}"
+        ));
+    }
+    Ok(())
+}
+
+enum Marked {
+    GoesNow,
+    Unchanged,
+    Waits(Box<Object>),
+}
+
+/// Decides what a delete does to the object as it stands.
+fn mark(ctx: &Context, target: &Target, object: &Object, options: &DeleteOptions) -> Marked {
+    let strategy = &target.resource.kind.strategy;
+    let mut marked = object.clone();
+    set_deletion_finalizers(&mut marked, options, strategy.orphans_by_default());
+    let requested = options.grace_period_seconds;
+    let grace = match (strategy.grace_period_seconds(object, requested), object.is_deleting()) {
+        (None, _) => 0,
+        (Some(grace), false) => grace.max(0),
+        // A second delete can only shorten what is left.
+        (Some(grace), true) => {
+            let left = object.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+            if requested.is_some() { grace.clamp(0, left.max(0)) } else { left }
+        }
+    };
+    if grace == 0 && !strategy.blocks_removal(&marked) {
+        return Marked::GoesNow;
+    }
+    let shortens = object.i64_at(&["metadata", "deletionGracePeriodSeconds"]).is_some_and(|left| grace < left);
+    if !object.is_deleting() || shortens {
+        let now = ctx.now + jiff::SignedDuration::from_secs(grace);
+        marked.set(&["metadata", "deletionTimestamp"], object::time::format_seconds(now));
+        marked.set(&["metadata", "deletionGracePeriodSeconds"], grace);
+        if marked.generation() > 0 {
+            marked.set_generation(marked.generation() + 1);
+        }
+        strategy.begin_deletion(&mut marked);
+    }
+    if marked == *object { Marked::Unchanged } else { Marked::Waits(Box::new(marked)) }
+}
+
+/// The garbage collector learns what to do with dependents by these finalizers.
+fn set_deletion_finalizers(object: &mut Object, options: &DeleteOptions, orphans_by_default: bool) {
+    let wanted = match options.propagation {
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Background) => None,
+        None if object.has_finalizer(ORPHAN) => Some(ORPHAN),
+        None if object.has_finalizer(FOREGROUND) => Some(FOREGROUND),
+        None if orphans_by_default => Some(ORPHAN),
+        None => None,
+    };
+    for finalizer in [ORPHAN, FOREGROUND] {
+        if wanted == Some(finalizer) {
+            object.add_finalizer(finalizer);
+        } else {
+            object.remove_finalizer(finalizer);
+        }
+    }
+}
+
+/// Deletes every object a list matches and returns what was matched.
+pub async fn delete_collection(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    list_options: &ListOptions,
+    options: &DeleteOptions,
+) -> Result<super::list::Listed, Status> {
+    let listed = list(server, target, list_options).await?;
+    for entry in &listed.entries {
+        let one = Target { namespace: entry.namespace.to_string(), name: entry.name.to_string(), ..target.clone() };
+        match delete(server, ctx, &one, options).await {
+            Ok(_) => {}
+            Err(status) if status.is_not_found() => {}
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(listed)
+}

@@ -1,0 +1,50 @@
+//! The verbs of the API on any resource: what HTTP and in-process callers share below their own doors.
+
+pub mod create;
+pub mod delete;
+pub mod get;
+pub mod list;
+pub mod patch;
+pub mod update;
+pub mod watch;
+mod write;
+
+use std::sync::Arc;
+
+use object::Object;
+use serde_json::Value;
+
+use crate::registry::Resource;
+use crate::storage::Stored;
+
+pub use write::attributes;
+
+/// What a request is about, resolved.
+#[derive(Clone)]
+pub struct Target {
+    pub resource: Arc<Resource>,
+    /// Empty for cluster-wide kinds and for lists over all namespaces.
+    pub namespace: String,
+    pub name: String,
+    pub subresource: String,
+}
+
+impl Target {
+    pub fn key(&self) -> String {
+        self.resource.key(&self.namespace, &self.name)
+    }
+
+    pub fn not_found(&self) -> object::Status {
+        object::Status::not_found(&self.resource.kind.group_resource(), &self.name)
+    }
+}
+
+/// The outcome of a verb on one object.
+pub enum Answer {
+    /// An object as stored, in the storage version.
+    Stored { code: u16, stored: Stored },
+    /// An object in the served version that is not (or not exactly) what the store holds: dry runs, scales, reviews.
+    Object { code: u16, object: Arc<Object> },
+    /// A `Status` document, the answer to most deletes.
+    Status(Value),
+}

@@ -1,0 +1,230 @@
+//! Replacing an object, whole or in part: one loop that reads, changes, checks and writes with a guard.
+
+use object::{FieldError, FieldPath, Object, Status};
+
+use super::write::{
+    attributes, copy, counts_generation, keep_system_fields, options_value, refuse_invalid, spec_differs,
+};
+use super::{Answer, Target, create};
+use crate::admission::Operation;
+use crate::context::Context;
+use crate::request::WriteOptions;
+use crate::server::Server;
+use crate::storage::{self, Current, Outcome, Stored};
+use crate::{convert, managed, validate};
+
+/// Races lost before the client is told of the conflict. Each loss means another writer succeeded.
+const RACES_MAX: usize = 100;
+
+/// What becomes of the current object.
+pub trait Change: Send + Sync {
+    /// The new object in the served version, shaped and defaulted, managed fields included.
+    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status>;
+
+    /// May the change be tried again on a newer object? Not when the client named the version it saw.
+    fn can_retry(&self) -> bool;
+
+    /// The name of the options in admission.
+    fn options_kind(&self) -> &'static str;
+}
+
+/// A PUT: the client's object takes the place of the stored one.
+pub struct Replace<'a> {
+    pub object: Object,
+    pub options: &'a WriteOptions,
+}
+
+impl Change for Replace<'_> {
+    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+        let mut new = self.object.clone();
+        check_identity(target, &mut new, current)?;
+        if !target.subresource.is_empty() {
+            keep_outside_subresource(target, &mut new, current);
+        }
+        managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
+        Ok(new)
+    }
+
+    fn can_retry(&self) -> bool {
+        self.object.resource_version().is_empty()
+    }
+
+    fn options_kind(&self) -> &'static str {
+        "UpdateOptions"
+    }
+}
+
+pub async fn replace(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    object: Object,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    if object.name().is_empty() {
+        return Err(Status::bad_request("the name of the object must be set"));
+    }
+    if object.name() != target.name {
+        let (body, url) = (object.name(), &target.name);
+        return Err(Status::bad_request(format!(
+            "the name of the object ({body}) does not match the name on the URL ({url})"
+        )));
+    }
+    let mut object = object;
+    super::write::place_in_namespace(target, &mut object)?;
+    let strategy = &target.resource.kind.strategy;
+    if object.resource_version().is_empty() && !strategy.allows_unconditional_update() {
+        let error =
+            FieldError::invalid(FieldPath::new("metadata.resourceVersion"), "", "must be specified for an update");
+        return refuse_invalid(&target.resource, &object, vec![error])
+            .map(|()| unreachable!("there is an error to refuse"));
+    }
+    let creates = strategy.allows_create_on_update() && target.subresource.is_empty();
+    if creates && object.resource_version().is_empty() && server.objects.get(&target.key()).await?.is_none() {
+        return create::create(server, ctx, target, object, options).await;
+    }
+    change(server, ctx, target, &Replace { object, options }, options).await
+}
+
+/// Runs a change against the stored object until it is written or must be given up.
+pub async fn change(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    change: &dyn Change,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    let key = target.key();
+    let mut current = server.objects.get(&key).await?.ok_or_else(|| target.not_found())?;
+    for _ in 0..RACES_MAX {
+        let new = prepare(server, ctx, target, change, &current, options).await?;
+        if new.remove {
+            match super::delete::remove(server, target, &current, options.dry_run).await? {
+                Outcome::Written(_) => {
+                    let object = convert::to_served(server, &target.resource, new.object).await?;
+                    return Ok(Answer::Object { code: 200, object: object.into() });
+                }
+                Outcome::Raced(None) => return Err(target.not_found()),
+                Outcome::Raced(Some(newer)) => {
+                    current = *newer;
+                    continue;
+                }
+            }
+        }
+        if options.dry_run {
+            let object = convert::to_served(server, &target.resource, new.object).await?;
+            return Ok(Answer::Object { code: 200, object: object.into() });
+        }
+        let bytes = storage::encode(&new.object);
+        if bytes == current.bytes {
+            return Ok(Answer::Stored { code: 200, stored: Stored::written(bytes, current.revision) });
+        }
+        let lease = server.lease_for(&target.resource).await?;
+        match server.objects.update(&key, bytes.clone(), current.revision, lease).await? {
+            Outcome::Written(revision) => {
+                return Ok(Answer::Stored { code: 200, stored: Stored::written(bytes, revision) });
+            }
+            Outcome::Raced(None) => return Err(target.not_found()),
+            Outcome::Raced(Some(newer)) if change.can_retry() => current = *newer,
+            Outcome::Raced(Some(_)) => break,
+        }
+    }
+    Err(Status::stale(&target.resource.kind.group_resource(), &target.name))
+}
+
+struct Prepared {
+    /// In the storage version.
+    object: Object,
+    /// The last finalizer of a deleted object is gone: it goes now.
+    remove: bool,
+}
+
+async fn prepare(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    change: &dyn Change,
+    current: &Current,
+    options: &WriteOptions,
+) -> Result<Prepared, Status> {
+    let resource = &target.resource;
+    let old = convert::to_served(server, resource, current.object.clone()).await?;
+    let mut new = change.apply(server, ctx, target, &old)?;
+    let asked = attributes(
+        target,
+        Operation::Update,
+        Some(&old),
+        options_value(change.options_kind(), options),
+        options.dry_run,
+    );
+    server.admission.mutate(server, ctx, &asked, &mut new).await?;
+
+    keep_system_fields(&mut new, &old);
+    let strategy = &resource.kind.strategy;
+    let errors = if target.subresource == "status" {
+        strategy.prepare_status(&mut new, &old, &ctx.write_context());
+        validate::on_status_update(resource, &new, &old)
+    } else {
+        if target.subresource.is_empty() && resource.kind.has_status() {
+            copy(&mut new, &old, &["status"]);
+        }
+        strategy.prepare_update(&mut new, &old, &ctx.write_context());
+        if counts_generation(resource) && spec_differs(resource, &new, &old) {
+            new.set_generation(old.generation() + 1);
+        }
+        validate::on_update(resource, &new, &old)
+    };
+    refuse_invalid(resource, &new, errors)?;
+    if target.subresource.is_empty() {
+        for warning in strategy.warnings(&new, Some(&old)) {
+            ctx.warn(warning);
+        }
+    }
+    server.admission.validate(server, ctx, &asked, Some(&new)).await?;
+    let grace_over = new.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0;
+    let remove = old.is_deleting() && grace_over && !strategy.blocks_removal(&new);
+    Ok(Prepared { object: convert::to_storage(server, resource, new).await?, remove })
+}
+
+/// The object a client sends must be the one it means.
+fn check_identity(target: &Target, new: &mut Object, current: &Object) -> Result<(), Status> {
+    let resource = target.resource.kind.group_resource();
+    let revision = new.resource_version();
+    if revision.is_empty() || revision == "0" {
+        new.remove(&["metadata", "resourceVersion"]);
+    } else if revision != current.resource_version() {
+        return Err(Status::stale(&resource, &target.name));
+    }
+    if !new.uid().is_empty() && new.uid() != current.uid() {
+        let detail =
+            format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", new.uid(), current.uid());
+        return Err(Status::conflict(&resource, &target.name, detail));
+    }
+    Ok(())
+}
+
+/// A write to a subresource only touches its own part.
+pub fn keep_outside_subresource(target: &Target, new: &mut Object, old: &Object) {
+    if target.subresource != "status" {
+        return;
+    }
+    let status = new.get(&["status"]).cloned();
+    let managed = new.get(&["metadata", "managedFields"]).cloned();
+    let mut kept = old.clone();
+    match status {
+        Some(status) => kept.set(&["status"], status),
+        None => {
+            kept.remove(&["status"]);
+        }
+    }
+    // Built-in kinds let a status update carry annotations and finalizers too; labels and the rest stay.
+    if target.resource.custom.is_none() {
+        for field in ["annotations", "finalizers", "ownerReferences"] {
+            copy(&mut kept, new, &["metadata", field]);
+        }
+    }
+    if let Some(managed) = managed {
+        kept.set(&["metadata", "managedFields"], managed);
+    }
+    *new = kept;
+}

@@ -1,0 +1,148 @@
+//! What every write shares: metadata the server owns, validation in layers, and the final form that is stored.
+
+use object::{FieldError, Object, Status};
+use rand::RngExt;
+use serde_json::Value;
+
+use super::Target;
+use crate::admission::{Attributes, Operation};
+use crate::context::Context;
+use crate::registry::Resource;
+use crate::request::WriteOptions;
+
+/// How the options of a write are shown to admission.
+pub fn options_value(kind: &str, options: &WriteOptions) -> Value {
+    let mut value = serde_json::json!({"apiVersion": "meta.k8s.io/v1", "kind": kind});
+    if options.dry_run {
+        value["dryRun"] = serde_json::json!(["All"]);
+    }
+    if !options.field_manager.is_empty() {
+        value["fieldManager"] = options.field_manager.clone().into();
+    }
+    if let Some(force) = options.force {
+        value["force"] = force.into();
+    }
+    value
+}
+
+pub fn attributes<'a>(
+    target: &'a Target,
+    operation: Operation,
+    old: Option<&'a Object>,
+    options: Value,
+    dry_run: bool,
+) -> Attributes<'a> {
+    Attributes {
+        operation,
+        resource: &target.resource,
+        subresource: &target.subresource,
+        namespace: &target.namespace,
+        name: &target.name,
+        old,
+        options,
+        dry_run,
+    }
+}
+
+/// Puts the object into the request's namespace, or says why it cannot go there.
+pub fn place_in_namespace(target: &Target, object: &mut Object) -> Result<(), Status> {
+    if !target.resource.kind.namespaced {
+        object.remove(&["metadata", "namespace"]);
+        return Ok(());
+    }
+    let named = object.namespace();
+    if target.namespace.is_empty() {
+        return Err(Status::bad_request("an empty namespace may not be set during creation"));
+    }
+    if !named.is_empty() && named != target.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object.set_namespace(&target.namespace);
+    Ok(())
+}
+
+/// A name of at most 63 characters from `metadata.generateName`.
+pub fn generate_name(base: &str) -> String {
+    // No vowels and no look-alikes: no accidental words, nothing to misread.
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut rng = rand::rng();
+    let mut end = base.len().min(58);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    let suffix = (0..5).map(|_| ALPHABET[rng.random_range(0..ALPHABET.len())] as char);
+    base[..end].chars().chain(suffix).collect()
+}
+
+/// Metadata a server fills in and a client may not choose.
+pub fn stamp_new(ctx: &Context, object: &mut Object, counts_generation: bool) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+        object.remove(&["metadata", field]);
+    }
+    object.set(&["metadata", "creationTimestamp"], object::time::format_seconds(ctx.now));
+    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+    if counts_generation {
+        object.set_generation(1);
+    } else {
+        object.remove(&["metadata", "generation"]);
+    }
+}
+
+pub fn counts_generation(resource: &Resource) -> bool {
+    resource.custom.is_some() || resource.kind.strategy.counts_generation()
+}
+
+/// Keeps what a client cannot change.
+pub fn keep_system_fields(new: &mut Object, old: &Object) {
+    for field in
+        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName"]
+    {
+        copy(new, old, &["metadata", field]);
+    }
+    new.remove(&["metadata", "selfLink"]);
+}
+
+/// True when anything but metadata (and, where it is a subresource, status) differs.
+pub fn spec_differs(resource: &Resource, new: &Object, old: &Object) -> bool {
+    let counted = |key: &str| {
+        !matches!(key, "apiVersion" | "kind" | "metadata") && !(key == "status" && resource.kind.has_status())
+    };
+    let part = |object: &Object| -> Vec<(String, Value)> {
+        let fields = object.as_map().iter().filter(|(key, _)| counted(key));
+        fields.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    part(new) != part(old)
+}
+
+/// Makes `new` equal to `old` at one path, absent included.
+pub fn copy(new: &mut Object, old: &Object, path: &[&str]) {
+    match old.get(path) {
+        Some(value) => new.set(path, value.clone()),
+        None => {
+            new.remove(path);
+        }
+    }
+}
+
+/// Refuses an object with the fields that are wrong.
+pub fn refuse_invalid(resource: &Resource, object: &Object, errors: Vec<FieldError>) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&resource.kind.group_kind(), object.name(), &errors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_fit_and_differ() {
+        let long = "x".repeat(100);
+        assert_eq!(generate_name(&long).len(), 63);
+        assert_ne!(generate_name("a-"), generate_name("a-"));
+        assert!(generate_name("job-").starts_with("job-"));
+    }
+}
