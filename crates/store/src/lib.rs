@@ -1,7 +1,7 @@
 //! Revisioned key-value storage: guarded writes, ranges at a revision, watches, compaction and leases over keys and bytes.
 //!
-//! The crate knows nothing of Kubernetes. One trait, [`Store`], has three engines: `memory::Memory`, `embedded::Embedded`
-//! (SQLite, the default) and `etcd::Etcd`; `tests/contract.rs` holds all three to the same promises.
+//! The crate knows nothing of Kubernetes. One trait, [`Store`], has three engines: [`memory::Memory`], [`embedded::Embedded`]
+//! (SQLite, the default) and [`etcd::Etcd`]; `tests/contract.rs` holds all three to the same promises.
 
 mod error;
 mod kv;
@@ -9,6 +9,7 @@ mod local;
 mod watch;
 
 pub mod embedded;
+pub mod etcd;
 pub mod memory;
 
 use async_trait::async_trait;

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use futures::Stream;
 
 use crate::error::Result;
+use crate::etcd::watch::{RemoteProgress, RemoteWatch};
 use crate::kv::{Event, Revision};
 use crate::local::watcher::{LocalProgress, LocalWatch};
 
@@ -27,11 +28,16 @@ pub struct WatchStream {
 
 enum Source {
     Local(LocalWatch),
+    Remote(RemoteWatch),
 }
 
 impl WatchStream {
     pub(crate) fn local(watch: LocalWatch) -> Self {
         WatchStream { source: Source::Local(watch) }
+    }
+
+    pub(crate) fn remote(watch: RemoteWatch) -> Self {
+        WatchStream { source: Source::Remote(watch) }
     }
 
     /// The next batch; `None` after the end.
@@ -48,6 +54,7 @@ impl WatchStream {
     pub fn progress(&self) -> ProgressHandle {
         match &self.source {
             Source::Local(watch) => ProgressHandle { kind: Kind::Local(watch.progress()) },
+            Source::Remote(watch) => ProgressHandle { kind: Kind::Remote(watch.progress()) },
         }
     }
 }
@@ -58,6 +65,7 @@ impl Stream for WatchStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match &mut self.source {
             Source::Local(watch) => watch.poll_next(cx),
+            Source::Remote(watch) => watch.poll_next(cx),
         }
     }
 }
@@ -71,6 +79,7 @@ pub struct ProgressHandle {
 #[derive(Clone)]
 enum Kind {
     Local(LocalProgress),
+    Remote(RemoteProgress),
 }
 
 impl ProgressHandle {
@@ -80,6 +89,7 @@ impl ProgressHandle {
     pub fn applied(&self) -> Revision {
         match &self.kind {
             Kind::Local(progress) => progress.applied(),
+            Kind::Remote(progress) => progress.applied(),
         }
     }
 
@@ -87,6 +97,7 @@ impl ProgressHandle {
     pub fn request(&self) {
         match &self.kind {
             Kind::Local(progress) => progress.request(),
+            Kind::Remote(progress) => progress.request(),
         }
     }
 
@@ -94,6 +105,7 @@ impl ProgressHandle {
     pub async fn wait(&self, revision: Revision) -> Result<()> {
         match &self.kind {
             Kind::Local(progress) => progress.wait(revision).await,
+            Kind::Remote(progress) => progress.wait(revision).await,
         }
     }
 }

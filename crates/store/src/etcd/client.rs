@@ -1,0 +1,257 @@
+//! Calls to an etcd cluster: several endpoints, a deadline for each call, and errors told apart by what they prove.
+
+use std::error::Error as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use tokio::time::Instant;
+use tonic::client::Grpc;
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use crate::error::{Error, Result};
+use crate::etcd::{Options, messages};
+
+/// Between two rounds over all endpoints.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const WINDOW_BYTES: u32 = 8 << 20;
+
+/// Why a call came to nothing.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// etcd answered with an error: the call had no effect.
+    Answered(Status),
+    /// The call never reached etcd.
+    Unsent(String),
+    /// No answer came: the call may have had its effect, or may have it yet.
+    Ambiguous(String),
+}
+
+impl Failure {
+    /// For calls without an effect, where no answer is simply no answer.
+    pub fn into_error(self) -> Error {
+        match self {
+            Failure::Answered(status) => answered(&status),
+            Failure::Unsent(reason) | Failure::Ambiguous(reason) => Error::Unavailable(format!("etcd: {reason}")),
+        }
+    }
+}
+
+/// An error of etcd in the words of the store. Compaction is handled where the revision asked for is known.
+pub(crate) fn answered(status: &Status) -> Error {
+    let message = status.message();
+    match status.code() {
+        Code::ResourceExhausted if message.contains("space exceeded") => Error::NoSpace(format!("etcd: {message}")),
+        Code::InvalidArgument => Error::Invalid(format!("etcd: {message}")),
+        _ => Error::Unavailable(format!("etcd: {message}")),
+    }
+}
+
+pub(crate) fn is_compacted(status: &Status) -> bool {
+    status.code() == Code::OutOfRange && status.message().contains("compacted")
+}
+
+pub(crate) fn is_future(status: &Status) -> bool {
+    status.code() == Code::OutOfRange && status.message().contains("future")
+}
+
+pub(crate) struct Client {
+    channels: Vec<Channel>,
+    /// The endpoint that worked last.
+    preferred: AtomicUsize,
+    timeout: Duration,
+}
+
+impl Client {
+    pub fn new(options: &Options) -> Result<Client> {
+        let invalid = |error: tonic::transport::Error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            Error::Invalid(format!("etcd endpoint: {error}{cause}"))
+        };
+        if options.endpoints.is_empty() {
+            return Err(Error::Invalid("no etcd endpoint given".into()));
+        }
+        let mut channels = Vec::new();
+        for address in &options.endpoints {
+            let mut endpoint = Endpoint::from_shared(address.clone())
+                .map_err(invalid)?
+                .connect_timeout(CONNECT_TIMEOUT)
+                .tcp_nodelay(true)
+                .initial_stream_window_size(WINDOW_BYTES)
+                .initial_connection_window_size(2 * WINDOW_BYTES)
+                .http2_keep_alive_interval(Duration::from_secs(10))
+                .keep_alive_timeout(Duration::from_secs(5));
+            match &options.tls {
+                Some(tls) => {
+                    let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&tls.ca_pem));
+                    if let Some((certificate, key)) = &tls.identity_pem {
+                        config = config.identity(Identity::from_pem(certificate, key));
+                    }
+                    endpoint = endpoint.tls_config(config).map_err(invalid)?;
+                }
+                None if address.starts_with("https:") => {
+                    return Err(Error::Invalid(format!("etcd endpoint {address} needs a CA certificate")));
+                }
+                None => {}
+            }
+            channels.push(endpoint.connect_lazy());
+        }
+        Ok(Client { channels, preferred: AtomicUsize::new(0), timeout: options.timeout })
+    }
+
+    /// For calls that may be repeated: tried on one endpoint after the other until one answers or time is up.
+    pub async fn read<M, R>(&self, path: &'static str, message: M) -> Result<R, Failure>
+    where
+        M: prost::Message + Clone + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        let deadline = Instant::now() + self.timeout;
+        self.until(
+            deadline,
+            || self.once(path, message.clone(), deadline),
+            |failure| !matches!(failure, Failure::Answered(_)),
+        )
+        .await
+    }
+
+    /// For calls with an effect: repeated only while it is certain that etcd has not seen them.
+    pub async fn write<M, R>(&self, path: &'static str, message: M) -> Result<R, Failure>
+    where
+        M: prost::Message + Clone + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        let deadline = Instant::now() + self.timeout;
+        self.until(
+            deadline,
+            || self.once(path, message.clone(), deadline),
+            |failure| matches!(failure, Failure::Unsent(_)),
+        )
+        .await
+    }
+
+    async fn until<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        deadline: Instant,
+        mut call: impl FnMut() -> F,
+        may_repeat: impl Fn(&Failure) -> bool,
+    ) -> Result<T, Failure> {
+        let mut pause = PAUSE_MIN;
+        for attempt in 1.. {
+            let failure = match call().await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if !may_repeat(&failure) || Instant::now() + pause >= deadline {
+                return Err(failure);
+            }
+            self.preferred.fetch_add(1, Ordering::Relaxed);
+            if attempt % self.channels.len() == 0 {
+                tokio::time::sleep(pause).await;
+                pause = (2 * pause).min(PAUSE_MAX);
+            }
+        }
+        Err(Failure::Unsent("no endpoint".into()))
+    }
+
+    async fn once<M, R>(&self, path: &'static str, message: M, deadline: Instant) -> Result<R, Failure>
+    where
+        M: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        let mut grpc = self.grpc();
+        let call = async {
+            grpc.ready().await.map_err(|error| Failure::Unsent(error.to_string()))?;
+            let codec = ProstCodec::<M, R>::default();
+            let answer = grpc.unary(Request::new(message), PathAndQuery::from_static(path), codec).await;
+            answer.map(tonic::Response::into_inner).map_err(classify)
+        };
+        // A share of the time for each endpoint, so that one that hangs does not use up all of it.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = left.min((self.timeout / self.channels.len() as u32).max(Duration::from_secs(2)));
+        match tokio::time::timeout(share, call).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::Ambiguous(format!("no answer within {share:?}"))),
+        }
+    }
+
+    /// Opens a stream in both directions.
+    pub async fn stream<M, R>(
+        &self,
+        path: &'static str,
+        outgoing: impl futures::Stream<Item = M> + Send + 'static,
+    ) -> Result<Streaming<R>, Failure>
+    where
+        M: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        let mut grpc = self.grpc();
+        let call = async {
+            grpc.ready().await.map_err(|error| Failure::Unsent(error.to_string()))?;
+            let mut request = Request::new(outgoing);
+            // A member cut off from its cluster ends the stream instead of staying silent.
+            request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+            let codec = ProstCodec::<M, R>::default();
+            let answer = grpc.streaming(request, PathAndQuery::from_static(path), codec).await;
+            answer.map(tonic::Response::into_inner).map_err(classify)
+        };
+        match tokio::time::timeout(self.timeout, call).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::Ambiguous(format!("no answer within {:?}", self.timeout))),
+        }
+    }
+
+    /// Lets the next call go to another endpoint.
+    pub fn turn(&self) {
+        self.preferred.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub async fn status(&self) -> Result<messages::StatusResponse, Failure> {
+        self.read("/etcdserverpb.Maintenance/Status", messages::StatusRequest {}).await
+    }
+
+    fn grpc(&self) -> Grpc<Channel> {
+        let channel = self.channels[self.preferred.load(Ordering::Relaxed) % self.channels.len()].clone();
+        Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX)
+    }
+}
+
+pub(crate) fn classify(status: Status) -> Failure {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if error.is::<tonic::ConnectError>() {
+            return Failure::Unsent(describe(&status));
+        }
+        cause = error.source();
+    }
+    let message = status.message();
+    match status.code() {
+        // Refused before it was proposed to the cluster.
+        Code::Unavailable if message == "etcdserver: no leader" => Failure::Unsent(message.to_string()),
+        Code::ResourceExhausted if message.contains("too many requests") => Failure::Unsent(message.to_string()),
+        Code::Unavailable
+        | Code::DeadlineExceeded
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::Internal
+        | Code::Aborted => Failure::Ambiguous(describe(&status)),
+        _ => Failure::Answered(status),
+    }
+}
+
+fn describe(status: &Status) -> String {
+    let mut text = status.message().to_string();
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,159 @@
+//! Guarded writes on etcd, and finding out what became of one that was never answered.
+//!
+//! An unanswered transaction may have happened, and may yet happen. Its guard helps: once the key has moved on from the
+//! version the guard names, the transaction can no longer take effect, and the history of the key shows whether it did.
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::etcd::client::{Client, Failure, answered};
+use crate::etcd::messages::{
+    Answer, Compare, CompareTarget, CompareValue, DeleteRangeRequest, KeyValue, Operation, PutRequest, RangeRequest,
+    RangeResponse, RequestOp, TxnRequest, TxnResponse,
+};
+
+/// Versions of a key looked through to find out whether one of them is ours.
+const HISTORY_MAX: usize = 32;
+/// Tries of a transaction that is known not to have happened yet.
+const ATTEMPTS_MAX: usize = 3;
+
+/// What a transaction with a guard came to.
+pub(crate) enum Outcome {
+    Done {
+        revision: i64,
+        prev: Option<KeyValue>,
+    },
+    /// The guard did not hold; what is there instead.
+    Refused(Option<KeyValue>),
+}
+
+pub(crate) enum Change {
+    Put { value: Bytes, lease: i64 },
+    Delete,
+}
+
+/// A write of `key` on condition that it was last modified at `expected`, where 0 means that it does not exist.
+pub(crate) struct Guarded<'a> {
+    pub client: &'a Client,
+    pub key: Bytes,
+    pub expected: i64,
+    pub change: Change,
+}
+
+impl Guarded<'_> {
+    pub async fn run(&self) -> Result<Outcome> {
+        for _ in 0..ATTEMPTS_MAX {
+            let reason = match self.transact().await {
+                Ok(response) => return self.outcome(response),
+                Err(Failure::Answered(status)) => return Err(self.refusal(&status)),
+                Err(Failure::Unsent(reason)) => return Err(Error::Unavailable(format!("etcd: {reason}"))),
+                Err(Failure::Ambiguous(reason)) => reason,
+            };
+            tracing::debug!(reason, "a write on etcd was not answered; reading to find out what became of it");
+            if let Some(outcome) = self.settle(&reason).await? {
+                return Ok(outcome);
+            }
+        }
+        Err(Error::Unknown(format!("etcd did not answer {ATTEMPTS_MAX} times")))
+    }
+
+    async fn transact(&self) -> Result<TxnResponse, Failure> {
+        let (target, value) = match self.expected {
+            0 => (CompareTarget::Create, CompareValue::CreateRevision(0)),
+            expected => (CompareTarget::Mod, CompareValue::ModRevision(expected)),
+        };
+        let change = match &self.change {
+            Change::Put { value, lease } => {
+                Operation::Put(PutRequest { key: self.key.clone(), value: value.clone(), lease: *lease })
+            }
+            Change::Delete => Operation::DeleteRange(DeleteRangeRequest {
+                key: self.key.clone(),
+                prev_kv: true,
+                ..DeleteRangeRequest::default()
+            }),
+        };
+        let look = Operation::Range(RangeRequest { key: self.key.clone(), ..RangeRequest::default() });
+        let transaction = TxnRequest {
+            compare: vec![Compare { result: 0, target: target as i32, key: self.key.clone(), value: Some(value) }],
+            success: vec![RequestOp { request: Some(change) }],
+            failure: vec![RequestOp { request: Some(look) }],
+        };
+        self.client.write("/etcdserverpb.KV/Txn", transaction).await
+    }
+
+    fn outcome(&self, response: TxnResponse) -> Result<Outcome> {
+        let revision = response.header.map_or(0, |header| header.revision);
+        let answer = response.responses.into_iter().next().and_then(|response| response.response);
+        match answer {
+            Some(Answer::Put(_)) if response.succeeded => Ok(Outcome::Done { revision, prev: None }),
+            Some(Answer::DeleteRange(deleted)) if response.succeeded => {
+                Ok(Outcome::Done { revision, prev: deleted.prev_kvs.into_iter().next() })
+            }
+            Some(Answer::Range(found)) if !response.succeeded => Ok(Outcome::Refused(found.kvs.into_iter().next())),
+            other => Err(Error::Unknown(format!("etcd answered a transaction with something else: {other:?}"))),
+        }
+    }
+
+    fn refusal(&self, status: &tonic::Status) -> Error {
+        match (&self.change, status.code()) {
+            (Change::Put { lease, .. }, tonic::Code::NotFound) => Error::LeaseNotFound(*lease),
+            _ => answered(status),
+        }
+    }
+
+    /// What became of an unanswered transaction; `None` when it has not happened and may be tried again.
+    async fn settle(&self, reason: &str) -> Result<Option<Outcome>> {
+        let unknown = |why: &str| Error::Unknown(format!("etcd: {reason}; {why}"));
+        let Some(current) = self.look(0).await.map_err(|_| unknown("and the key cannot be read"))? else {
+            // Deleted by this write or another, or still to be created by this one.
+            return Err(unknown("the key does not exist now"));
+        };
+        if self.expected == 0 {
+            return self.settle_create(current, &unknown).await.map(Some);
+        }
+        if current.mod_revision == self.expected {
+            // Trying again is safe: only one of the two can find the guard fulfilled.
+            return Ok(None);
+        }
+        if current.create_revision > self.expected {
+            return Err(unknown("the key was deleted and created anew meanwhile"));
+        }
+        let Change::Put { value, .. } = &self.change else {
+            // It lived through: the delete did not happen, and its guard no longer holds.
+            return Ok(Some(Outcome::Refused(Some(current))));
+        };
+        let mut next = current.clone();
+        for _ in 0..HISTORY_MAX {
+            let before = self.look(next.mod_revision - 1).await.map_err(|_| unknown("and its history is gone"))?;
+            match before {
+                Some(before) if before.mod_revision > self.expected => next = before,
+                Some(_) if next.value == *value => {
+                    return Ok(Some(Outcome::Done { revision: next.mod_revision, prev: None }));
+                }
+                Some(_) => return Ok(Some(Outcome::Refused(Some(current)))),
+                None => break,
+            }
+        }
+        Err(unknown("and its history is too long to tell"))
+    }
+
+    async fn settle_create(&self, current: KeyValue, unknown: &impl Fn(&str) -> Error) -> Result<Outcome> {
+        let Change::Put { value, .. } = &self.change else { return Ok(Outcome::Refused(Some(current))) };
+        let first = match current.mod_revision == current.create_revision {
+            true => Some(current.clone()),
+            false => self.look(current.create_revision).await.map_err(|_| unknown("and its history is gone"))?,
+        };
+        match first {
+            // Objects differ at least in their uid, so equal bytes are the same write.
+            Some(first) if first.value == *value => Ok(Outcome::Done { revision: first.mod_revision, prev: None }),
+            _ => Ok(Outcome::Refused(Some(current))),
+        }
+    }
+
+    /// The key at a revision, 0 for now.
+    async fn look(&self, revision: i64) -> Result<Option<KeyValue>, Failure> {
+        let request = RangeRequest { key: self.key.clone(), revision, ..RangeRequest::default() };
+        let found: RangeResponse = self.client.read("/etcdserverpb.KV/Range", request).await?;
+        Ok(found.kvs.into_iter().next())
+    }
+}
