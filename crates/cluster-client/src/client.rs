@@ -10,6 +10,11 @@ use crate::call::{
     ApiCall, DeleteOptions, ListOptions, ObjectList, Patch, Reply, ResourceRef, Verb, WatchCall, WatchEvents,
     WriteOptions,
 };
+use crate::remote::Remote;
+use crate::remote::config::RemoteConfig;
+use crate::remote::credentials::CredentialError;
+use crate::remote::proxy::ProxyError;
+use crate::remote::tls::TlsError;
 
 /// Objects asked for per page when a whole collection is read.
 pub const PAGE_SIZE: u64 = 500;
@@ -28,16 +33,39 @@ pub struct ClusterClient {
 pub enum Endpoint {
     /// In this process: no socket, no encoding.
     Direct { server: Arc<dyn Backend>, identity: Identity },
+    /// Over the network.
+    Remote(RemoteConfig),
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {}
+pub enum ConnectError {
+    #[error("{0:?} is not the address of a server; it must be like https://host:port")]
+    Server(String),
+    #[error("credentials are not sent without TLS; {0} must start with https://")]
+    CredentialsInTheClear(String),
+    #[error("cannot read the certificate authority")]
+    CertificateAuthority(#[source] std::io::Error),
+    #[error("not a name a certificate can have")]
+    ServerName(#[source] std::io::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
+    #[error("the user agent cannot be sent in a header")]
+    UserAgent,
+}
 
 impl ClusterClient {
     /// The one constructor. It opens no connection: an API that is away shows at the first call.
     pub fn connect(endpoint: Endpoint) -> Result<Self, ConnectError> {
         let (backend, identity) = match endpoint {
             Endpoint::Direct { server, identity } => (server, identity),
+            Endpoint::Remote(config) => {
+                let identity = Identity { user: UserInfo::default(), impersonated: config.impersonate.clone() };
+                (Arc::new(Remote::new(config)?) as Arc<dyn Backend>, identity)
+            }
         };
         Ok(Self { backend, identity: Arc::new(identity) })
     }

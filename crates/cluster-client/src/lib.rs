@@ -3,6 +3,7 @@
 pub mod backend;
 pub mod call;
 pub mod client;
+pub mod remote;
 
 pub use backend::{Backend, Identity, UserInfo};
 pub use call::{
@@ -11,3 +12,5 @@ pub use call::{
     WriteOptions,
 };
 pub use client::{ClusterClient, ConnectError, Endpoint};
+pub use remote::config::RemoteConfig;
+pub use remote::is_unreachable;

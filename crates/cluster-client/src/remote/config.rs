@@ -1,0 +1,123 @@
+//! Where a remote API is and how to be let in.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::backend::UserInfo;
+use crate::remote::exec::ExecPlugin;
+use crate::remote::limit::RateLimit;
+
+/// How long one request may take, watches aside. Longer than the minute API servers give a request themselves, so that
+/// their answer is seen.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
+
+/// A client waits rather than send more than this; high enough for controllers, low enough to spare a small server.
+pub const RATE_LIMIT: RateLimit = RateLimit { per_second: 200.0, burst: 400 };
+
+/// Everything needed to reach and enter one API.
+#[derive(Clone, Debug)]
+pub struct RemoteConfig {
+    /// `https://host:port`, with a path in front of the API's own where it is behind a gateway.
+    pub server: String,
+    /// The certificates to trust; the system's when `None`.
+    pub ca: Option<Pem>,
+    pub insecure_skip_tls_verify: bool,
+    /// The name to expect in the server's certificate instead of the host of `server`.
+    pub tls_server_name: Option<String>,
+    pub credentials: Credentials,
+    pub impersonate: Option<UserInfo>,
+    /// `http://`, `https://` or `socks5://`, with user and password where the proxy wants them.
+    pub proxy: Option<String>,
+    pub request_timeout: Duration,
+    /// `None` sends without bound.
+    pub rate_limit: Option<RateLimit>,
+    pub user_agent: String,
+}
+
+/// PEM text, or the file it is in.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Pem {
+    Text(Vec<u8>),
+    File(PathBuf),
+}
+
+/// Ways to be recognised. Several may be given: a certificate and a header do not exclude each other.
+#[derive(Clone, Default, PartialEq)]
+pub struct Credentials {
+    pub client_certificate: Option<ClientCertificate>,
+    pub token: Option<String>,
+    /// Read again as it changes; goes before `token`.
+    pub token_file: Option<PathBuf>,
+    pub basic: Option<BasicAuth>,
+    pub exec: Option<ExecPlugin>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    pub certificate: Pem,
+    pub key: Pem,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct BasicAuth {
+    pub username: String,
+    pub password: String,
+}
+
+impl RemoteConfig {
+    pub fn new(server: impl Into<String>) -> Self {
+        Self {
+            server: server.into(),
+            ca: None,
+            insecure_skip_tls_verify: false,
+            tls_server_name: None,
+            credentials: Credentials::default(),
+            impersonate: None,
+            proxy: None,
+            request_timeout: REQUEST_TIMEOUT,
+            rate_limit: Some(RATE_LIMIT),
+            user_agent: concat!("flotilla/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+impl Pem {
+    pub fn read(&self) -> std::io::Result<Vec<u8>> {
+        match self {
+            Pem::Text(text) => Ok(text.clone()),
+            Pem::File(path) => std::fs::read(path)
+                .map_err(|e| std::io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display()))),
+        }
+    }
+}
+
+impl Credentials {
+    /// Something that must not cross the network in the clear.
+    pub fn has_secret_header(&self) -> bool {
+        self.token.is_some() || self.token_file.is_some() || self.basic.is_some() || self.exec.is_some()
+    }
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pem::Text(_) => f.write_str("Pem"),
+            Pem::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Says which credentials there are, never what they are.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let present = [
+            ("client certificate", self.client_certificate.is_some()),
+            ("token", self.token.is_some()),
+            ("token file", self.token_file.is_some()),
+            ("basic", self.basic.is_some()),
+            ("exec", self.exec.is_some()),
+        ];
+        f.debug_set().entries(present.iter().filter(|(_, is)| *is).map(|(name, _)| name)).finish()
+    }
+}

@@ -1,0 +1,130 @@
+//! Opens connections: TCP, through a proxy where there is one, and TLS with HTTP/2 where the server speaks it.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+use crate::remote::proxy::Proxy;
+
+/// How long a connection may take to open, proxy and TLS included.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Any byte stream to a server.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+#[derive(Clone)]
+pub struct Connector {
+    settings: Arc<Settings>,
+}
+
+pub struct Settings {
+    pub tls: TlsConnector,
+    pub server_name: Option<ServerName<'static>>,
+    pub proxy: Option<Proxy>,
+}
+
+/// An open connection that knows which protocol was agreed on.
+pub struct Opened {
+    io: TokioIo<Box<dyn Stream>>,
+    is_http2: bool,
+}
+
+impl Connector {
+    pub fn new(settings: Settings) -> Self {
+        Self { settings: Arc::new(settings) }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Opened;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Opened>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let settings = Arc::clone(&self.settings);
+        Box::pin(async move {
+            let opening = open(&settings, &uri);
+            tokio::time::timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|_| {
+                Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIMEOUT:?}")))
+            })
+        })
+    }
+}
+
+async fn open(settings: &Settings, uri: &Uri) -> io::Result<Opened> {
+    let is_tls = uri.scheme_str() == Some("https");
+    let host = uri.host().ok_or_else(|| io::Error::other("the server address has no host"))?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let stream: Box<dyn Stream> = match &settings.proxy {
+        Some(proxy) => proxy.tunnel(host, port).await?,
+        None => Box::new(open_tcp(host, port).await?),
+    };
+    if !is_tls {
+        return Ok(Opened { io: TokioIo::new(stream), is_http2: false });
+    }
+    let name = match &settings.server_name {
+        Some(name) => name.clone(),
+        None => server_name(host)?,
+    };
+    let tls = settings.tls.connect(name, stream).await?;
+    let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+    Ok(Opened { io: TokioIo::new(Box::new(tls)), is_http2 })
+}
+
+pub async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    // Requests are small and wait for their answers.
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+pub fn server_name(host: &str) -> io::Result<ServerName<'static>> {
+    ServerName::try_from(host.to_owned())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("{host} is not a host name")))
+}
+
+impl Connection for Opened {
+    fn connected(&self) -> Connected {
+        if self.is_http2 { Connected::new().negotiated_h2() } else { Connected::new() }
+    }
+}
+
+impl Read for Opened {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl Write for Opened {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

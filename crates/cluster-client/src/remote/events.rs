@@ -1,0 +1,142 @@
+//! Watch events out of a stream of JSON lines, however the network cuts it.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use object::{Object, Status};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::call::WatchEvent;
+
+/// Longest line that is read: many times the largest object an API server takes.
+pub const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Cuts bytes into lines and reads an event from each.
+#[derive(Default)]
+pub struct EventDecoder {
+    buffer: BytesMut,
+    /// Up to here the buffer is known to hold no line end, so that a long line is searched once.
+    searched: usize,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    r#type: String,
+    object: Map<String, Value>,
+}
+
+impl EventDecoder {
+    pub fn push(&mut self, bytes: &Bytes) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole event, if one has arrived.
+    pub fn next_event(&mut self) -> Option<WatchEvent> {
+        while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+            let line = self.buffer.split_to(self.searched + at + 1);
+            self.searched = 0;
+            if let Some(event) = decode_line(&line) {
+                return Some(event);
+            }
+        }
+        self.searched = self.buffer.len();
+        (self.buffer.len() > LINE_BYTES_MAX).then(|| {
+            self.buffer.clear();
+            self.searched = 0;
+            WatchEvent::Error(Status::internal(format!("a watch event is longer than {LINE_BYTES_MAX} bytes")))
+        })
+    }
+
+    /// What remains when the stream ends. Half a line is a connection that broke, not an event.
+    pub fn finish(&mut self) -> Option<WatchEvent> {
+        let rest = std::mem::take(&mut self.buffer);
+        self.searched = 0;
+        match serde_json::from_slice::<Line>(&rest) {
+            Ok(line) => Some(read_line(line)),
+            Err(_) => None,
+        }
+    }
+}
+
+/// `None` for an empty line.
+fn decode_line(line: &[u8]) -> Option<WatchEvent> {
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return None;
+    }
+    Some(match serde_json::from_slice::<Line>(line) {
+        Ok(line) => read_line(line),
+        Err(e) => WatchEvent::Error(Status::internal(format!("a watch event is not understood: {e}"))),
+    })
+}
+
+fn read_line(line: Line) -> WatchEvent {
+    let object = Object::from_map(line.object);
+    match line.r#type.as_str() {
+        "ADDED" => WatchEvent::Added(Arc::new(object)),
+        "MODIFIED" => WatchEvent::Modified(Arc::new(object)),
+        "DELETED" => WatchEvent::Deleted(Arc::new(object)),
+        "BOOKMARK" => WatchEvent::Bookmark {
+            resource_version: object.resource_version().to_owned(),
+            initial_events_end: object.annotation(INITIAL_EVENTS_END) == Some("true"),
+        },
+        "ERROR" => {
+            let code = object.i64_at(&["code"]).and_then(|c| u16::try_from(c).ok()).unwrap_or(500);
+            WatchEvent::Error(Status::from_response(code, &object.encode()))
+        }
+        other => WatchEvent::Error(Status::internal(format!("unknown type of watch event: {other}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(text: &str, chunk: usize) -> Vec<String> {
+        let mut decoder = EventDecoder::default();
+        let mut events = Vec::new();
+        for bytes in text.as_bytes().chunks(chunk) {
+            decoder.push(&Bytes::copy_from_slice(bytes));
+            events.extend(std::iter::from_fn(|| decoder.next_event()));
+        }
+        events.extend(decoder.finish());
+        events.iter().map(describe).collect()
+    }
+
+    fn describe(event: &WatchEvent) -> String {
+        match event {
+            WatchEvent::Added(o) => format!("+{}", o.name()),
+            WatchEvent::Modified(o) => format!("~{}", o.name()),
+            WatchEvent::Deleted(o) => format!("-{}", o.name()),
+            WatchEvent::Bookmark { resource_version, initial_events_end } => {
+                format!("@{resource_version}{}", if *initial_events_end { "!" } else { "" })
+            }
+            WatchEvent::Error(status) => format!("E{} {}", status.code, status.reason),
+        }
+    }
+
+    #[test]
+    fn events_are_the_same_however_the_stream_is_cut() {
+        let long = "x".repeat(5000);
+        let text = format!(
+            "{}\n\n{}\n{}\n{}\n{}",
+            format_args!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"data":"{long}"}}}}"#),
+            r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+            r#"{"type":"DELETED","object":{"metadata":{"name":"b"}}}"#,
+            r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#,
+            r#"{"type":"MODIFIED","object":{"metadata":{"name":"last line without its end"}}}"#,
+        );
+        for chunk in [1, 7, 1000, 1 << 20] {
+            let expected = ["+a", "@9!", "-b", "E410 Expired", "~last line without its end"];
+            assert_eq!(events(&text, chunk), expected, "chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn half_a_line_at_the_end_is_no_event_and_rubbish_is_an_error() {
+        assert_eq!(events(r#"{"type":"ADDED","obj"#, 100), Vec::<String>::new());
+        assert_eq!(events("rubbish\n", 100), ["E500 InternalError"]);
+    }
+}

@@ -1,0 +1,329 @@
+//! A Kubernetes API behind a socket.
+
+pub mod config;
+pub mod connect;
+pub mod credentials;
+mod events;
+pub mod exec;
+pub mod limit;
+pub mod proxy;
+pub mod tls;
+mod wire;
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use object::Status;
+use object::status::{StatusCause, StatusDetails};
+use parking_lot::RwLock;
+use tokio_rustls::TlsConnector;
+
+use crate::backend::{Backend, Identity};
+use crate::call::{ApiCall, Reply, Verb, WatchCall, WatchEvent, WatchEvents};
+use crate::client::ConnectError;
+use crate::remote::config::RemoteConfig;
+use crate::remote::connect::{Connector, Settings, server_name};
+use crate::remote::credentials::CredentialSource;
+use crate::remote::events::EventDecoder;
+use crate::remote::limit::Throttle;
+use crate::remote::proxy::Proxy;
+use crate::remote::tls::{ClientIdentity, Trust, client_config};
+use crate::remote::wire::WireRequest;
+
+/// Largest answer that is read into memory.
+pub const RESPONSE_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// How often a request that the server asked to send again is sent again.
+pub const RETRIES_MAX: usize = 5;
+
+/// Longest wait a server may ask for between two tries.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
+/// A connection that is silent for this long is asked whether it lives; without an answer it is given up. A watch on
+/// a dead connection would otherwise wait for ever.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Idle connections are closed after this.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Marks a `Status` that says nothing about the API: it could not be reached.
+const UNREACHABLE: &str = "Unreachable";
+
+type HttpClient = Client<Connector, Full<Bytes>>;
+
+pub struct Remote {
+    base: String,
+    connector: Connector,
+    /// Replaced when the client certificate changes, so that no pooled connection speaks for the old one.
+    http: RwLock<HttpClient>,
+    credentials: CredentialSource,
+    throttle: Option<Throttle>,
+    request_timeout: Duration,
+    user_agent: http::HeaderValue,
+}
+
+/// True when the API gave no answer at all: what it holds is then unknown, not gone.
+pub fn is_unreachable(status: &Status) -> bool {
+    status.details.as_ref().is_some_and(|d| d.causes.iter().any(|cause| cause.reason == UNREACHABLE))
+}
+
+impl Remote {
+    pub fn new(config: RemoteConfig) -> Result<Self, ConnectError> {
+        let base = config.server.trim_end_matches('/').to_owned();
+        let uri: Uri = base.parse().map_err(|_| ConnectError::Server(config.server.clone()))?;
+        let host = uri.host().ok_or_else(|| ConnectError::Server(config.server.clone()))?;
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if is_loopback(host) || !config.credentials.has_secret_header() => {}
+            Some("http") => return Err(ConnectError::CredentialsInTheClear(config.server)),
+            _ => return Err(ConnectError::Server(config.server)),
+        }
+        let identity = Arc::new(ClientIdentity::default());
+        let trust = match (config.insecure_skip_tls_verify, &config.ca) {
+            (true, _) => Trust::Anyone,
+            (false, Some(ca)) => Trust::Roots(ca.read().map_err(ConnectError::CertificateAuthority)?),
+            (false, None) => Trust::System,
+        };
+        let tls = client_config(trust, Arc::clone(&identity))?;
+        let server_name = config.tls_server_name.as_deref().map(server_name).transpose();
+        let settings = Settings {
+            tls: TlsConnector::from(Arc::new(tls)),
+            server_name: server_name.map_err(ConnectError::ServerName)?,
+            proxy: config.proxy.as_deref().map(Proxy::parse).transpose()?,
+        };
+        let connector = Connector::new(settings);
+        Ok(Self {
+            base,
+            http: RwLock::new(http_client(connector.clone())),
+            connector,
+            credentials: CredentialSource::new(config.credentials, identity)?,
+            throttle: config.rate_limit.map(Throttle::new),
+            request_timeout: config.request_timeout,
+            user_agent: config.user_agent.try_into().map_err(|_| ConnectError::UserAgent)?,
+        })
+    }
+
+    /// The first answer that is not a request to come again.
+    async fn send(&self, identity: &Identity, wire: &WireRequest) -> Result<Response<Incoming>, Status> {
+        let mut headers = match &identity.impersonated {
+            Some(user) => wire::impersonation_headers(user)?,
+            None => HeaderMap::new(),
+        };
+        headers.insert(header::ACCEPT, http::HeaderValue::from_static("application/json"));
+        self.send_with(headers, wire).await
+    }
+
+    async fn send_with(&self, headers: HeaderMap, wire: &WireRequest) -> Result<Response<Incoming>, Status> {
+        let mut renewed = false;
+        let mut tries = 0;
+        loop {
+            if let Some(throttle) = &self.throttle {
+                throttle.turn().await;
+            }
+            tries += 1;
+            let response = match self.try_once(&headers, wire).await {
+                Ok(response) => response,
+                Err(Failure::Broken(_)) if wire.is_read() && tries == 1 => continue,
+                Err(failure) => return Err(failure.into_status(&self.base)),
+            };
+            let status = response.status();
+            if status == StatusCode::UNAUTHORIZED && !renewed && self.credentials.forget().await {
+                renewed = true;
+                continue;
+            }
+            match retry_after(wire, &response).filter(|_| tries <= RETRIES_MAX) {
+                Some(wait) => {
+                    tracing::debug!(%status, path = wire.path_and_query, ?wait, "the server asks to come again");
+                    tokio::time::sleep(wait).await;
+                }
+                None => return Ok(response),
+            }
+        }
+    }
+
+    async fn try_once(&self, headers: &HeaderMap, wire: &WireRequest) -> Result<Response<Incoming>, Failure> {
+        let authorization = self.credentials.authorization().await.map_err(|e| Failure::Credentials(chain(&e)))?;
+        if authorization.is_new_certificate {
+            *self.http.write() = http_client(self.connector.clone());
+        }
+        let mut request =
+            Request::builder().method(wire.method.clone()).uri(format!("{}{}", self.base, wire.path_and_query));
+        if let Some(content_type) = wire.content_type {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let mut request = request.body(Full::new(wire.body.clone())).map_err(|e| Failure::Request(chain(&e)))?;
+        let slot = request.headers_mut();
+        for (name, value) in headers {
+            slot.append(name, value.clone());
+        }
+        slot.insert(header::USER_AGENT, self.user_agent.clone());
+        if let Some(value) = authorization.header {
+            slot.insert(header::AUTHORIZATION, value);
+        }
+        let http = self.http.read().clone();
+        match tokio::time::timeout(self.request_timeout, http.request(request)).await {
+            Err(_) => Err(Failure::Timeout(self.request_timeout)),
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(e)) if e.is_connect() => Err(Failure::Connect(chain(&e))),
+            Ok(Err(e)) => Err(Failure::Broken(chain(&e))),
+        }
+    }
+
+    async fn read_body(&self, body: Incoming) -> Result<Bytes, Status> {
+        let reading = Limited::new(body, RESPONSE_BYTES_MAX).collect();
+        match tokio::time::timeout(self.request_timeout, reading).await {
+            Err(_) => Err(Failure::Timeout(self.request_timeout).into_status(&self.base)),
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(e)) => Err(Failure::Broken(chain(e.as_ref())).into_status(&self.base)),
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Remote {
+    async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
+        let is_list = matches!(request.verb, Verb::List(_));
+        let wire = wire::encode_call(request);
+        let response = self.send(identity, &wire).await?;
+        let (parts, body) = response.into_parts();
+        let body = self.read_body(body).await?;
+        wire::decode_reply(parts.status.as_u16(), is_list, &parts.headers, &body)
+    }
+
+    async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
+        let wire = wire::encode_watch(&request);
+        let response = self.send(identity, &wire).await?;
+        let code = response.status().as_u16();
+        if code != 200 {
+            let body = self.read_body(response.into_body()).await?;
+            return Err(Status::from_response(code, &body));
+        }
+        Ok(Box::pin(events_of(response.into_body(), self.base.clone())))
+    }
+
+    async fn raw(&self, identity: &Identity, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
+        let wire = WireRequest { method: parts.method, path_and_query: path, content_type: None, body };
+        let mut headers = parts.headers;
+        if let Some(user) = &identity.impersonated {
+            headers.extend(wire::impersonation_headers(user)?);
+        }
+        let (parts, body) = self.send_with(headers, &wire).await?.into_parts();
+        Ok(Response::from_parts(parts, self.read_body(body).await?))
+    }
+}
+
+/// The events in a response body. It ends with the body; a connection that breaks says so in a last event.
+fn events_of(body: Incoming, base: String) -> impl futures::Stream<Item = WatchEvent> + Send {
+    struct State {
+        body: Option<Incoming>,
+        decoder: EventDecoder,
+        ready: VecDeque<WatchEvent>,
+    }
+    let state = State { body: Some(body), decoder: EventDecoder::default(), ready: VecDeque::new() };
+    stream::unfold((state, base), |(mut state, base)| async move {
+        loop {
+            if let Some(event) = state.ready.pop_front().or_else(|| state.decoder.next_event()) {
+                if matches!(event, WatchEvent::Error(_)) {
+                    state.body = None;
+                    state.decoder = EventDecoder::default();
+                }
+                return Some((event, (state, base)));
+            }
+            match state.body.as_mut()?.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        state.decoder.push(&data);
+                    }
+                }
+                Some(Err(e)) => {
+                    state.body = None;
+                    state.ready.push_back(WatchEvent::Error(Failure::Broken(chain(&e)).into_status(&base)));
+                }
+                None => {
+                    state.body = None;
+                    state.ready.extend(state.decoder.finish());
+                }
+            }
+        }
+    })
+}
+
+fn http_client(connector: Connector) -> HttpClient {
+    Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .http2_keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .http2_adaptive_window(true)
+        .build(connector)
+}
+
+/// Why there is no answer.
+enum Failure {
+    Credentials(String),
+    Request(String),
+    Connect(String),
+    /// After the connection was open: the server may have acted on the request.
+    Broken(String),
+    Timeout(Duration),
+}
+
+impl Failure {
+    fn into_status(self, base: &str) -> Status {
+        let (code, reason, text) = match self {
+            Failure::Credentials(text) => return Status::new(401, "Unauthorized", text),
+            Failure::Request(text) => return Status::bad_request(text),
+            Failure::Connect(text) => (503, "ServiceUnavailable", format!("cannot connect to {base}: {text}")),
+            Failure::Broken(text) => (503, "ServiceUnavailable", format!("the connection to {base} broke: {text}")),
+            Failure::Timeout(time) => (504, "Timeout", format!("no answer from {base} within {time:?}")),
+        };
+        let cause = StatusCause { reason: UNREACHABLE.to_owned(), message: text.clone(), ..StatusCause::default() };
+        Status::new(code, reason, text).with_details(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
+    }
+}
+
+/// How long to wait before the same request is sent again, where it may be. A 429 was refused before anything was
+/// done; after a 503 only reads are safe.
+fn retry_after(wire: &WireRequest, response: &Response<Incoming>) -> Option<Duration> {
+    let may = match response.status() {
+        StatusCode::TOO_MANY_REQUESTS => true,
+        StatusCode::SERVICE_UNAVAILABLE => wire.is_read(),
+        _ => false,
+    };
+    let seconds: u64 = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    may.then(|| Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|a| a.is_loopback())
+}
+
+/// An error with its causes: hyper keeps the interesting part in them.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

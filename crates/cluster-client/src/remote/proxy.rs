@@ -1,0 +1,182 @@
+//! Tunnels through HTTP, HTTPS and SOCKS5 proxies.
+
+use std::io;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Uri;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+
+use crate::remote::connect::{Stream, open_tcp, server_name};
+use crate::remote::tls::{ClientIdentity, TlsError, Trust, client_config};
+
+/// Longest answer to CONNECT that is read.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+pub struct Proxy {
+    kind: Kind,
+    host: String,
+    port: u16,
+    login: Option<Login>,
+}
+
+enum Kind {
+    Http,
+    Https(TlsConnector),
+    Socks5,
+}
+
+struct Login {
+    username: String,
+    password: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    #[error("the proxy address is not a URL")]
+    NotUrl,
+    #[error("unsupported proxy scheme {0}; http, https and socks5 are supported")]
+    Scheme(String),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+impl Proxy {
+    pub fn parse(url: &str) -> Result<Self, ProxyError> {
+        let (scheme, rest) = url.split_once("://").ok_or(ProxyError::NotUrl)?;
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (login, address) = match authority.rsplit_once('@') {
+            Some((login, address)) => (Some(Login::parse(login)), address),
+            None => (None, authority),
+        };
+        let (kind, default_port) = match scheme {
+            "http" => (Kind::Http, 80),
+            "https" => {
+                let mut config = client_config(Trust::System, Arc::new(ClientIdentity::default()))?;
+                config.alpn_protocols.clear();
+                (Kind::Https(TlsConnector::from(Arc::new(config))), 443)
+            }
+            "socks5" | "socks5h" => (Kind::Socks5, 1080),
+            other => return Err(ProxyError::Scheme(other.to_owned())),
+        };
+        let uri: Uri = format!("http://{address}").parse().map_err(|_| ProxyError::NotUrl)?;
+        let host = uri.host().ok_or(ProxyError::NotUrl)?.trim_matches(['[', ']']).to_owned();
+        Ok(Self { kind, host, port: uri.port_u16().unwrap_or(default_port), login })
+    }
+
+    /// A stream to the target. The proxy resolves the name: it may know networks this machine does not.
+    pub async fn tunnel(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+        let tcp = open_tcp(&self.host, self.port).await?;
+        match &self.kind {
+            Kind::Http => self.connect_http(Box::new(tcp), host, port).await,
+            Kind::Https(tls) => {
+                let stream = tls.connect(server_name(&self.host)?, tcp).await?;
+                self.connect_http(Box::new(stream), host, port).await
+            }
+            Kind::Socks5 => self.connect_socks(Box::new(tcp), host, port).await,
+        }
+    }
+
+    async fn connect_http(&self, mut stream: Box<dyn Stream>, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+        let target = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
+        if let Some(Login { username, password }) = &self.login {
+            let login = STANDARD.encode(format!("{username}:{password}"));
+            request.push_str(&format!("Proxy-Authorization: Basic {login}\r\n"));
+        }
+        request.push_str("\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let answer = read_answer(&mut stream).await?;
+        let status = answer.split(' ').nth(1).unwrap_or_default();
+        if status == "200" {
+            return Ok(stream);
+        }
+        let line = answer.lines().next().unwrap_or_default();
+        Err(io::Error::other(format!("the proxy refused the connection to {target}: {line}")))
+    }
+
+    async fn connect_socks(&self, mut stream: Box<dyn Stream>, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+        self.greet_socks(&mut stream).await?;
+        // RFC 1928: version, CONNECT, reserved, address by name, port.
+        let length = u8::try_from(host.len()).map_err(|_| io::Error::other("the host name is too long for SOCKS5"))?;
+        let mut request = vec![5, 1, 0, 3, length];
+        request.extend_from_slice(host.as_bytes());
+        request.extend_from_slice(&port.to_be_bytes());
+        stream.write_all(&request).await?;
+        let mut head = [0; 4];
+        stream.read_exact(&mut head).await?;
+        if head[1] != 0 {
+            return Err(io::Error::other(format!("the SOCKS5 proxy refused the connection: code {}", head[1])));
+        }
+        let address_length = match head[3] {
+            1 => 4,
+            4 => 16,
+            _ => usize::from(stream.read_u8().await?),
+        };
+        let mut address_and_port = vec![0; address_length + 2];
+        stream.read_exact(&mut address_and_port).await?;
+        Ok(stream)
+    }
+
+    async fn greet_socks(&self, stream: &mut Box<dyn Stream>) -> io::Result<()> {
+        let methods: &[u8] = if self.login.is_some() { &[5, 2, 0, 2] } else { &[5, 1, 0] };
+        stream.write_all(methods).await?;
+        let mut answer = [0; 2];
+        stream.read_exact(&mut answer).await?;
+        match (answer[1], &self.login) {
+            (0, _) => Ok(()),
+            (2, Some(Login { username, password })) => {
+                let field = |text: &str| {
+                    let length = u8::try_from(text.len()).map_err(|_| io::Error::other("SOCKS5 login too long"))?;
+                    Ok::<_, io::Error>([&[length], text.as_bytes()].concat())
+                };
+                let request = [vec![1], field(username)?, field(password)?].concat();
+                stream.write_all(&request).await?;
+                stream.read_exact(&mut answer).await?;
+                if answer[1] == 0 { Ok(()) } else { Err(io::Error::other("the SOCKS5 proxy refused the login")) }
+            }
+            _ => Err(io::Error::other("the SOCKS5 proxy wants a login that was not given")),
+        }
+    }
+}
+
+impl Login {
+    fn parse(text: &str) -> Self {
+        let (username, password) = text.split_once(':').unwrap_or((text, ""));
+        Self { username: percent_decode(username), password: percent_decode(password) }
+    }
+}
+
+fn percent_decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while index < bytes.len() {
+        let pair = bytes.get(index + 1..index + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        match (bytes[index], pair.and_then(|pair| u8::from_str_radix(pair, 16).ok())) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                index += 3;
+            }
+            (byte, _) => {
+                out.push(byte);
+                index += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Byte by byte: what follows the answer belongs to the tunnel.
+async fn read_answer(stream: &mut Box<dyn Stream>) -> io::Result<String> {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        if answer.len() >= ANSWER_BYTES_MAX {
+            return Err(io::Error::other("the proxy's answer does not end"));
+        }
+        answer.push(stream.read_u8().await?);
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}

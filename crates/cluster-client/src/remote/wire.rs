@@ -1,0 +1,354 @@
+//! Calls as HTTP: methods, paths, queries and bodies of the Kubernetes API, and its answers read back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use object::{GroupVersion, Object, Status};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::backend::UserInfo;
+use crate::call::{
+    ApiCall, DeleteOptions, ListOptions, ObjectList, PatchKind, Reply, ResourceRef, Verb, VersionMatch, WatchCall,
+    WriteOptions,
+};
+
+/// A request without what the connection adds: host, credentials, agent.
+pub struct WireRequest {
+    pub method: Method,
+    pub path_and_query: String,
+    pub content_type: Option<&'static str>,
+    pub body: Bytes,
+}
+
+impl WireRequest {
+    /// Asking twice does no harm.
+    pub fn is_read(&self) -> bool {
+        self.method == Method::GET || self.method == Method::HEAD
+    }
+
+    fn read(path: String, query: Query) -> Self {
+        Self::new(Method::GET, path, query, None, Bytes::new())
+    }
+
+    fn new(method: Method, path: String, query: Query, content_type: Option<&'static str>, body: Bytes) -> Self {
+        Self { method, path_and_query: path + &query.text, content_type, body }
+    }
+}
+
+const JSON: &str = "application/json";
+
+pub fn encode_call(call: ApiCall) -> WireRequest {
+    let path = path_of(&call.target);
+    match call.verb {
+        Verb::Get { resource_version } => {
+            let mut query = Query::default();
+            query.add_some("resourceVersion", resource_version.as_deref());
+            WireRequest::read(path, query)
+        }
+        Verb::List(options) => WireRequest::read(path, list_query(&options)),
+        Verb::Create { object, options } => {
+            WireRequest::new(Method::POST, path, write_query(&options), Some(JSON), object.encode())
+        }
+        Verb::Update { object, options } => {
+            WireRequest::new(Method::PUT, path, write_query(&options), Some(JSON), object.encode())
+        }
+        Verb::Patch { patch, options } => {
+            let mut query = write_query(&options);
+            let content_type = match patch.kind {
+                PatchKind::Json => "application/json-patch+json",
+                PatchKind::Merge => "application/merge-patch+json",
+                PatchKind::Strategic => "application/strategic-merge-patch+json",
+                PatchKind::Apply { force } => {
+                    if force {
+                        query.add("force", "true");
+                    }
+                    // JSON is YAML; the API knows the patch by this name only.
+                    "application/apply-patch+yaml"
+                }
+            };
+            WireRequest::new(Method::PATCH, path, query, Some(content_type), patch.body.to_string().into())
+        }
+        Verb::Delete(options) => {
+            WireRequest::new(Method::DELETE, path, Query::default(), Some(JSON), delete_body(&options))
+        }
+        Verb::DeleteCollection { delete, list } => {
+            WireRequest::new(Method::DELETE, path, list_query(&list), Some(JSON), delete_body(&delete))
+        }
+    }
+}
+
+pub fn encode_watch(call: &WatchCall) -> WireRequest {
+    let target = ResourceRef { gvr: call.gvr.clone(), namespace: call.namespace.clone(), ..ResourceRef::default() };
+    let mut query = Query::default();
+    query.add("watch", "true");
+    query.add_some("labelSelector", call.label_selector.as_deref());
+    query.add_some("fieldSelector", call.field_selector.as_deref());
+    query.add_some("resourceVersion", call.resource_version.as_deref());
+    if call.bookmarks || call.send_initial_events {
+        query.add("allowWatchBookmarks", "true");
+    }
+    if call.send_initial_events {
+        query.add("sendInitialEvents", "true");
+        query.add("resourceVersionMatch", VersionMatch::NotOlderThan.as_str());
+    }
+    if let Some(timeout) = call.timeout {
+        query.add("timeoutSeconds", &timeout.as_secs().max(1).to_string());
+    }
+    WireRequest::read(path_of(&target), query)
+}
+
+pub fn path_of(target: &ResourceRef) -> String {
+    let gvr = &target.gvr;
+    let mut path = match gvr.group.as_str() {
+        "" => format!("/api/{}", gvr.version),
+        group => format!("/apis/{group}/{}", gvr.version),
+    };
+    let namespace = target.namespace.as_deref().filter(|n| !n.is_empty());
+    let parts = namespace.into_iter().flat_map(|n| ["namespaces", n]);
+    let parts = parts.chain([gvr.resource.as_str()]).chain(target.name.as_deref()).chain(target.subresource.as_deref());
+    for part in parts {
+        path.push('/');
+        escape_into(&mut path, part);
+    }
+    path
+}
+
+fn list_query(options: &ListOptions) -> Query {
+    let mut query = Query::default();
+    query.add_some("labelSelector", options.label_selector.as_deref());
+    query.add_some("fieldSelector", options.field_selector.as_deref());
+    query.add_some("limit", options.limit.map(|n| n.to_string()).as_deref());
+    query.add_some("continue", options.continue_token.as_deref());
+    query.add_some("resourceVersion", options.resource_version.as_deref());
+    query.add_some("resourceVersionMatch", options.resource_version_match.map(VersionMatch::as_str));
+    query
+}
+
+fn write_query(options: &WriteOptions) -> Query {
+    let mut query = Query::default();
+    query.add_some("fieldManager", options.field_manager.as_deref());
+    query.add_some("fieldValidation", options.field_validation.map(|v| v.as_str()));
+    query.add_some("dryRun", options.dry_run.then_some("All"));
+    query
+}
+
+fn delete_body(options: &DeleteOptions) -> Bytes {
+    let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+    if let Some(seconds) = options.grace_period_seconds {
+        body["gracePeriodSeconds"] = seconds.into();
+    }
+    if let Some(policy) = options.propagation_policy {
+        body["propagationPolicy"] = policy.as_str().into();
+    }
+    if options.dry_run {
+        body["dryRun"] = json!(["All"]);
+    }
+    if let Some(uid) = &options.preconditions.uid {
+        body["preconditions"]["uid"] = uid.clone().into();
+    }
+    if let Some(version) = &options.preconditions.resource_version {
+        body["preconditions"]["resourceVersion"] = version.clone().into();
+    }
+    body.to_string().into()
+}
+
+/// The `Impersonate-*` headers that ask to act as `user`.
+pub fn impersonation_headers(user: &UserInfo) -> Result<HeaderMap, Status> {
+    let value = |text: &str| {
+        HeaderValue::from_str(text).map_err(|_| Status::bad_request(format!("cannot impersonate {text:?}")))
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert("impersonate-user", value(&user.name)?);
+    if !user.uid.is_empty() {
+        headers.insert("impersonate-uid", value(&user.uid)?);
+    }
+    for group in &user.groups {
+        headers.append("impersonate-group", value(group)?);
+    }
+    for (key, values) in &user.extra {
+        let mut name = "impersonate-extra-".to_owned();
+        escape_into(&mut name, key);
+        let name = HeaderName::from_bytes(name.to_ascii_lowercase().as_bytes())
+            .map_err(|_| Status::bad_request(format!("cannot impersonate with extra {key:?}")))?;
+        for text in values {
+            headers.append(name.clone(), value(text)?);
+        }
+    }
+    Ok(headers)
+}
+
+#[derive(Default)]
+struct Query {
+    text: String,
+}
+
+impl Query {
+    fn add(&mut self, key: &str, value: &str) {
+        self.text.push(if self.text.is_empty() { '?' } else { '&' });
+        self.text.push_str(key);
+        self.text.push('=');
+        escape_into(&mut self.text, value);
+    }
+
+    fn add_some(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value.filter(|v| !v.is_empty()) {
+            self.add(key, value);
+        }
+    }
+}
+
+fn escape_into(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireList {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: WireListMetadata,
+    items: Option<Vec<Map<String, Value>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireListMetadata {
+    resource_version: String,
+    r#continue: String,
+    remaining_item_count: Option<u64>,
+}
+
+/// The answer to a list.
+pub fn decode_list(body: &[u8]) -> Result<ObjectList, Status> {
+    let list: WireList = serde_json::from_slice(body).map_err(not_understood)?;
+    // Items of typed lists come without kind; ours always carry theirs.
+    let item_kind = list.kind.strip_suffix("List").filter(|kind| !kind.is_empty());
+    let gvk = item_kind.zip(GroupVersion::parse(&list.api_version)).map(|(kind, gv)| gv.kind(kind));
+    let items = list.items.unwrap_or_default().into_iter().map(|item| {
+        let mut object = Object::from_map(item);
+        if let (true, Some(gvk)) = (object.kind().is_empty(), &gvk) {
+            object.set_gvk(gvk);
+        }
+        Arc::new(object)
+    });
+    Ok(ObjectList {
+        items: items.collect(),
+        api_version: list.api_version,
+        kind: list.kind,
+        resource_version: list.metadata.resource_version,
+        continue_token: list.metadata.r#continue,
+        remaining_item_count: list.metadata.remaining_item_count,
+    })
+}
+
+/// The answer to any call but a watch.
+pub fn decode_reply(code: u16, is_list: bool, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Status> {
+    if code >= 400 {
+        return Err(Status::from_response(code, body));
+    }
+    let mut reply = match is_list {
+        true => Reply::list(decode_list(body)?),
+        false => Reply::object(code, Arc::new(Object::decode(body).map_err(not_understood)?)),
+    };
+    reply.code = code;
+    let warnings = headers.get_all(http::header::WARNING).iter().filter_map(|v| warning_text(v.to_str().ok()?));
+    reply.warnings = warnings.collect();
+    Ok(reply)
+}
+
+pub fn not_understood(error: impl std::fmt::Display) -> Status {
+    Status::internal(format!("the server's answer is not understood: {error}"))
+}
+
+/// The text of `299 - "text"`.
+fn warning_text(header: &str) -> Option<String> {
+    let quoted = header.get(header.find('"')? + 1..)?;
+    let mut text = String::new();
+    let mut escaped = false;
+    for c in quoted.chars() {
+        match c {
+            '\\' if !escaped => escaped = true,
+            '"' if !escaped => return Some(text),
+            other => {
+                text.push(other);
+                escaped = false;
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use object::GroupVersionResource;
+
+    use super::*;
+    use crate::call::Patch;
+
+    #[track_caller]
+    fn check(call: ApiCall, expected: &str) {
+        let wire = encode_call(call);
+        assert_eq!(format!("{} {}", wire.method, wire.path_and_query), expected);
+    }
+
+    #[test]
+    fn calls_become_the_paths_kubernetes_serves() {
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let deployments = GroupVersionResource::new("apps", "v1", "deployments");
+        let get = Verb::Get { resource_version: None };
+        let at = |target: ResourceRef, verb: Verb| ApiCall { target, verb };
+        check(at(ResourceRef::namespaced(&pods, "a", "x"), get.clone()), "GET /api/v1/namespaces/a/pods/x");
+        check(
+            at(ResourceRef::namespaced(&pods, "a", "x/../y").subresource("log"), get),
+            "GET /api/v1/namespaces/a/pods/x%2F..%2Fy/log",
+        );
+        let options = ListOptions {
+            label_selector: Some("a in (b,c)".into()),
+            limit: Some(5),
+            resource_version: Some("0".into()),
+            resource_version_match: Some(VersionMatch::NotOlderThan),
+            ..ListOptions::default()
+        };
+        check(
+            at(ResourceRef::all(&deployments), Verb::List(options)),
+            "GET /apis/apps/v1/deployments?labelSelector=a%20in%20%28b%2Cc%29&limit=5&resourceVersion=0\
+             &resourceVersionMatch=NotOlderThan",
+        );
+        let patch = Verb::Patch {
+            patch: Patch::apply(Object::default(), true),
+            options: WriteOptions { dry_run: true, ..WriteOptions::managed_by("me") },
+        };
+        check(
+            at(ResourceRef::namespaced(&deployments, "a", "x"), patch),
+            "PATCH /apis/apps/v1/namespaces/a/deployments/x?fieldManager=me&dryRun=All&force=true",
+        );
+    }
+
+    #[test]
+    fn items_of_a_list_carry_their_kind() {
+        let body = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"c",
+            "remainingItemCount":3},"items":[{"metadata":{"name":"x"}}]}"#;
+        let list = decode_list(body).expect("a list");
+        assert_eq!((list.items[0].kind(), list.items[0].api_version()), ("Pod", "v1"));
+        assert_eq!((list.resource_version.as_str(), list.continue_token.as_str()), ("7", "c"));
+        assert_eq!(list.remaining_item_count, Some(3));
+        let empty = decode_list(br#"{"kind":"PodList","apiVersion":"v1","items":null}"#).expect("a list");
+        assert_eq!(empty.items, []);
+    }
+
+    #[test]
+    fn warnings_lose_their_quotes() {
+        assert_eq!(warning_text(r#"299 - "unknown field \"spec.x\"""#).as_deref(), Some(r#"unknown field "spec.x""#));
+        assert_eq!(warning_text("nothing"), None);
+    }
+}
