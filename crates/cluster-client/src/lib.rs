@@ -3,6 +3,8 @@
 pub mod backend;
 pub mod call;
 pub mod client;
+pub mod discovery;
+pub mod kubeconfig;
 pub mod remote;
 
 pub use backend::{Backend, Identity, UserInfo};
@@ -12,5 +14,7 @@ pub use call::{
     WriteOptions,
 };
 pub use client::{ClusterClient, ConnectError, Endpoint};
+pub use discovery::{ApiResource, ApiResources, RestMapper};
+pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use remote::config::RemoteConfig;
 pub use remote::is_unreachable;
