@@ -1,0 +1,51 @@
+//! `metav1.Condition` lists, which newer kinds share.
+
+use std::collections::BTreeSet;
+
+use object::names;
+use regex::Regex;
+
+use crate::strategies::fields::Field;
+
+const REASON_PATTERN: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
+const REASON_BYTES_MAX: usize = 1024;
+const MESSAGE_BYTES_MAX: usize = 32 * 1024;
+
+pub(super) fn validate(conditions: Field<'_>) {
+    let mut seen = BTreeSet::new();
+    for condition in conditions.items() {
+        let ty = condition.field("type");
+        if ty.is_empty() {
+            ty.required("must be set");
+        } else {
+            ty.qualified_name();
+        }
+        if !seen.insert(ty.text()) {
+            ty.duplicate();
+        }
+        condition.field("status").one_of(&["False", "True", "Unknown"]);
+        let generation = condition.field("observedGeneration");
+        if generation.int().is_some_and(|n| n < 0) {
+            generation.invalid("must be greater than or equal to zero");
+        }
+        if condition.field("lastTransitionTime").is_empty() {
+            condition.field("lastTransitionTime").required("must be set");
+        }
+        validate_reason(condition.field("reason"));
+        if condition.field("message").len() > MESSAGE_BYTES_MAX {
+            condition.field("message").too_long(MESSAGE_BYTES_MAX);
+        }
+    }
+}
+
+fn validate_reason(reason: Field<'_>) {
+    let Ok(pattern) = Regex::new(&format!("^{REASON_PATTERN}$")) else { return };
+    if reason.is_empty() {
+        reason.required("must be set");
+    } else if !pattern.is_match(reason.text()) {
+        let rule = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+        reason.invalid(names::regex_message(rule, REASON_PATTERN, &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"]));
+    } else if reason.len() > REASON_BYTES_MAX {
+        reason.too_long(REASON_BYTES_MAX);
+    }
+}
