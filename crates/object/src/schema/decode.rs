@@ -122,7 +122,7 @@ fn check(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>) -> Result<(), Stri
 fn check_special(at: SchemaRef<'_>, value: &Value) -> Option<Result<(), String>> {
     let node = at.node();
     let own = |ok: bool, go_type: &str| if ok { Ok(()) } else { Err(plain(value, go_type)) };
-    if node.ty == SchemaType::IntOrString {
+    if node.ty == SchemaType::IntOrString && node.definition_name() != "Quantity" {
         return Some(match value {
             Value::String(_) => Ok(()),
             Value::Number(n) if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),

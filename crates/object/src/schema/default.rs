@@ -10,6 +10,35 @@ pub fn apply_defaults(schema: &Schema, value: &mut Value) {
     default_at(schema.root(), value);
 }
 
+/// Sets the fields Go always writes for a built-in kind, even when nothing was given: empty structs and zeros.
+pub fn fill_zeros(schema: &Schema, value: &mut Value) {
+    fill_zeros_at(schema.root(), value);
+}
+
+fn fill_zeros_at(at: SchemaRef<'_>, value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (name, property) in at.properties() {
+                if let Some(zero) = &property.node().zero
+                    && !map.contains_key(name)
+                {
+                    map.insert(name.to_owned(), (**zero).clone());
+                }
+            }
+            for (name, inner) in map.iter_mut().filter(|(_, inner)| inner.is_object() || inner.is_array()) {
+                if let Some(below) = at.field(name) {
+                    fill_zeros_at(below, inner);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(below) = at.items() else { return };
+            items.iter_mut().for_each(|item| fill_zeros_at(below, item));
+        }
+        _ => {}
+    }
+}
+
 fn default_at(at: SchemaRef<'_>, value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use decode::{canonicalize, decode_check};
-pub use default::apply_defaults;
+pub use default::{apply_defaults, fill_zeros};
 pub use embedded::coerce;
 pub use format::has_format;
 pub use pattern::CompiledPattern;
@@ -96,6 +96,8 @@ pub struct Node {
     pub items: Option<SchemaId>,
     pub required: Vec<Box<str>>,
     pub default: Option<Box<Value>>,
+    /// What Go writes for the field even when nothing was given: structs and required plain values (`x-zero`).
+    pub zero: Option<Box<Value>>,
     pub nullable: bool,
     pub list_type: ListType,
     /// Maps merge field by field unless they are atomic (`x-kubernetes-map-type: atomic`).

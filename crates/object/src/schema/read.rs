@@ -68,6 +68,9 @@ impl Overlay {
         if has("default") {
             node.default = read_default(&words);
         }
+        if has("x-zero") || has("default") {
+            node.zero = read_zero(&words);
+        }
         if has("nullable") {
             node.nullable = flag(&words, "nullable");
         }
@@ -198,6 +201,7 @@ impl SchemaSetBuilder {
         }
         node.required = strings(&schema["required"]).into_iter().map(Into::into).collect();
         node.default = read_default(schema);
+        node.zero = read_zero(schema);
         node.nullable = flag(schema, "nullable");
         node.list_type = read_list_type(schema);
         node.atomic_map = schema["x-kubernetes-map-type"] == "atomic";
@@ -254,6 +258,7 @@ fn reference_name(schema: &Value) -> Option<String> {
 fn is_overlay_word(word: &str) -> bool {
     const PLACE_WORDS: &[&str] = &[
         "default",
+        "x-zero",
         "nullable",
         "x-kubernetes-list-type",
         "x-kubernetes-map-type",
@@ -268,6 +273,19 @@ fn is_overlay_word(word: &str) -> bool {
 
 fn read_default(schema: &Value) -> Option<Box<Value>> {
     schema.get("default").filter(|value| !value.is_null()).cloned().map(Box::new)
+}
+
+/// The zero value a built-in type always shows. OpenAPI documents show it as a default, which real defaults are never.
+fn read_zero(schema: &Value) -> Option<Box<Value>> {
+    let shown = schema.get("x-zero").or_else(|| schema.get("default"))?;
+    let zero = match shown {
+        Value::Object(map) => map.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Bool(flag) => !flag,
+        Value::Null | Value::Array(_) => false,
+    };
+    zero.then(|| Box::new(shown.clone()))
 }
 
 fn read_type(schema: &Value) -> SchemaType {
@@ -289,7 +307,13 @@ fn read_list_type(schema: &Value) -> ListType {
     match schema["x-kubernetes-list-type"].as_str() {
         Some("set") => ListType::Set,
         Some("map") => ListType::Map(strings(&schema["x-kubernetes-list-map-keys"])),
-        _ => ListType::Atomic,
+        Some(_) => ListType::Atomic,
+        // Before list types there were patch strategies; apply reads them where nothing newer is said.
+        None => match read_patch_strategy(schema) {
+            PatchStrategy { merge: true, merge_key: Some(key), .. } => ListType::Map(vec![key]),
+            PatchStrategy { merge: true, merge_key: None, .. } => ListType::Set,
+            _ => ListType::Atomic,
+        },
     }
 }
 

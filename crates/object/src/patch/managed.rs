@@ -1,0 +1,175 @@
+//! `metadata.managedFields`: which manager owns which fields, decoded and encoded as Kubernetes does.
+
+use serde_json::{Map, Value};
+
+use super::fieldset::Set;
+use crate::field::go_quote;
+
+/// How a manager wrote: by server-side apply, or by any other write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    Apply,
+    Update,
+}
+
+/// One manager's claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManagedEntry {
+    pub manager: String,
+    pub operation: Operation,
+    pub api_version: String,
+    pub subresource: String,
+    /// RFC 3339 to the second; absent for an applier that changed nothing.
+    pub time: Option<String>,
+    pub fields: Set,
+}
+
+/// All claims on an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ManagedFields {
+    pub entries: Vec<ManagedEntry>,
+}
+
+impl Operation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+impl ManagedEntry {
+    /// Whether two entries are one manager's. An applier is one whatever version it used last.
+    pub fn is_same_manager(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// The manager as conflict messages name it.
+    pub fn describe(&self) -> String {
+        let mut text = go_quote(&self.manager);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {}", go_quote(&self.subresource)));
+        }
+        if self.operation == Operation::Update {
+            text.push_str(&format!(" using {}", self.api_version));
+        }
+        text
+    }
+
+    /// The text Kubernetes sorts managers by in messages.
+    pub(super) fn identifier(&self) -> String {
+        let mut parts = Vec::new();
+        let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
+        let fields = [
+            ("manager", self.manager.as_str()),
+            ("operation", self.operation.as_str()),
+            ("apiVersion", version),
+            ("subresource", &self.subresource),
+        ];
+        for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
+            parts.push(format!("{name:?}:{}", Value::from(value)));
+        }
+        format!("{{{}}}", parts.join(","))
+    }
+
+    fn decode(index: usize, value: &Value) -> Result<Self, String> {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let operation = match value["operation"].as_str() {
+            Some("Apply") => Operation::Apply,
+            Some("Update") => Operation::Update,
+            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+        };
+        if text("apiVersion").is_empty() {
+            return Err("apiVersion must not be empty".to_owned());
+        }
+        match text("fieldsType").as_str() {
+            "FieldsV1" => {}
+            "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+            other => return Err(format!("invalid fieldsType {} in managed fields entry {index}", go_quote(other))),
+        }
+        let fields = match value.get("fieldsV1") {
+            Some(fields) => Set::from_json(fields).map_err(|error| format!("error decoding set: {error}"))?,
+            None => Set::default(),
+        };
+        Ok(Self {
+            manager: text("manager"),
+            operation,
+            api_version: text("apiVersion"),
+            subresource: text("subresource"),
+            time: value["time"].as_str().map(str::to_owned),
+            fields,
+        })
+    }
+
+    fn encode(&self) -> Value {
+        let mut map = Map::new();
+        let mut put = |key: &str, value: Value| map.insert(key.to_owned(), value);
+        put("apiVersion", self.api_version.as_str().into());
+        put("fieldsType", "FieldsV1".into());
+        put("fieldsV1", self.fields.to_json());
+        put("operation", self.operation.as_str().into());
+        if !self.manager.is_empty() {
+            put("manager", self.manager.as_str().into());
+        }
+        if !self.subresource.is_empty() {
+            put("subresource", self.subresource.as_str().into());
+        }
+        if let Some(time) = &self.time {
+            put("time", time.as_str().into());
+        }
+        Value::Object(map)
+    }
+
+    pub(super) fn seconds(&self) -> i64 {
+        self.time.as_deref().and_then(crate::time::parse).map_or(0, |time| time.as_second())
+    }
+}
+
+impl ManagedFields {
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Reads `metadata.managedFields`; absent and null are empty.
+    pub fn decode(value: Option<&Value>) -> Result<Self, String> {
+        let items = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let mut managed = Self { entries: Vec::with_capacity(items.len()) };
+        for (index, item) in items.iter().enumerate() {
+            let entry = ManagedEntry::decode(index, item)?;
+            match managed.entries.iter_mut().find(|known| known.is_same_manager(&entry)) {
+                Some(known) => *known = entry,
+                None => managed.entries.push(entry),
+            }
+        }
+        Ok(managed)
+    }
+
+    /// The value of `metadata.managedFields`, in Kubernetes' order; `None` when no one manages anything.
+    pub fn encode(mut self) -> Option<Value> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        self.entries.sort_by_cached_key(|entry| {
+            let name = (entry.manager.clone(), entry.api_version.clone(), entry.subresource.clone());
+            (entry.operation, entry.seconds(), name)
+        });
+        Some(Value::Array(self.entries.iter().map(ManagedEntry::encode).collect()))
+    }
+
+    pub(super) fn find(&self, manager: &ManagedEntry) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.is_same_manager(manager))
+    }
+}
+
+/// Whether a write asks to forget all ownership: an empty list, or a list of one empty entry.
+pub(super) fn is_reset(value: Option<&Value>) -> bool {
+    match value.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) => true,
+        Some([only]) => only.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    }
+}
