@@ -1,0 +1,141 @@
+//! `flotilla server`: runs a control plane until it is told to stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use apiserver::audit::Level;
+use clap::{Args, ValueEnum};
+use control_plane::{ControlPlane, Options, Storage};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Args)]
+pub struct ServerArgs {
+    /// State, keys and kubeconfigs are kept here [default: ~/.flotilla].
+    #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address to listen on; port 0 picks a free one.
+    #[arg(long, default_value = "127.0.0.1:5443", value_name = "HOST:PORT")]
+    bind: SocketAddr,
+    /// Further DNS names or addresses the server certificate is valid for; may be given several times.
+    #[arg(long = "tls-san", value_name = "NAME")]
+    names: Vec<String>,
+    /// URL written into kubeconfigs, when clients reach the server by another way than --bind.
+    #[arg(long, value_name = "URL")]
+    advertise_url: Option<String>,
+    /// Where objects are kept: in the data directory, in an etcd cluster, or nowhere (tests only).
+    #[arg(long, value_enum, default_value_t = StorageKind::Embedded)]
+    storage: StorageKind,
+    /// Endpoints of etcd, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    etcd_servers: Vec<String>,
+    /// CA certificate etcd is verified with.
+    #[arg(long, value_name = "FILE")]
+    etcd_cafile: Option<PathBuf>,
+    /// Client certificate shown to etcd.
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
+    etcd_certfile: Option<PathBuf>,
+    /// Key of the client certificate.
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    etcd_keyfile: Option<PathBuf>,
+    /// Prefix of all keys in etcd.
+    #[arg(long, default_value = "/registry", value_name = "PREFIX")]
+    etcd_prefix: String,
+    /// Write one JSON line per request to this file.
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+    /// How much of each request the audit log keeps: None, Metadata or Request.
+    #[arg(long, default_value = "Metadata", value_name = "LEVEL")]
+    audit_level: Level,
+    /// How long events are kept, in seconds.
+    #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
+    event_ttl: u64,
+    /// Reads that may be answered at once; more wait outside with 429.
+    #[arg(long, default_value_t = 400, value_name = "N")]
+    max_requests_inflight: usize,
+    /// Writes that may be answered at once.
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    max_mutating_requests_inflight: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StorageKind {
+    Embedded,
+    Etcd,
+    Memory,
+}
+
+pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
+    let options = args.into_options()?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let started = std::time::Instant::now();
+    let plane = ControlPlane::start(options).await?;
+    tracing::info!(
+        address = %plane.address,
+        kubeconfig = %plane.kubeconfig.display(),
+        took = ?started.elapsed(),
+        "the control plane is ready"
+    );
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    tracing::info!("stopping: requests under way may finish");
+    plane.stop().await;
+    Ok(())
+}
+
+impl ServerArgs {
+    fn into_options(self) -> anyhow::Result<Options> {
+        let storage = self.storage()?;
+        let data_dir = match self.data_dir {
+            Some(directory) => directory,
+            None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set: say --data-dir DIR")?).join(".flotilla"),
+        };
+        let mut options = Options::new(data_dir, self.bind);
+        options.storage = storage;
+        options.names = self.names;
+        options.advertise = self.advertise_url;
+        options.audit_log = self.audit_log;
+        options.audit_level = self.audit_level;
+        options.event_ttl = Duration::from_secs(self.event_ttl);
+        options.limits.reads_max = self.max_requests_inflight;
+        options.limits.writes_max = self.max_mutating_requests_inflight;
+        Ok(options)
+    }
+
+    fn storage(&self) -> anyhow::Result<Storage> {
+        if self.storage != StorageKind::Etcd && !self.etcd_servers.is_empty() {
+            bail!("--etcd-servers needs --storage etcd");
+        }
+        Ok(match self.storage {
+            StorageKind::Embedded => Storage::Embedded,
+            StorageKind::Memory => Storage::Memory,
+            StorageKind::Etcd if self.etcd_servers.is_empty() => {
+                bail!("--storage etcd needs --etcd-servers https://HOST:2379[,...]")
+            }
+            StorageKind::Etcd => {
+                let mut etcd = store::etcd::Options::new(self.etcd_servers.clone());
+                etcd.prefix = self.etcd_prefix.clone();
+                etcd.tls = self.etcd_tls()?;
+                Storage::Etcd(etcd)
+            }
+        })
+    }
+
+    fn etcd_tls(&self) -> anyhow::Result<Option<store::etcd::Tls>> {
+        let Some(ca) = &self.etcd_cafile else {
+            if self.etcd_certfile.is_some() {
+                bail!("--etcd-certfile needs --etcd-cafile, the CA that etcd's own certificate is from");
+            }
+            return Ok(None);
+        };
+        let read = |path: &PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        let identity_pem = match (&self.etcd_certfile, &self.etcd_keyfile) {
+            (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+            _ => None,
+        };
+        Ok(Some(store::etcd::Tls { ca_pem: read(ca)?, identity_pem }))
+    }
+}

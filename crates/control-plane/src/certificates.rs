@@ -1,0 +1,118 @@
+//! The keys and certificates of a control plane: made at first start, renewed while it runs.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use pki::authority::CertificateAuthority;
+use pki::key::PrivateKey;
+use pki::key_dir::{self, KeyDir};
+use pki::kubeconfig::{Credential, kubeconfig};
+use pki::tls::client_trust::ClientTrust;
+use pki::tls::server::ReloadableCertResolver;
+use tokio_util::sync::CancellationToken;
+
+/// The context (and cluster and user) name in the kubeconfig everybody's scripts expect.
+const CONTEXT: &str = "karmada-apiserver";
+pub const KUBECONFIG_FILE: &str = "karmada-apiserver.config";
+/// How often certificates are looked at.
+const CHECK_EVERY: Duration = Duration::from_secs(3600);
+
+/// Everything secret a control plane holds.
+pub struct Certificates {
+    directory: KeyDir,
+    dns_names: Vec<String>,
+    addresses: Vec<IpAddr>,
+    pub authority: CertificateAuthority,
+    pub front_proxy: CertificateAuthority,
+    pub service_account_key: PrivateKey,
+    pub client_trust: Arc<ClientTrust>,
+    pub resolver: Arc<ReloadableCertResolver>,
+}
+
+impl Certificates {
+    pub fn ensure(directory: &Path, bind: SocketAddr, names: &[String]) -> anyhow::Result<Self> {
+        let now = Timestamp::now();
+        let directory = KeyDir::open(directory).context("cannot use the key directory")?;
+        for loose in directory.loose_key_files()? {
+            tracing::warn!(file = %loose.display(), "this key can be read by other users of the machine; chmod 600 it");
+        }
+        let authority = directory.ensure_authority("ca", "flotilla", now)?;
+        let front_proxy = directory.ensure_authority("front-proxy-ca", "front-proxy-ca", now)?;
+        let service_account_key = directory.ensure_signing_key("sa")?;
+        let (dns_names, addresses) = server_names(bind, names);
+        let serving = directory.ensure_server_cert(&authority, "apiserver", (&dns_names, &addresses), now)?;
+        let resolver = Arc::new(ReloadableCertResolver::new(&serving)?);
+        let client_trust = Arc::new(ClientTrust::new(std::slice::from_ref(authority.certificate()))?);
+        Ok(Self { directory, dns_names, addresses, authority, front_proxy, service_account_key, client_trust, resolver })
+    }
+
+    pub fn ca_pem(&self) -> String {
+        self.authority.certificate().to_pem()
+    }
+
+    /// Writes the administrator's kubeconfig, readable by its owner only.
+    pub fn write_admin_kubeconfig(&self, data_dir: &Path, url: &str) -> anyhow::Result<()> {
+        let identity = ("system:admin", ["system:masters".to_owned()]);
+        let admin = self.directory.ensure_client_cert(&self.authority, "admin", (identity.0, &identity.1), Timestamp::now())?;
+        let (certificate, key) = (admin.certificate.to_pem(), admin.key.to_pem());
+        let credential = Credential::ClientCertificate { certificate_pem: &certificate, key_pem: &key };
+        let text = kubeconfig(url, &self.ca_pem(), &credential, CONTEXT);
+        key_dir::write_atomic(&data_dir.join(KUBECONFIG_FILE), text.as_bytes(), key_dir::PRIVATE)?;
+        Ok(())
+    }
+
+    fn renew(&self, data_dir: &Path, url: &str) -> anyhow::Result<()> {
+        let names = (&self.dns_names[..], &self.addresses[..]);
+        let serving = self.directory.ensure_server_cert(&self.authority, "apiserver", names, Timestamp::now())?;
+        self.resolver.replace(&serving)?;
+        self.write_admin_kubeconfig(data_dir, url)
+    }
+
+    /// Renews what comes near its end until told to stop. Connections and the listener are not touched.
+    pub async fn keep_fresh(self: Arc<Self>, data_dir: std::path::PathBuf, url: String, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(CHECK_EVERY) => {}
+            }
+            if let Err(error) = self.renew(&data_dir, &url) {
+                tracing::error!(error = format!("{error:#}"), "certificates could not be renewed; trying again");
+            }
+        }
+    }
+}
+
+/// Everything clients may call the server by.
+fn server_names(bind: SocketAddr, names: &[String]) -> (Vec<String>, Vec<IpAddr>) {
+    let mut dns: Vec<String> = [
+        "localhost",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+        "karmada-apiserver",
+        "karmada-apiserver.karmada-system",
+        "karmada-apiserver.karmada-system.svc",
+        "karmada-apiserver.karmada-system.svc.cluster.local",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let mut addresses: Vec<IpAddr> = vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into(), [10, 0, 0, 1].into()];
+    if !bind.ip().is_unspecified() {
+        addresses.push(bind.ip());
+    }
+    for name in names {
+        match name.parse() {
+            Ok(address) => addresses.push(address),
+            Err(_) => dns.push(name.clone()),
+        }
+    }
+    addresses.sort();
+    addresses.dedup();
+    dns.dedup();
+    (dns, addresses)
+}

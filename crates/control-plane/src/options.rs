@@ -1,0 +1,50 @@
+//! What a control plane can be told.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use apiserver::audit::Level;
+use apiserver::limits::LimitsConfig;
+
+/// Where objects are kept.
+#[derive(Clone, Debug, Default)]
+pub enum Storage {
+    /// In the data directory, durable.
+    #[default]
+    Embedded,
+    /// Gone when the process ends; for tests.
+    Memory,
+    Etcd(store::etcd::Options),
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub data_dir: PathBuf,
+    pub bind: SocketAddr,
+    /// Names and addresses beside the usual ones that the server certificate is valid for.
+    pub names: Vec<String>,
+    /// What kubeconfigs point at when it is not the bind address (a load balancer, a forwarded port).
+    pub advertise: Option<String>,
+    pub storage: Storage,
+    pub audit_log: Option<PathBuf>,
+    pub audit_level: Level,
+    pub limits: LimitsConfig,
+    pub event_ttl: Duration,
+}
+
+impl Options {
+    pub fn new(data_dir: impl Into<PathBuf>, bind: SocketAddr) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            bind,
+            names: Vec::new(),
+            advertise: None,
+            storage: Storage::default(),
+            audit_log: None,
+            audit_level: Level::None,
+            limits: LimitsConfig::default(),
+            event_ttl: Duration::from_secs(3600),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Starts and stops a control plane: store, certificates, API server, controllers, in that order.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use apiserver::audit::Audit;
+use apiserver::documents::Version;
+use apiserver::http::{Listening, listen};
+use apiserver::server::{Server, ServerConfig};
+use pki::tls::server::{ClientCertificates, server_config};
+use store::Store;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::certificates::{Certificates, KUBECONFIG_FILE};
+use crate::options::{Options, Storage};
+
+/// A running control plane.
+pub struct ControlPlane {
+    pub address: SocketAddr,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    pub server: Arc<Server>,
+    listening: Listening,
+    store: Arc<dyn Store>,
+    stop: CancellationToken,
+}
+
+impl ControlPlane {
+    /// Returns when the API answers and is ready.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&options.data_dir)
+            .with_context(|| format!("cannot make the data directory {}", options.data_dir.display()))?;
+        let stop = CancellationToken::new();
+        let store = open_store(&options).await?;
+        let listener = TcpListener::bind(options.bind).await.with_context(|| {
+            format!("cannot listen on {}: choose another address with --bind, or port 0 for a free one", options.bind)
+        })?;
+        let address = listener.local_addr()?;
+        let certificates = Arc::new(Certificates::ensure(&options.data_dir.join("pki"), address, &options.names)?);
+        let url = options.advertise.clone().unwrap_or_else(|| format!("https://{}", reachable(address)));
+        certificates.write_admin_kubeconfig(&options.data_dir, &url)?;
+
+        let server = Server::new(server_parts(&options, &certificates, store.clone(), stop.clone())?);
+        server.set_address(address);
+        let tls = server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
+        let listening = listen(server.clone(), listener, Arc::new(tls))?;
+        apiserver::prepare(&server).await.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
+        server.set_ready();
+        tokio::spawn(certificates.keep_fresh(options.data_dir.clone(), url, stop.clone()));
+        let kubeconfig = options.data_dir.join(KUBECONFIG_FILE);
+        Ok(Self { address, kubeconfig, server, listening, store, stop })
+    }
+
+    /// Lets requests and writes finish, then closes the store.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.listening.task.await {
+            tracing::error!(%error, "the listener ended badly");
+        }
+        self.store.close().await;
+    }
+}
+
+async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(match &options.storage {
+        Storage::Memory => Arc::new(store::memory::Memory::new()),
+        Storage::Embedded => {
+            let place = store::embedded::Options::new(options.data_dir.join("store"));
+            let opened = tokio::task::spawn_blocking(move || store::embedded::Embedded::open(&place)).await?;
+            Arc::new(opened.context("cannot open the store")?)
+        }
+        Storage::Etcd(etcd) => Arc::new(store::etcd::Etcd::connect(etcd.clone()).await.context("cannot use etcd")?),
+    })
+}
+
+fn server_parts(options: &Options, certificates: &Certificates, store: Arc<dyn Store>, stop: CancellationToken) -> anyhow::Result<ServerConfig> {
+    let audit = match &options.audit_log {
+        Some(path) => Audit::to_file(path, options.audit_level)
+            .with_context(|| format!("cannot write the audit log {}", path.display()))?,
+        None => Audit::off(),
+    };
+    let _ = certificates;
+    Ok(ServerConfig {
+        store,
+        kinds: kinds::builtin(),
+        auth: apiserver::auth::Auth::default(),
+        admission: apiserver::admission::Chain::default(),
+        aggregator: apiserver::aggregate::Aggregator::default(),
+        audit,
+        limits: options.limits,
+        version: Version::default(),
+        event_ttl: options.event_ttl,
+        connect_handlers: Vec::new(),
+        stop,
+    })
+}
+
+/// An address clients on this machine can use: a wildcard is no destination.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    SocketAddr::new([127, 0, 0, 1].into(), address.port())
+}
