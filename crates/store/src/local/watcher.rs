@@ -260,6 +260,8 @@ impl LocalWatch {
         if events.is_empty() {
             // Nothing to hand out: all that was looked at counts as dealt with.
             state.applied = state.applied.max(revision);
+            drop(state);
+            self.slot.moved.notify_waiters();
             return Ok(None);
         }
         state.in_hand = Some(revision);
@@ -295,13 +297,7 @@ impl LocalProgress {
     }
 
     pub async fn wait(&self, revision: Revision) -> Result<()> {
-        if self.applied() >= revision {
-            return Ok(());
-        }
         let mut published = self.local.published();
-        if published.wait_for(|published| *published >= revision).await.is_err() {
-            return Err(Error::Closed);
-        }
         loop {
             let moved = self.slot.moved.notified();
             tokio::pin!(moved);
@@ -312,7 +308,12 @@ impl LocalProgress {
             if matches!(self.slot.state.lock().mode, Mode::Ended) {
                 return Err(Error::Closed);
             }
-            moved.await;
+            // Once the store is there only the reader counts, so writers do not wake those who wait for it.
+            let ahead = revision > self.local.revision();
+            tokio::select! {
+                () = moved => {}
+                _ = published.wait_for(|published| *published >= revision), if ahead => {}
+            }
         }
     }
 }

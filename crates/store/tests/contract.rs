@@ -1,0 +1,97 @@
+//! One set of promises, held against every engine.
+
+mod cases;
+mod engines;
+
+use std::sync::Arc;
+
+use store::embedded::{Embedded, Options};
+use store::memory::Memory;
+use store::{Error, Store};
+
+use crate::cases::{CASES, Case, watch_events};
+use crate::engines::{EtcdServer, find_etcd};
+
+/// Runs the case as a task of its own, so that a failure names the case and the others still run.
+async fn run(engine: &str, case: Case, store: Arc<dyn Store>, failed: &mut Vec<&'static str>) {
+    let (name, check) = case;
+    let limited = tokio::time::timeout(std::time::Duration::from_secs(30), check(store));
+    match tokio::spawn(limited).await {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) => {
+            eprintln!("{engine}: {name}: did not end within 30 s");
+            failed.push(name);
+        }
+        Err(_) => {
+            eprintln!("{engine}: {name}: failed");
+            failed.push(name);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_keeps_the_contract() {
+    let mut failed = Vec::new();
+    for case in CASES {
+        run("memory", *case, Arc::new(Memory::new()), &mut failed).await;
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_keeps_the_contract() {
+    let mut failed = Vec::new();
+    for case in CASES {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(Embedded::open(&Options::new(directory.path())).unwrap());
+        run("embedded", *case, store, &mut failed).await;
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+async fn contract_on_etcd(server: &EtcdServer) {
+    let mut failed = Vec::new();
+    for (number, case) in CASES.iter().enumerate() {
+        let store = Arc::new(server.connect(&format!("/contract-{number}")).await);
+        run("etcd", *case, store, &mut failed).await;
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_keeps_the_contract() {
+    let Some(binary) = find_etcd() else { return };
+    contract_on_etcd(&EtcdServer::plain(&binary).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_over_tls_keeps_the_contract_and_wants_to_know_its_clients() {
+    let Some(binary) = find_etcd() else { return };
+    let server = EtcdServer::with_tls(&binary).await;
+    contract_on_etcd(&server).await;
+
+    let mut stranger = server.options("/stranger");
+    stranger.timeout = std::time::Duration::from_secs(1);
+    stranger.tls.as_mut().unwrap().identity_pem = None;
+    let refused = store::etcd::Etcd::connect(&stranger).await.err();
+    assert!(matches!(refused, Some(Error::Unavailable(_))), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_on_one_etcd_see_each_others_writes_and_no_one_elses() {
+    let Some(binary) = find_etcd() else { return };
+    let server = EtcdServer::plain(&binary).await;
+    let (one, two, other) =
+        (server.connect("/same").await, server.connect("/same").await, server.connect("/same2").await);
+    let start = one.revision().await.unwrap();
+    let mut watch = two.watch("", start + 1).await.unwrap();
+    other.create("/a", "other".into(), None).await.unwrap();
+    let first = one.create("/a", "one".into(), None).await.unwrap();
+    let second = two.update("/a", "two".into(), first, None).await.unwrap();
+    let third = one.delete("/a", Some(second)).await.unwrap().0;
+    let events = watch_events(&mut watch, 3).await;
+    let revisions: Vec<u64> = events.iter().map(|event| event.kv.mod_revision).collect();
+    assert_eq!(revisions, [first, second, third]);
+    assert_eq!(&*events[1].prev.as_ref().unwrap().value, b"one");
+    assert_eq!(one.count("").await.unwrap(), 0);
+}
