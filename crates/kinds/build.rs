@@ -53,8 +53,9 @@ fn collect() -> BTreeMap<String, Value> {
         let schema = definitions.get_mut(&kind.definition).expect("every root was collected");
         schema["x-kubernetes-group-version-kind"] = gvk(&kind.group, &kind.version, &kind.kind);
         if let Some(list_kind) = &kind.list_kind {
+            let list = list_of(&kind, list_kind, &schema["properties"]);
             let prefix = kind.definition.rsplit_once('.').expect("definition names are dotted").0;
-            definitions.insert(format!("{prefix}.{list_kind}"), list_of(&kind, list_kind));
+            definitions.insert(format!("{prefix}.{list_kind}"), list);
         }
     }
     definitions.insert(format!("{META}.WatchEvent"), watch_event());
@@ -68,14 +69,14 @@ fn gvk(group: &str, version: &str, kind: &str) -> Value {
 }
 
 /// `k8s-openapi` has one generic list type; the documents have a definition for the list of each kind.
-fn list_of(kind: &roots::Root, list_kind: &str) -> Value {
+fn list_of(kind: &roots::Root, list_kind: &str, of_item: &Value) -> Value {
     json!({
         "description": format!("{list_kind} is a list of {} objects.", kind.kind),
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": { "description": "The group and version this list is written in.", "type": "string" },
-            "kind": { "description": format!("Always {list_kind}."), "type": "string" },
+            "apiVersion": of_item["apiVersion"],
+            "kind": of_item["kind"],
             "metadata": { "description": "Resource version and paging of the list.", "$ref": format!("{META}.ListMeta") },
             "items": {
                 "description": format!("The {} objects of the list.", kind.kind),
@@ -132,7 +133,9 @@ fn even_out(name: &str, schema: &mut Value) {
             }
         }
         "JSON" => drop(map.remove("type")),
-        "JSONSchemaPropsOrArray" | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrStringArray" => drop(map.remove("oneOf")),
+        "JSONSchemaPropsOrArray" | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrStringArray" => {
+            drop(map.remove("oneOf"))
+        }
         _ => {}
     }
     if let Some(Value::Array(required)) = map.get_mut("required") {
@@ -170,7 +173,8 @@ fn is_list(definitions: &BTreeMap<String, Value>, name: &str) -> bool {
 
 fn strip(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
-    for word in ["description", "required", "enum", "default", "x-kubernetes-group-version-kind", "x-kubernetes-unions"] {
+    for word in ["description", "required", "enum", "default", "x-kubernetes-group-version-kind", "x-kubernetes-unions"]
+    {
         map.remove(word);
     }
     for (_, property) in map.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
@@ -189,7 +193,12 @@ fn decoding_words(name: &str) -> Vec<(&'static str, Value)> {
         "Quantity" => vec![("x-kubernetes-int-or-string", json!(true)), ("format", json!("quantity"))],
         "IntOrString" => vec![("x-kubernetes-int-or-string", json!(true))],
         "MicroTime" => vec![("format", json!("micro-time"))],
-        "RawExtension" | "FieldsV1" | "Patch" | "JSON" | "JSONSchemaPropsOrArray" | "JSONSchemaPropsOrBool"
+        "RawExtension"
+        | "FieldsV1"
+        | "Patch"
+        | "JSON"
+        | "JSONSchemaPropsOrArray"
+        | "JSONSchemaPropsOrBool"
         | "JSONSchemaPropsOrStringArray" => vec![("x-kubernetes-preserve-unknown-fields", json!(true))],
         _ => Vec::new(),
     }

@@ -57,7 +57,8 @@ pub fn apply(facts: &Facts, definitions: &mut BTreeMap<String, Value>) -> RealDe
     let mut defaults = RealDefaults::new();
     let none = BTreeMap::new();
     for (name, schema) in definitions {
-        let mut walk = Walk { facts: facts.get(name).unwrap_or(&none), used: BTreeSet::new(), defaults: BTreeMap::new() };
+        let mut walk =
+            Walk { facts: facts.get(name).unwrap_or(&none), used: BTreeSet::new(), defaults: BTreeMap::new() };
         walk.visit("", schema, Place::Definition);
         for field in walk.facts.keys() {
             assert!(walk.used.contains(field), "facts name {name} {field:?}, which does not exist");

@@ -1,9 +1,16 @@
 //! What each built-in Kubernetes kind is: names, schema, defaults, validation, columns. Pure: looks nothing up.
 
+pub mod builtin;
+pub mod catalog;
+pub mod discovery;
 pub mod kind;
+pub mod openapi;
 pub mod printers;
+pub mod schemas;
 pub mod strategies;
 pub mod strategy;
 
+pub use builtin::builtin;
+pub use catalog::Catalog;
 pub use kind::{Column, Kind, SelectableField, Subresource, SubresourceKind};
 pub use strategy::{Strategy, WriteContext};

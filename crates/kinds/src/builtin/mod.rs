@@ -1,0 +1,76 @@
+//! The kinds every Kubernetes 1.36 server has, ready to be served.
+
+mod row;
+mod selectable;
+mod table;
+
+use object::{GroupVersion, GroupVersionKind};
+
+use crate::kind::Kind;
+use table::SECTIONS;
+
+/// All built-in kinds in the order discovery shows them.
+pub fn builtin() -> Vec<Kind> {
+    SECTIONS
+        .iter()
+        .flat_map(|section| section.rows.iter().map(|row| row.to_kind(section.group, section.version)))
+        .collect()
+}
+
+/// What the APIService of a built-in group version says: the group's priority and the version's within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priority {
+    pub group: i32,
+    pub version: i32,
+}
+
+/// The priority of a built-in group version; `None` for all others.
+pub fn priority(gv: &GroupVersion) -> Option<Priority> {
+    let section = SECTIONS.iter().find(|section| section.group == gv.group && section.version == gv.version)?;
+    Some(Priority { group: section.group_priority, version: section.version_priority })
+}
+
+/// Does DELETE answer with the deleted object? Most kinds answer with a Status once the object is gone.
+pub fn returns_deleted(gvk: &GroupVersionKind) -> bool {
+    match gvk.group.as_str() {
+        "" => matches!(
+            gvk.kind.as_str(),
+            "PersistentVolume" | "PersistentVolumeClaim" | "Pod" | "PodTemplate" | "ResourceQuota" | "Service" | "ServiceAccount"
+        ),
+        "resource.k8s.io" => true,
+        "storage.k8s.io" => gvk.kind != "CSIStorageCapacity",
+        _ => false,
+    }
+}
+
+/// Every built-in group version in discovery order.
+pub fn group_versions() -> impl Iterator<Item = GroupVersion> {
+    SECTIONS.iter().map(|section| GroupVersion::new(section.group, section.version))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_kinds_share_a_resource_or_a_kind_name() {
+        let kinds = builtin();
+        let resources: BTreeSet<_> = kinds.iter().map(Kind::gvr).collect();
+        let names: BTreeSet<_> = kinds.iter().map(|kind| kind.gvk.clone()).collect();
+        assert_eq!((resources.len(), names.len()), (kinds.len(), kinds.len()));
+    }
+
+    #[test]
+    fn kinds_served_twice_lie_in_one_place() {
+        let kinds = builtin();
+        let place = |group: &str, version: &str, plural: &str| {
+            let kind = kinds.iter().find(|k| k.gvk.group == group && k.gvk.version == version && k.plural == plural);
+            let kind = kind.expect("built in");
+            (kind.storage.to_string(), kind.storage_resource.to_string())
+        };
+        assert_eq!(place("", "v1", "events"), place("events.k8s.io", "v1", "events"));
+        assert_eq!(place("autoscaling", "v1", "horizontalpodautoscalers"), place("autoscaling", "v2", "horizontalpodautoscalers"));
+    }
+}

@@ -1,0 +1,135 @@
+//! What one line of the table of built-in resources says, and the `Kind` it becomes.
+
+use object::{GroupResource, GroupVersionKind};
+
+use super::selectable;
+use crate::kind::{Kind, ScaleSelector, Subresource, SubresourceKind};
+use crate::{printers, schemas, strategies};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+pub struct Row {
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub short: &'static [&'static str],
+    pub categories: &'static [&'static str],
+    pub scope: Scope,
+    pub stored: bool,
+    /// Group, version and kind of what lies in the store, where that is not this kind.
+    pub stored_as: Option<(&'static str, &'static str, &'static str)>,
+    pub verbs: &'static str,
+    pub subresources: &'static [&'static str],
+}
+
+impl Row {
+    /// A stored, namespaced resource with every verb and nothing special.
+    pub const PLAIN: Self = Self {
+        kind: "",
+        plural: "",
+        short: &[],
+        categories: &[],
+        scope: Scope::Namespaced,
+        stored: true,
+        stored_as: None,
+        verbs: "create,delete,deletecollection,get,list,patch,update,watch",
+        subresources: &[],
+    };
+
+    pub fn to_kind(&self, group: &str, version: &str) -> Kind {
+        let gvk = GroupVersionKind::new(group, version, self.kind);
+        let storage = match self.stored_as {
+            Some((group, version, kind)) => GroupVersionKind::new(group, version, kind),
+            None => gvk.clone(),
+        };
+        let definition = definition_name(&gvk);
+        Kind {
+            list_kind: format!("{}List", self.kind),
+            plural: self.plural.to_owned(),
+            singular: self.kind.to_lowercase(),
+            short_names: owned(self.short),
+            categories: owned(self.categories),
+            namespaced: self.scope == Scope::Namespaced,
+            storage_resource: GroupResource::new(storage.group.clone(), self.plural),
+            storage,
+            stored: self.stored,
+            verbs: self.verbs.split(',').collect(),
+            subresources: self.subresources.iter().map(|name| subresource(name, &gvk)).collect(),
+            schema: schemas::named(&definition).expect("every built-in kind has a schema"),
+            definition,
+            selectable_fields: selectable::fields_of(&gvk, self.scope == Scope::Namespaced),
+            strategy: strategies::for_kind(&gvk),
+            printer: printers::for_kind(&gvk),
+            deprecation: deprecation(&gvk),
+            gvk,
+        }
+    }
+}
+
+/// `io.k8s.api.` and the first label of the group, but for the two groups that live in modules of their own.
+fn definition_name(gvk: &GroupVersionKind) -> String {
+    let package = match gvk.group.as_str() {
+        "" => "io.k8s.api.core".to_owned(),
+        "apiextensions.k8s.io" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions".to_owned(),
+        "apiregistration.k8s.io" => "io.k8s.kube-aggregator.pkg.apis.apiregistration".to_owned(),
+        group => format!("io.k8s.api.{}", group.split('.').next().unwrap_or(group)),
+    };
+    format!("{package}.{}.{}", gvk.version, gvk.kind)
+}
+
+/// The warnings a 1.36 server sends with every answer about these kinds.
+fn deprecation(gvk: &GroupVersionKind) -> Option<String> {
+    match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
+        ("", "Endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn subresource(name: &str, parent: &GroupVersionKind) -> Subresource {
+    const WRITTEN: &str = "get,patch,update";
+    const PROXIED: &str = "create,delete,get,patch,update";
+    let (kind, verbs) = match name {
+        "status" => (SubresourceKind::Status, WRITTEN),
+        "scale" => (scale(), WRITTEN),
+        "finalize" => (SubresourceKind::Finalize, "update"),
+        "token" => (SubresourceKind::Token, "create"),
+        "approval" => (SubresourceKind::Approval, WRITTEN),
+        "binding" => (SubresourceKind::Binding, "create"),
+        "eviction" => (SubresourceKind::Eviction, "create"),
+        "ephemeralcontainers" => (SubresourceKind::EphemeralContainers, WRITTEN),
+        "resize" => (SubresourceKind::Resize, WRITTEN),
+        "log" => (SubresourceKind::Connect, "get"),
+        "proxy" => (SubresourceKind::Connect, PROXIED),
+        _ => (SubresourceKind::Connect, "create,get"),
+    };
+    let gvk = match name {
+        "scale" => GroupVersionKind::new("autoscaling", "v1", "Scale"),
+        "token" => GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest"),
+        "eviction" => GroupVersionKind::new("policy", "v1", "Eviction"),
+        "binding" => GroupVersionKind::new("", "v1", "Binding"),
+        "attach" => GroupVersionKind::new("", "v1", "PodAttachOptions"),
+        "exec" => GroupVersionKind::new("", "v1", "PodExecOptions"),
+        "portforward" => GroupVersionKind::new("", "v1", "PodPortForwardOptions"),
+        "proxy" => GroupVersionKind::new("", "v1", format!("{}ProxyOptions", parent.kind)),
+        _ => parent.clone(),
+    };
+    Subresource { name: name.to_owned(), kind, gvk, verbs: verbs.split(',').collect() }
+}
+
+fn scale() -> SubresourceKind {
+    SubresourceKind::Scale {
+        spec_replicas: ".spec.replicas".to_owned(),
+        status_replicas: ".status.replicas".to_owned(),
+        label_selector: ScaleSelector::Object(".spec.selector".to_owned()),
+    }
+}

@@ -1,0 +1,71 @@
+//! An immutable set of served kinds that can be asked by resource, by kind and by group.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use object::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource};
+
+use crate::discovery::{self, Group};
+use crate::kind::Kind;
+
+/// A snapshot of what is served. Kinds keep the order they were given in, which is discovery's.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    kinds: Vec<Arc<Kind>>,
+    by_resource: HashMap<GroupVersionResource, usize>,
+    by_kind: HashMap<GroupVersionKind, usize>,
+}
+
+impl Catalog {
+    /// Later kinds do not replace earlier ones of the same name: what is built in cannot be taken over.
+    pub fn new(kinds: impl IntoIterator<Item = Arc<Kind>>) -> Self {
+        let mut catalog = Self::default();
+        for kind in kinds {
+            let index = catalog.kinds.len();
+            if catalog.by_resource.contains_key(&kind.gvr()) {
+                continue;
+            }
+            catalog.by_resource.insert(kind.gvr(), index);
+            catalog.by_kind.entry(kind.gvk.clone()).or_insert(index);
+            catalog.kinds.push(kind);
+        }
+        catalog
+    }
+
+    pub fn builtin() -> Self {
+        Self::new(crate::builtin::builtin().into_iter().map(Arc::new))
+    }
+
+    pub fn kinds(&self) -> &[Arc<Kind>] {
+        &self.kinds
+    }
+
+    pub fn find(&self, gvr: &GroupVersionResource) -> Option<&Arc<Kind>> {
+        self.by_resource.get(gvr).map(|index| &self.kinds[*index])
+    }
+
+    pub fn find_kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<Kind>> {
+        self.by_kind.get(gvk).map(|index| &self.kinds[*index])
+    }
+
+    /// The served version clients should prefer for a resource.
+    pub fn preferred(&self, resource: &GroupResource) -> Option<&Arc<Kind>> {
+        self.kinds
+            .iter()
+            .filter(|kind| kind.gvk.group == resource.group && kind.plural == resource.resource)
+            .min_by_key(|kind| discovery::VersionRank::of(&kind.gvk.group_version()))
+    }
+
+    /// The served version clients should prefer for a kind.
+    pub fn preferred_kind(&self, kind: &GroupKind) -> Option<&Arc<Kind>> {
+        self.kinds
+            .iter()
+            .filter(|candidate| candidate.gvk.group == kind.group && candidate.gvk.kind == kind.kind)
+            .min_by_key(|candidate| discovery::VersionRank::of(&candidate.gvk.group_version()))
+    }
+
+    /// Groups in discovery order, each with its versions, the preferred one first.
+    pub fn groups(&self) -> Vec<Group> {
+        discovery::groups(&self.kinds)
+    }
+}

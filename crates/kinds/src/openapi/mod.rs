@@ -1,0 +1,278 @@
+//! The OpenAPI documents of a set of kinds: `/openapi/v2`, the index of `/openapi/v3` and one document per group version.
+//!
+//! Documents are built when they are asked for and kept compressed. Hashes are taken from what a document is made of, not
+//! from its text, so the index costs nothing to answer.
+
+mod custom;
+mod definitions;
+mod fixed;
+mod operations;
+mod parameters;
+mod path_item;
+mod proto;
+mod v2;
+mod v3;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object::GroupVersion;
+use parking_lot::Mutex;
+use ring::digest;
+use serde_json::{Map, Value, json};
+
+use crate::kind::Kind;
+use crate::{builtin, discovery, schemas};
+use definitions::Definitions;
+use path_item::PathItem;
+use v3::Origin;
+
+pub use custom::definition_name;
+
+/// The content type of the protobuf form of `/openapi/v2`, as clients ask for it and as the answer names it.
+pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// How clients before 1.27 write it.
+pub const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// A kind and, where it is not built in, its schema as its CustomResourceDefinition has it.
+#[derive(Clone)]
+pub struct Entry {
+    pub kind: Arc<Kind>,
+    pub schema: Option<Arc<Value>>,
+}
+
+/// An encoded document.
+#[derive(Clone)]
+pub struct Document {
+    /// Upper-case hex of SHA-512; also what the ETag quotes.
+    pub hash: String,
+    pub gzip: Bytes,
+}
+
+/// The documents of one snapshot of kinds.
+pub struct OpenApi {
+    entries: Vec<Entry>,
+    /// Encoded documents by name; as many as there are group versions.
+    cache: Mutex<BTreeMap<String, Document>>,
+}
+
+impl Document {
+    fn new(hash: String, text: &[u8]) -> Self {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).expect("writing to memory");
+        Self { hash, gzip: Bytes::from(encoder.finish().expect("writing to memory")) }
+    }
+
+    /// For clients that do not take gzip.
+    pub fn inflate(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        flate2::read::GzDecoder::new(&*self.gzip).read_to_end(&mut text).expect("compressed by us");
+        text
+    }
+
+    pub fn etag(&self) -> String {
+        format!("\"{}\"", self.hash)
+    }
+}
+
+impl Entry {
+    fn is_custom(&self) -> bool {
+        self.schema.is_some() || schemas::named(&self.kind.definition).is_none()
+    }
+}
+
+impl OpenApi {
+    pub fn new(entries: Vec<Entry>) -> Self {
+        Self { entries, cache: Mutex::default() }
+    }
+
+    /// The documents after a change of kinds; those that stay the same are not built again.
+    pub fn with_entries(&self, entries: Vec<Entry>) -> Self {
+        let next = Self::new(entries);
+        let mut kept = self.cache.lock().clone();
+        kept.retain(|name, document| next.hash_of(name) == document.hash);
+        *next.cache.lock() = kept;
+        next
+    }
+
+    /// The answer to `/openapi/v3`.
+    pub fn v3_index(&self) -> Value {
+        let paths: Map<String, Value> = self
+            .v3_names()
+            .into_iter()
+            .map(|name| {
+                let url = format!("/openapi/v3/{name}?hash={}", self.hash_of(&name));
+                (name, json!({ "serverRelativeURL": url }))
+            })
+            .collect();
+        json!({ "paths": paths })
+    }
+
+    /// The answer to `/openapi/v3/NAME`, such as `apis/apps/v1`; `None` when there is no such document.
+    pub fn v3_document(&self, name: &str) -> Option<Document> {
+        self.v3_names().iter().any(|known| known == name).then(|| self.cached(name, || encode(&self.build_v3(name))))
+    }
+
+    /// The answer to `/openapi/v2` as JSON.
+    pub fn v2_json(&self) -> Document {
+        self.cached("v2.json", || encode(&self.build_v2()))
+    }
+
+    /// The answer to `/openapi/v2` as protobuf.
+    pub fn v2_protobuf(&self) -> Document {
+        self.cached("v2.pb", || proto::document(&self.build_v2()))
+    }
+
+    fn cached(&self, name: &str, build: impl FnOnce() -> Vec<u8>) -> Document {
+        if let Some(document) = self.cache.lock().get(name) {
+            return document.clone();
+        }
+        // Built outside the lock: two callers may both build, which costs less than making all others wait.
+        let document = Document::new(self.hash_of(name), &build());
+        self.cache.lock().insert(name.to_owned(), document.clone());
+        document
+    }
+
+    fn v3_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = fixed::standalone().into_iter().map(|(name, _)| name.to_owned()).collect();
+        for entry in &self.entries {
+            let gv = entry.kind.gvk.group_version();
+            names.push(document_name(&gv));
+            if !entry.is_custom() && !gv.group.is_empty() {
+                names.push(format!("apis/{}", gv.group));
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Everything that shapes the document goes into its hash.
+    fn hash_of(&self, name: &str) -> String {
+        let mut context = digest::Context::new(&digest::SHA512);
+        context.update(schemas::FINGERPRINT.as_bytes());
+        context.update(name.as_bytes());
+        let everything = name.starts_with("v2.");
+        for entry in &self.entries {
+            if everything || document_name(&entry.kind.gvk.group_version()) == name {
+                context.update(signature(entry).as_bytes());
+            }
+        }
+        context.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect()
+    }
+
+    fn build_v3(&self, name: &str) -> Value {
+        if let Some((_, item)) = fixed::standalone().into_iter().find(|(known, _)| *known == name) {
+            return v3_of(Origin::Builtin, vec![item], Definitions::new([]));
+        }
+        let entries: Vec<&Entry> =
+            self.entries.iter().filter(|entry| document_name(&entry.kind.gvk.group_version()) == name).collect();
+        let Some(first) = entries.first() else {
+            let group = name.trim_start_matches("apis/");
+            return v3_of(Origin::Builtin, vec![fixed::group_path(group)], Definitions::new([]));
+        };
+        let gv = first.kind.gvk.group_version();
+        let origin = if first.is_custom() { Origin::Custom } else { Origin::Builtin };
+        let mut items = paths_of(&entries);
+        if origin == Origin::Builtin {
+            items.push(fixed::group_version_path(&gv.group, &gv.version));
+        }
+        let mut definitions = Definitions::new(custom_definitions(&entries, custom::v3_schema));
+        definitions.mark_shared(&shared_with_core(gv));
+        v3_of(origin, items, definitions)
+    }
+
+    fn build_v2(&self) -> Value {
+        let entries: Vec<&Entry> = self.entries.iter().collect();
+        let kinds: Vec<Arc<Kind>> = self.entries.iter().map(|entry| entry.kind.clone()).collect();
+        let mut items = paths_of(&entries);
+        items.extend(fixed::standalone().into_iter().map(|(_, item)| item));
+        let mut gvs: Vec<GroupVersion> = builtin::group_versions().collect();
+        for gv in &gvs {
+            items.push(fixed::group_version_path(&gv.group, &gv.version));
+        }
+        for group in discovery::groups(&kinds).iter().filter(|group| gvs.iter().any(|gv| gv.group == group.name)) {
+            if !group.name.is_empty() {
+                items.push(fixed::group_path(&group.name));
+            }
+        }
+        gvs.sort();
+        let mut definitions = Definitions::new(custom_definitions(&entries, custom::v2_schema));
+        definitions.mark_shared(&gvs);
+        let used = definitions.take_used(&items);
+        v2::document(&items, used)
+    }
+}
+
+/// The name of a group version's document: `api/v1`, `apis/apps/v1`.
+pub fn document_name(gv: &GroupVersion) -> String {
+    operations::base_path(&gv.group, &gv.version).trim_start_matches('/').to_owned()
+}
+
+/// The definition of a kind's list stands beside the kind's.
+fn list_definition(kind: &Kind) -> String {
+    match kind.definition.rsplit_once('.') {
+        Some((package, _)) => format!("{package}.{}", kind.list_kind),
+        None => kind.list_kind.clone(),
+    }
+}
+
+fn v3_of(origin: Origin, items: Vec<PathItem>, definitions: Definitions) -> Value {
+    let used = definitions.take_used(&items);
+    v3::document(origin, &items, used)
+}
+
+fn paths_of(entries: &[&Entry]) -> Vec<PathItem> {
+    entries.iter().flat_map(|entry| operations::paths_of(&entry.kind, entry.is_custom())).collect()
+}
+
+fn custom_definitions(entries: &[&Entry], schema: fn(&Kind, Option<&Value>) -> Value) -> Vec<(String, Value)> {
+    entries
+        .iter()
+        .filter(|entry| entry.is_custom())
+        .flat_map(|entry| {
+            let kind = &entry.kind;
+            [
+                (kind.definition.clone(), schema(kind, entry.schema.as_deref())),
+                (list_definition(kind), custom::list_schema(kind)),
+            ]
+        })
+        .collect()
+}
+
+fn shared_with_core(gv: GroupVersion) -> Vec<GroupVersion> {
+    let core = GroupVersion::new("", "v1");
+    if gv == core { vec![core] } else { vec![core, gv] }
+}
+
+fn signature(entry: &Entry) -> String {
+    let kind = &entry.kind;
+    let subresources: Vec<&str> = kind.subresources.iter().map(|sub| sub.name.as_str()).collect();
+    let schema = entry.schema.as_ref().map(|schema| schema.to_string()).unwrap_or_default();
+    format!(
+        "{}|{}|{}|{}|{}|{:?}|{:?}|{schema}\n",
+        kind.gvk, kind.plural, kind.list_kind, kind.namespaced, kind.definition, kind.verbs, subresources
+    )
+}
+
+fn info() -> Value {
+    json!({ "title": "Kubernetes", "version": "1.36" })
+}
+
+fn security_schemes() -> Value {
+    json!({ "BearerToken": {
+        "description": "A bearer token in the authorization header.",
+        "type": "apiKey",
+        "name": "authorization",
+        "in": "header",
+    } })
+}
+
+fn encode(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a tree of JSON values encodes")
+}
+
+#[cfg(test)]
+mod tests;

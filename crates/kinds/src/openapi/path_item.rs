@@ -1,0 +1,95 @@
+//! Paths and operations before they are written as OpenAPI v2 or v3.
+
+use object::GroupVersionKind;
+use serde_json::{Value, json};
+
+use super::parameters::Parameter;
+
+pub const JSON: &str = "application/json";
+pub const YAML: &str = "application/yaml";
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+pub struct PathItem {
+    pub path: String,
+    pub operations: Vec<Operation>,
+}
+
+pub struct Operation {
+    /// Lower case, as the key of the path item.
+    pub method: &'static str,
+    pub id: String,
+    pub description: String,
+    pub tag: String,
+    pub action: Option<&'static str>,
+    pub gvk: Option<GroupVersionKind>,
+    pub consumes: Vec<&'static str>,
+    pub produces: Vec<&'static str>,
+    pub parameters: Vec<Parameter>,
+    pub body: Option<RequestBody>,
+    pub responses: Vec<(u16, Answer)>,
+}
+
+pub struct RequestBody {
+    pub definition: String,
+    pub required: bool,
+}
+
+#[derive(Clone)]
+pub enum Answer {
+    Definition(String),
+    Text,
+}
+
+impl PathItem {
+    /// Parameters every operation has; they are written once, on the path.
+    pub fn shared_parameters(&self) -> Vec<Parameter> {
+        let Some((first, others)) = self.operations.split_first() else { return Vec::new() };
+        let everywhere = |parameter: &&Parameter| others.iter().all(|operation| operation.parameters.contains(parameter));
+        let mut shared: Vec<Parameter> = first.parameters.iter().filter(everywhere).cloned().collect();
+        shared.sort();
+        shared
+    }
+
+    /// Every definition named by a body or an answer.
+    pub fn definitions(&self) -> impl Iterator<Item = &str> {
+        self.operations.iter().flat_map(|operation| {
+            let body = operation.body.as_ref().map(|body| body.definition.as_str());
+            let answers = operation.responses.iter().filter_map(|(_, answer)| match answer {
+                Answer::Definition(name) => Some(name.as_str()),
+                Answer::Text => None,
+            });
+            body.into_iter().chain(answers)
+        })
+    }
+}
+
+impl Operation {
+    pub fn own_parameters(&self, shared: &[Parameter]) -> Vec<Parameter> {
+        let mut own: Vec<Parameter> = self.parameters.iter().filter(|p| !shared.contains(p)).cloned().collect();
+        own.sort();
+        own
+    }
+
+    /// The fields both versions of OpenAPI have.
+    pub fn common_fields(&self) -> Value {
+        let mut fields = json!({ "operationId": self.id, "description": self.description, "tags": [self.tag] });
+        if let Some(action) = self.action {
+            fields["x-kubernetes-action"] = json!(action);
+        }
+        if let Some(gvk) = &self.gvk {
+            fields["x-kubernetes-group-version-kind"] =
+                json!({ "group": gvk.group, "version": gvk.version, "kind": gvk.kind });
+        }
+        fields
+    }
+}
+
+/// The words of an HTTP status, which OpenAPI requires as a description.
+pub fn status_text(code: u16) -> &'static str {
+    match code {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        _ => "Unauthorized",
+    }
+}

@@ -1,0 +1,76 @@
+//! The schemas of the built-in kinds: a compact set for reading objects, and the described form for OpenAPI documents.
+
+use std::io::Read;
+use std::sync::{Arc, OnceLock};
+
+use object::schema::{Schema, SchemaSet, SchemaSetBuilder};
+use serde_json::{Map, Value};
+
+const COMPACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/compact.json.gz"));
+const DESCRIBED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/described.json.gz"));
+
+/// Changes whenever the definitions or the code that turns them into documents change.
+pub const FINGERPRINT: &str = include_str!(concat!(env!("OUT_DIR"), "/fingerprint"));
+
+/// All built-in definitions without texts, read once per process: constants do not differ between control planes.
+///
+/// Left out, because in Kubernetes they are judged by the kind's own rules: required fields and enumerations. Kept beyond
+/// the published words: the formats `quantity` and `micro-time` of the types that have a canonical spelling.
+pub fn compact() -> Arc<SchemaSet> {
+    static SET: OnceLock<Arc<SchemaSet>> = OnceLock::new();
+    SET.get_or_init(|| Arc::new(read_compact())).clone()
+}
+
+/// The schema of one built-in definition, such as `io.k8s.api.apps.v1.Deployment`.
+pub fn named(definition: &str) -> Option<Schema> {
+    compact().named(definition)
+}
+
+/// All definitions with descriptions, inflated anew: about a megabyte that nobody should hold on to.
+///
+/// References are bare definition names; defaults are what `/openapi/v3` shows.
+pub fn described() -> Map<String, Value> {
+    parse(DESCRIBED)
+}
+
+fn read_compact() -> SchemaSet {
+    let mut builder = SchemaSetBuilder::default();
+    for (name, schema) in parse(COMPACT) {
+        builder.define(&name, &schema).expect("built-in schemas are shallow");
+    }
+    builder.finish().expect("built-in definitions refer to each other only")
+}
+
+fn parse(compressed: &[u8]) -> Map<String, Value> {
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(compressed).read_to_end(&mut text).expect("written by the build script");
+    serde_json::from_slice(&text).expect("written by the build script")
+}
+
+#[cfg(test)]
+mod tests {
+    use object::schema::{ListType, SchemaType};
+
+    use super::*;
+
+    #[test]
+    fn a_pod_knows_how_its_containers_merge() {
+        let schema = named("io.k8s.api.core.v1.Pod").expect("built in");
+        let containers = schema.root().property("spec").and_then(|spec| spec.property("containers")).expect("a field");
+        assert_eq!(containers.node().list_type, ListType::Map(vec!["name".to_owned()]));
+        assert_eq!(containers.node().patch.merge_key.as_deref(), Some("name"));
+        let ports = containers.items().and_then(|item| item.property("ports")).expect("a field");
+        assert_eq!(ports.node().list_type, ListType::Map(vec!["containerPort".to_owned(), "protocol".to_owned()]));
+        let protocol = ports.items().and_then(|port| port.property("protocol")).expect("a field");
+        assert_eq!(protocol.node().default.as_deref(), Some(&Value::from("TCP")));
+    }
+
+    #[test]
+    fn values_with_a_spelling_of_their_own_are_marked() {
+        let quantity = named("io.k8s.apimachinery.pkg.api.resource.Quantity").expect("built in");
+        assert_eq!(quantity.root().ty(), SchemaType::IntOrString);
+        assert_eq!(quantity.root().rules().and_then(|rules| rules.format.as_deref()), Some("quantity"));
+        let raw = named("io.k8s.apimachinery.pkg.runtime.RawExtension").expect("built in");
+        assert!(raw.root().node().preserve_unknown);
+    }
+}
