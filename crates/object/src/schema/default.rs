@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Schema, SchemaRef};
+use super::{Schema, SchemaRef, SchemaType};
 
 /// Sets each absent property that has a default, and each null that may not stay null, all the way down. Applying it
 /// twice changes nothing more.
@@ -19,10 +19,10 @@ fn fill_zeros_at(at: SchemaRef<'_>, value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (name, property) in at.properties() {
-                if let Some(zero) = &property.node().zero
+                if let Some(zero) = zero_of(at, name, property)
                     && !map.contains_key(name)
                 {
-                    map.insert(name.to_owned(), (**zero).clone());
+                    map.insert(name.to_owned(), zero);
                 }
             }
             for (name, inner) in map.iter_mut().filter(|(_, inner)| inner.is_object() || inner.is_array()) {
@@ -37,6 +37,16 @@ fn fill_zeros_at(at: SchemaRef<'_>, value: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// A required list or map that was not given is written as null.
+fn zero_of(at: SchemaRef<'_>, name: &str, property: SchemaRef<'_>) -> Option<Value> {
+    let node = property.node();
+    if let Some(zero) = &node.zero {
+        return Some((**zero).clone());
+    }
+    let is_list_or_map = node.ty == SchemaType::Array || node.additional.is_some();
+    (is_list_or_map && at.node().required.iter().any(|required| **required == *name)).then_some(Value::Null)
 }
 
 fn default_at(at: SchemaRef<'_>, value: &mut Value) {

@@ -277,7 +277,10 @@ fn read_default(schema: &Value) -> Option<Box<Value>> {
 
 /// The zero value a built-in type always shows. OpenAPI documents show it as a default, which real defaults are never.
 fn read_zero(schema: &Value) -> Option<Box<Value>> {
-    let shown = schema.get("x-zero").or_else(|| schema.get("default"))?;
+    if let Some(zero) = schema.get("x-zero") {
+        return Some(Box::new(zero.clone()));
+    }
+    let shown = schema.get("default")?;
     let zero = match shown {
         Value::Object(map) => map.is_empty(),
         Value::String(text) => text.is_empty(),
