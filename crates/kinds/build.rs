@@ -173,6 +173,7 @@ fn is_list(definitions: &BTreeMap<String, Value>, name: &str) -> bool {
 
 fn strip(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
+    keep_zeros(map);
     for word in ["description", "required", "enum", "default", "x-kubernetes-group-version-kind", "x-kubernetes-unions"]
     {
         map.remove(word);
@@ -183,6 +184,25 @@ fn strip(schema: &mut Value) {
     for word in ["items", "additionalProperties"] {
         if let Some(inner) = map.get_mut(word) {
             strip(inner);
+        }
+    }
+}
+
+/// Go writes structs and required fields even when nothing was given; managed fields are computed against that.
+fn keep_zeros(map: &mut Map<String, Value>) {
+    let required = map.get("required").cloned().unwrap_or_default();
+    let is_required = |name: &str| required.as_array().is_some_and(|names| names.iter().any(|known| known == name));
+    for (name, property) in map.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        let zeros = [json!({}), json!(""), json!(0), json!(false)];
+        let zero = match property.get("default") {
+            Some(shown) => zeros.contains(shown).then(|| shown.clone()),
+            None => {
+                let list_or_map = property["type"] == "array" || property.get("additionalProperties").is_some();
+                (list_or_map && is_required(name)).then_some(Value::Null)
+            }
+        };
+        if let (Some(zero), Some(property)) = (zero, property.as_object_mut()) {
+            property.insert("x-zero".into(), zero);
         }
     }
 }
