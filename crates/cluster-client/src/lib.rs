@@ -6,6 +6,8 @@ pub mod client;
 pub mod discovery;
 pub mod kubeconfig;
 pub mod remote;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use backend::{Backend, Identity, UserInfo};
 pub use call::{

@@ -6,6 +6,7 @@ pub mod credentials;
 mod events;
 pub mod exec;
 pub mod limit;
+mod pool;
 pub mod proxy;
 pub mod tls;
 mod wire;
@@ -21,11 +22,8 @@ use futures::stream;
 use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use object::Status;
 use object::status::{StatusCause, StatusDetails};
-use parking_lot::RwLock;
 use tokio_rustls::TlsConnector;
 
 use crate::backend::{Backend, Identity};
@@ -36,6 +34,7 @@ use crate::remote::connect::{Connector, Settings, server_name};
 use crate::remote::credentials::CredentialSource;
 use crate::remote::events::EventDecoder;
 use crate::remote::limit::Throttle;
+use crate::remote::pool::{HttpClient, Pool, WatchPlace};
 use crate::remote::proxy::Proxy;
 use crate::remote::tls::{ClientIdentity, Trust, client_config};
 use crate::remote::wire::WireRequest;
@@ -49,24 +48,12 @@ pub const RETRIES_MAX: usize = 5;
 /// Longest wait a server may ask for between two tries.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// A connection that is silent for this long is asked whether it lives; without an answer it is given up. A watch on
-/// a dead connection would otherwise wait for ever.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Idle connections are closed after this.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-
 /// Marks a `Status` that says nothing about the API: it could not be reached.
 const UNREACHABLE: &str = "Unreachable";
 
-type HttpClient = Client<Connector, Full<Bytes>>;
-
 pub struct Remote {
     base: String,
-    connector: Connector,
-    /// Replaced when the client certificate changes, so that no pooled connection speaks for the old one.
-    http: RwLock<HttpClient>,
+    pool: Pool,
     credentials: CredentialSource,
     throttle: Option<Throttle>,
     request_timeout: Duration,
@@ -102,11 +89,9 @@ impl Remote {
             server_name: server_name.map_err(ConnectError::ServerName)?,
             proxy: config.proxy.as_deref().map(Proxy::parse).transpose()?,
         };
-        let connector = Connector::new(settings);
         Ok(Self {
             base,
-            http: RwLock::new(http_client(connector.clone())),
-            connector,
+            pool: Pool::new(Connector::new(settings)),
             credentials: CredentialSource::new(config.credentials, identity)?,
             throttle: config.rate_limit.map(Throttle::new),
             request_timeout: config.request_timeout,
@@ -115,16 +100,26 @@ impl Remote {
     }
 
     /// The first answer that is not a request to come again.
-    async fn send(&self, identity: &Identity, wire: &WireRequest) -> Result<Response<Incoming>, Status> {
+    async fn send(
+        &self,
+        identity: &Identity,
+        wire: &WireRequest,
+        http: Option<&HttpClient>,
+    ) -> Result<Response<Incoming>, Status> {
         let mut headers = match &identity.impersonated {
             Some(user) => wire::impersonation_headers(user)?,
             None => HeaderMap::new(),
         };
         headers.insert(header::ACCEPT, http::HeaderValue::from_static("application/json"));
-        self.send_with(headers, wire).await
+        self.send_with(headers, wire, http).await
     }
 
-    async fn send_with(&self, headers: HeaderMap, wire: &WireRequest) -> Result<Response<Incoming>, Status> {
+    async fn send_with(
+        &self,
+        headers: HeaderMap,
+        wire: &WireRequest,
+        http: Option<&HttpClient>,
+    ) -> Result<Response<Incoming>, Status> {
         let mut renewed = false;
         let mut tries = 0;
         loop {
@@ -132,7 +127,7 @@ impl Remote {
                 throttle.turn().await;
             }
             tries += 1;
-            let response = match self.try_once(&headers, wire).await {
+            let response = match self.try_once(&headers, wire, http).await {
                 Ok(response) => response,
                 Err(Failure::Broken(_)) if wire.is_read() && tries == 1 => continue,
                 Err(failure) => return Err(failure.into_status(&self.base)),
@@ -152,10 +147,15 @@ impl Remote {
         }
     }
 
-    async fn try_once(&self, headers: &HeaderMap, wire: &WireRequest) -> Result<Response<Incoming>, Failure> {
+    async fn try_once(
+        &self,
+        headers: &HeaderMap,
+        wire: &WireRequest,
+        http: Option<&HttpClient>,
+    ) -> Result<Response<Incoming>, Failure> {
         let authorization = self.credentials.authorization().await.map_err(|e| Failure::Credentials(chain(&e)))?;
         if authorization.is_new_certificate {
-            *self.http.write() = http_client(self.connector.clone());
+            self.pool.reset();
         }
         let mut request =
             Request::builder().method(wire.method.clone()).uri(format!("{}{}", self.base, wire.path_and_query));
@@ -171,7 +171,7 @@ impl Remote {
         if let Some(value) = authorization.header {
             slot.insert(header::AUTHORIZATION, value);
         }
-        let http = self.http.read().clone();
+        let http = http.cloned().unwrap_or_else(|| self.pool.for_request());
         match tokio::time::timeout(self.request_timeout, http.request(request)).await {
             Err(_) => Err(Failure::Timeout(self.request_timeout)),
             Ok(Ok(response)) => Ok(response),
@@ -195,7 +195,7 @@ impl Backend for Remote {
     async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
         let is_list = matches!(request.verb, Verb::List(_));
         let wire = wire::encode_call(request);
-        let response = self.send(identity, &wire).await?;
+        let response = self.send(identity, &wire, None).await?;
         let (parts, body) = response.into_parts();
         let body = self.read_body(body).await?;
         wire::decode_reply(parts.status.as_u16(), is_list, &parts.headers, &body)
@@ -203,13 +203,14 @@ impl Backend for Remote {
 
     async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
         let wire = wire::encode_watch(&request);
-        let response = self.send(identity, &wire).await?;
+        let (http, place) = self.pool.for_watch();
+        let response = self.send(identity, &wire, Some(&http)).await?;
         let code = response.status().as_u16();
         if code != 200 {
             let body = self.read_body(response.into_body()).await?;
             return Err(Status::from_response(code, &body));
         }
-        Ok(Box::pin(events_of(response.into_body(), self.base.clone())))
+        Ok(Box::pin(events_of(response.into_body(), place, self.base.clone())))
     }
 
     async fn raw(&self, identity: &Identity, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -220,19 +221,20 @@ impl Backend for Remote {
         if let Some(user) = &identity.impersonated {
             headers.extend(wire::impersonation_headers(user)?);
         }
-        let (parts, body) = self.send_with(headers, &wire).await?.into_parts();
+        let (parts, body) = self.send_with(headers, &wire, None).await?.into_parts();
         Ok(Response::from_parts(parts, self.read_body(body).await?))
     }
 }
 
 /// The events in a response body. It ends with the body; a connection that breaks says so in a last event.
-fn events_of(body: Incoming, base: String) -> impl futures::Stream<Item = WatchEvent> + Send {
+fn events_of(body: Incoming, place: WatchPlace, base: String) -> impl futures::Stream<Item = WatchEvent> + Send {
     struct State {
         body: Option<Incoming>,
         decoder: EventDecoder,
         ready: VecDeque<WatchEvent>,
+        _place: WatchPlace,
     }
-    let state = State { body: Some(body), decoder: EventDecoder::default(), ready: VecDeque::new() };
+    let state = State { body: Some(body), decoder: EventDecoder::default(), ready: VecDeque::new(), _place: place };
     stream::unfold((state, base), |(mut state, base)| async move {
         loop {
             if let Some(event) = state.ready.pop_front().or_else(|| state.decoder.next_event()) {
@@ -259,17 +261,6 @@ fn events_of(body: Incoming, base: String) -> impl futures::Stream<Item = WatchE
             }
         }
     })
-}
-
-fn http_client(connector: Connector) -> HttpClient {
-    Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
-        .http2_keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-        .http2_adaptive_window(true)
-        .build(connector)
 }
 
 /// Why there is no answer.

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,10 @@ pub struct KubeApiServer {
     /// The serving certificate with its CA, PEM.
     pub ca_file: PathBuf,
     bin: PathBuf,
+    /// etcd, then the API server.
     children: Vec<Child>,
-    _dir: tempfile::TempDir,
+    ports: [u16; 3],
+    dir: tempfile::TempDir,
 }
 
 impl KubeApiServer {
@@ -30,22 +32,30 @@ impl KubeApiServer {
             return None;
         }
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let [client_port, peer_port, api_port] = free_ports();
+        let ports = free_ports();
         let mut server = Self {
-            url: format!("https://127.0.0.1:{api_port}"),
+            url: format!("https://127.0.0.1:{}", ports[2]),
             token: "test-admin-token",
             kubeconfig: dir.path().join("kubeconfig"),
             ca_file: dir.path().join("certs/apiserver.crt"),
             bin,
             children: Vec::new(),
-            _dir: dir,
+            ports,
+            dir,
         };
-        let path = server._dir.path().to_owned();
-        server.start_etcd(&path, client_port, peer_port);
-        server.start_api(&path, client_port, api_port);
+        server.start_etcd();
+        server.write_keys_and_tokens();
+        server.start_api();
         server.write_kubeconfig();
-        server.wait_until_ready(&path);
+        server.wait_until_ready();
         Some(server)
+    }
+
+    /// Ends the API server and starts it again on the same port and data.
+    pub fn restart(&mut self) {
+        end(&mut self.children.pop().expect("the API server runs"));
+        self.start_api();
+        self.wait_until_ready();
     }
 
     /// The answer of `kubectl`, with the administrator's rights.
@@ -54,36 +64,41 @@ impl KubeApiServer {
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).output().expect("kubectl runs")
     }
 
-    fn start_etcd(&mut self, dir: &Path, client_port: u16, peer_port: u16) {
-        let (client, peer) = (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
+    fn start_etcd(&mut self) {
+        let [client, peer, _] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new(self.bin.join("etcd"));
-        command.args(["--unsafe-no-fsync", "--data-dir"]).arg(dir.join("etcd"));
+        command.args(["--unsafe-no-fsync", "--data-dir"]).arg(self.dir.path().join("etcd"));
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &format!("default={peer}")]);
-        self.spawn(command, &dir.join("etcd.log"));
+        self.spawn(command, "etcd.log");
     }
 
-    fn start_api(&mut self, dir: &Path, etcd_port: u16, api_port: u16) {
+    fn write_keys_and_tokens(&self) {
         let key = rcgen::KeyPair::generate().expect("a key");
-        let (key_file, public_file, token_file) = (dir.join("sa.key"), dir.join("sa.pub"), dir.join("tokens"));
-        fs::write(&key_file, key.serialize_pem()).expect("written");
-        fs::write(&public_file, key.public_key_pem()).expect("written");
-        fs::write(&token_file, format!("{},admin,admin-uid,\"system:masters\"\n", self.token)).expect("written");
+        let write = |name: &str, text: String| fs::write(self.dir.path().join(name), text).expect("written");
+        write("sa.key", key.serialize_pem());
+        write("sa.pub", key.public_key_pem());
+        write("tokens", format!("{},admin,admin-uid,\"system:masters\"\n", self.token));
+    }
+
+    fn start_api(&mut self) {
+        let [etcd_port, _, api_port] = self.ports;
+        let file = |name: &str| self.dir.path().join(name);
         let mut command = Command::new(self.bin.join("kube-apiserver"));
         command.args(["--bind-address", "127.0.0.1", "--secure-port", &api_port.to_string()]);
         command.args(["--etcd-servers", &format!("http://127.0.0.1:{etcd_port}")]);
         command.args(["--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24"]);
         command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
-        command.arg("--service-account-key-file").arg(&public_file);
-        command.arg("--service-account-signing-key-file").arg(&key_file);
-        command.arg("--token-auth-file").arg(&token_file);
-        command.arg("--cert-dir").arg(dir.join("certs"));
-        self.spawn(command, &dir.join("api.log"));
+        command.arg("--service-account-key-file").arg(file("sa.pub"));
+        command.arg("--service-account-signing-key-file").arg(file("sa.key"));
+        command.arg("--token-auth-file").arg(file("tokens"));
+        command.arg("--cert-dir").arg(file("certs"));
+        self.spawn(command, "api.log");
     }
 
-    fn spawn(&mut self, mut command: Command, log: &Path) {
-        let log = fs::File::create(log).expect("a log file");
+    fn spawn(&mut self, mut command: Command, log: &str) {
+        let log = fs::File::create(self.dir.path().join(log)).expect("a log file");
         let child = command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log).spawn();
         self.children.push(child.expect("the program starts"));
     }
@@ -99,7 +114,7 @@ impl KubeApiServer {
         fs::write(&self.kubeconfig, text).expect("written");
     }
 
-    fn wait_until_ready(&mut self, dir: &Path) {
+    fn wait_until_ready(&mut self) {
         let start = Instant::now();
         loop {
             let ready = self.ca_file.exists() && self.kubectl(&["get", "--raw", "/readyz"]).stdout.starts_with(b"ok");
@@ -108,7 +123,8 @@ impl KubeApiServer {
             }
             let ended = self.children.iter_mut().any(|child| child.try_wait().is_ok_and(|status| status.is_some()));
             if ended || start.elapsed() > START_TIMEOUT {
-                panic!("kube-apiserver is not ready: {}", fs::read_to_string(dir.join("api.log")).unwrap_or_default());
+                let log = fs::read_to_string(self.dir.path().join("api.log"));
+                panic!("kube-apiserver is not ready: {}", log.unwrap_or_default());
             }
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -118,11 +134,15 @@ impl KubeApiServer {
 impl Drop for KubeApiServer {
     fn drop(&mut self) {
         for child in self.children.iter_mut().rev() {
-            // Either may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
+            end(child);
         }
     }
+}
+
+/// It may have ended by itself.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// All listeners are open at once, so that the ports differ.
