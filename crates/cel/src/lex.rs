@@ -1,0 +1,291 @@
+//! Turns expression text into tokens.
+
+use crate::source::{Issue, Source};
+use std::sync::Arc;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Token {
+    Ident,
+    EscapedIdent,
+    Int,
+    Uint,
+    Double,
+    String(Arc<str>),
+    Bytes(Arc<[u8]>),
+    True,
+    False,
+    Null,
+    /// Operators and punctuation, `in` included.
+    Sign(&'static str),
+    End,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Lexeme {
+    pub(crate) token: Token,
+    pub(crate) start: usize,
+    /// The source text, as error messages and number parsing need it.
+    pub(crate) text: String,
+}
+
+/// Longest first, so that `<=` is not read as `<`.
+const SIGNS: [&str; 23] = [
+    "==", "!=", "<=", ">=", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*", "/", "%",
+    "<",
+];
+
+pub(crate) fn lex(source: &Source) -> (Vec<Lexeme>, Vec<Issue>) {
+    let mut lexer = Lexer { chars: &source.chars, at: 0, lexemes: Vec::new(), issues: Vec::new() };
+    while lexer.skip_blank() {
+        lexer.next_token();
+    }
+    let end = lexer.at;
+    lexer.lexemes.push(Lexeme { token: Token::End, start: end, text: "<EOF>".to_owned() });
+    (lexer.lexemes, lexer.issues)
+}
+
+struct Lexer<'s> {
+    chars: &'s [char],
+    at: usize,
+    lexemes: Vec<Lexeme>,
+    issues: Vec<Issue>,
+}
+
+impl Lexer<'_> {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.chars.get(self.at + ahead).copied()
+    }
+
+    /// Moves past white space and comments; false at the end of the text.
+    fn skip_blank(&mut self) -> bool {
+        loop {
+            match self.peek(0) {
+                None => return false,
+                Some('\t' | ' ' | '\r' | '\n' | '\u{c}') => self.at += 1,
+                Some('/') if self.peek(1) == Some('/') => {
+                    while self.peek(0).is_some_and(|c| c != '\n') {
+                        self.at += 1;
+                    }
+                }
+                Some(_) => return true,
+            }
+        }
+    }
+
+    fn push(&mut self, token: Token, start: usize) {
+        let text = self.chars[start..self.at].iter().collect();
+        self.lexemes.push(Lexeme { token, start, text });
+    }
+
+    fn next_token(&mut self) {
+        let start = self.at;
+        let first = self.chars[start];
+        if self.string_prefix_length().is_some() {
+            return self.string();
+        }
+        if first == '_' || first.is_ascii_alphabetic() {
+            while self.peek(0).is_some_and(|c| c == '_' || c.is_ascii_alphanumeric()) {
+                self.at += 1;
+            }
+            let text: String = self.chars[start..self.at].iter().collect();
+            let token = match text.as_str() {
+                "in" => Token::Sign("in"),
+                "true" => Token::True,
+                "false" => Token::False,
+                "null" => Token::Null,
+                _ => Token::Ident,
+            };
+            return self.push(token, start);
+        }
+        if first.is_ascii_digit() || (first == '.' && self.peek(1).is_some_and(|c| c.is_ascii_digit())) {
+            return self.number();
+        }
+        if first == '`' {
+            return self.escaped_ident();
+        }
+        self.sign();
+    }
+
+    fn sign(&mut self) {
+        let start = self.at;
+        let starts_with = |sign: &&str| sign.chars().enumerate().all(|(ahead, c)| self.peek(ahead) == Some(c));
+        let found = SIGNS.iter().copied().chain([">"]).find(|sign| starts_with(sign));
+        if let Some(sign) = found {
+            self.at += sign.chars().count();
+            return self.push(Token::Sign(sign), start);
+        }
+        // A lone `=`, `&` or `|` is reported together with the character that should have completed it.
+        self.at += 1;
+        if matches!(self.chars[start], '=' | '&' | '|') && self.at < self.chars.len() {
+            self.at += 1;
+        }
+        self.unrecognized(start);
+    }
+
+    fn unrecognized(&mut self, start: usize) {
+        let text: String = self.chars[start..self.at].iter().collect();
+        let shown = text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
+        self.issues.push(Issue::new(start, format!("Syntax error: token recognition error at: '{shown}'")));
+    }
+
+    fn escaped_ident(&mut self) {
+        let start = self.at;
+        self.at += 1;
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' ');
+        while self.peek(0).is_some_and(allowed) {
+            self.at += 1;
+        }
+        if self.peek(0) != Some('`') {
+            return self.unrecognized(start);
+        }
+        self.at += 1;
+        self.push(Token::EscapedIdent, start);
+    }
+
+    fn digits(&mut self) {
+        while self.peek(0).is_some_and(|c| c.is_ascii_digit()) {
+            self.at += 1;
+        }
+    }
+
+    fn number(&mut self) {
+        let start = self.at;
+        let mut token = Token::Int;
+        if self.peek(0) == Some('0')
+            && self.peek(1) == Some('x')
+            && self.peek(2).is_some_and(|c| c.is_ascii_hexdigit())
+        {
+            self.at += 2;
+            while self.peek(0).is_some_and(|c| c.is_ascii_hexdigit()) {
+                self.at += 1;
+            }
+        } else {
+            self.digits();
+            if self.peek(0) == Some('.') && self.peek(1).is_some_and(|c| c.is_ascii_digit()) {
+                token = Token::Double;
+                self.at += 1;
+                self.digits();
+            }
+            let signed = usize::from(matches!(self.peek(1), Some('+' | '-')));
+            if matches!(self.peek(0), Some('e' | 'E')) && self.peek(1 + signed).is_some_and(|c| c.is_ascii_digit()) {
+                token = Token::Double;
+                self.at += 1 + signed;
+                self.digits();
+            }
+        }
+        if token == Token::Int && matches!(self.peek(0), Some('u' | 'U')) {
+            token = Token::Uint;
+            self.at += 1;
+        }
+        self.push(token, start);
+    }
+
+    /// Length of `r`, `b`, `rb`… before a quote, or none if no string starts here.
+    fn string_prefix_length(&self) -> Option<usize> {
+        let quote = |ahead| matches!(self.peek(ahead), Some('"' | '\''));
+        let raw = |ahead| matches!(self.peek(ahead), Some('r' | 'R'));
+        let bytes = |ahead| matches!(self.peek(ahead), Some('b' | 'B'));
+        if quote(0) {
+            return Some(0);
+        }
+        if (raw(0) || bytes(0)) && quote(1) {
+            return Some(1);
+        }
+        (((raw(0) && bytes(1)) || (bytes(0) && raw(1))) && quote(2)).then_some(2)
+    }
+
+    fn string(&mut self) {
+        let start = self.at;
+        let prefix = self.string_prefix_length().unwrap_or(0);
+        let prefix: String = self.chars[start..start + prefix].iter().collect::<String>().to_ascii_lowercase();
+        self.at += prefix.len();
+        let quote = self.chars[self.at];
+        let triple = self.peek(1) == Some(quote) && self.peek(2) == Some(quote);
+        self.at += if triple { 3 } else { 1 };
+        let is_raw = prefix.contains('r');
+        let is_bytes = prefix.contains('b');
+        let mut out = StringBuilder { text: String::new(), bytes: Vec::new(), is_bytes };
+        loop {
+            let Some(c) = self.peek(0) else { return self.unrecognized(start) };
+            if c == quote && (!triple || (self.peek(1) == Some(quote) && self.peek(2) == Some(quote))) {
+                self.at += if triple { 3 } else { 1 };
+                break;
+            }
+            if !triple && matches!(c, '\n' | '\r') {
+                return self.unrecognized(start);
+            }
+            self.at += 1;
+            if c == '\\' && !is_raw {
+                if self.escape(&mut out).is_none() {
+                    self.at = (self.at + 1).min(self.chars.len());
+                    return self.unrecognized(start);
+                }
+            } else if c == '\r' && triple {
+                // Line ends inside triple quotes are read as a plain newline.
+                if self.peek(0) == Some('\n') {
+                    self.at += 1;
+                }
+                out.push('\n');
+            } else {
+                out.push(c);
+            }
+        }
+        let token = if is_bytes { Token::Bytes(out.bytes.into()) } else { Token::String(out.text.into()) };
+        self.push(token, start);
+    }
+
+    /// Reads what follows a backslash; none when it is not a known escape.
+    fn escape(&mut self, out: &mut StringBuilder) -> Option<()> {
+        let c = self.peek(0)?;
+        let simple = match c {
+            'a' => Some('\u{7}'),
+            'b' => Some('\u{8}'),
+            'f' => Some('\u{c}'),
+            'n' => Some('\n'),
+            'r' => Some('\r'),
+            't' => Some('\t'),
+            'v' => Some('\u{b}'),
+            '\\' | '\'' | '"' | '`' | '?' => Some(c),
+            _ => None,
+        };
+        if let Some(simple) = simple {
+            self.at += 1;
+            out.push(simple);
+            return Some(());
+        }
+        let (skip, digits, radix) = match c {
+            'x' | 'X' => (1, 2, 16),
+            'u' if !out.is_bytes => (1, 4, 16),
+            'U' if !out.is_bytes => (1, 8, 16),
+            '0'..='3' => (0, 3, 8),
+            _ => return None,
+        };
+        let mut value = 0u32;
+        for ahead in skip..skip + digits {
+            value = value.checked_mul(radix)?.checked_add(self.peek(ahead)?.to_digit(radix)?)?;
+        }
+        if out.is_bytes {
+            out.bytes.push(u8::try_from(value).ok()?);
+        } else {
+            out.push(char::from_u32(value)?);
+        }
+        self.at += skip + digits;
+        Some(())
+    }
+}
+
+struct StringBuilder {
+    text: String,
+    bytes: Vec<u8>,
+    is_bytes: bool,
+}
+
+impl StringBuilder {
+    fn push(&mut self, c: char) {
+        if self.is_bytes {
+            self.bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        } else {
+            self.text.push(c);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The functions expressions call. Each takes values of any type and says "no such overload" to the wrong ones,
+//! because dynamically typed operands are only known at run time.
+
+mod arithmetic;
+pub(crate) mod authorizer;
+pub(crate) mod convert;
+mod encoders;
+pub(crate) mod format;
+mod lists;
+mod math;
+pub(crate) mod named_format;
+pub(crate) mod net;
+mod numbers;
+mod optional;
+pub(crate) mod quantity;
+pub(crate) mod regex;
+pub(crate) mod semver;
+mod sets;
+mod strings;
+mod timestamps;
+pub(crate) mod url;
+
+use crate::plan::Call;
+use crate::value::{EvalError, Evaluated, Key, Value};
+use std::collections::BTreeMap;
+
+/// What a function may know about its call besides the arguments.
+pub(crate) struct Context<'c> {
+    pub(crate) call: &'c Call,
+    /// Cost left for this evaluation; a function must not build anything larger.
+    pub(crate) limit: u64,
+}
+
+pub(crate) type Function = for<'a, 'c> fn(&Context<'c>, &[Value<'a>]) -> Evaluated<'a>;
+
+/// The implementation of a function, by its full name.
+pub(crate) fn function(name: &str) -> Option<Function> {
+    arithmetic::function(name)
+        .or_else(|| convert::function(name))
+        .or_else(|| strings::function(name))
+        .or_else(|| lists::function(name))
+        .or_else(|| timestamps::function(name))
+        .or_else(|| optional::function(name))
+        .or_else(|| regex::function(name))
+        .or_else(|| sets::function(name))
+        .or_else(|| url::function(name))
+        .or_else(|| quantity::function(name))
+        .or_else(|| semver::function(name))
+        .or_else(|| net::function(name))
+        .or_else(|| named_format::function(name))
+        .or_else(|| authorizer::function(name))
+        .or_else(|| math::function(name))
+        .or_else(|| encoders::function(name))
+}
+
+pub(crate) fn no_overload<'a>() -> Evaluated<'a> {
+    Err(EvalError::no_such_overload())
+}
+
+/// Names the function where it has several overloads to choose from, as cel-go does.
+pub(crate) fn no_overload_for<'a>(context: &Context, _: &[Value<'a>]) -> Evaluated<'a> {
+    match context.call.overload {
+        Some(_) => no_overload(),
+        None => Err(EvalError::new(format!("no such overload: {}", context.call.function))),
+    }
+}
+
+pub(crate) fn fail<'a>(message: impl Into<String>) -> Evaluated<'a> {
+    Err(EvalError::new(message))
+}
+
+pub(crate) type Entries<'a> = BTreeMap<Key<'a>, (Value<'a>, Value<'a>)>;
+
+/// Adds an entry to a map under construction; a repeated key replaces the former.
+pub(crate) fn insert_entry<'a>(entries: &mut Entries<'a>, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
+    let Some(lookup) = Key::of(&key) else {
+        return Err(EvalError::new(format!("unsupported key type: {}", key.type_name())));
+    };
+    entries.insert(lookup, (key, value));
+    Ok(())
+}
+
+/// `transformMap` and `transformMapEntry`: adds a key and value, or all entries of a map.
+pub(crate) fn insert_all<'a>(entries: &mut Entries<'a>, args: Vec<Value<'a>>) -> Result<(), EvalError> {
+    let added = match args.as_slice() {
+        [key, value] => vec![(key.clone(), value.clone())],
+        [Value::Map(map)] => map.entries()?,
+        _ => return Err(EvalError::no_such_overload()),
+    };
+    for (key, value) in added {
+        let Some(lookup) = Key::of(&key) else {
+            return Err(EvalError::new(format!("unsupported key type: {}", key.type_name())));
+        };
+        if entries.contains_key(&lookup) {
+            return Err(EvalError::new(format!("insert failed: key {} already exists", convert::shown(&key))));
+        }
+        entries.insert(lookup, (key, value));
+    }
+    Ok(())
+}

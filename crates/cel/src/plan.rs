@@ -1,0 +1,321 @@
+//! Turns a checked expression into a tree that is quick to evaluate: names resolved, constants computed.
+//!
+//! Which parts become constants matters beyond speed: constants cost nothing at run time, and Kubernetes
+//! counts the same parts as constant.
+
+use crate::ast::{Comprehension, Expr, ExprKind, Literal};
+use crate::check::Checked;
+use crate::env::named_type;
+use crate::library::{self, Function};
+use crate::value::{EvalError, Key, Map, Value};
+use regex::Regex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) root: Node,
+    /// Local variables alive at once.
+    pub(crate) locals_max: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Node {
+    Const(Value<'static>),
+    Attribute(Attribute),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Equal(Box<Node>, Box<Node>),
+    NotEqual(Box<Node>, Box<Node>),
+    /// True unless the operand is plainly false; errors count as true.
+    NotStrictlyFalse(Box<Node>),
+    /// `x in [constants]`.
+    InConstants(Box<Node>, BTreeSet<Key<'static>>),
+    OptionalOr { left: Box<Node>, right: Box<Node>, unwrap: bool },
+    Call(Box<Call>),
+    List(Vec<(Node, bool)>),
+    Map(Vec<(Node, Node, bool)>),
+    Fold(Box<Fold>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) function: String,
+    /// Known only if the checker could tell which overload is meant.
+    pub(crate) overload: Option<&'static str>,
+    pub(crate) run: Function,
+    pub(crate) args: Vec<Node>,
+    /// The compiled pattern of a regular expression written in the expression.
+    pub(crate) regex: Option<Regex>,
+}
+
+/// A value and what is selected from it: `self.spec.containers[0].name` is one attribute.
+#[derive(Debug)]
+pub(crate) struct Attribute {
+    pub(crate) root: Root,
+    pub(crate) qualifiers: Vec<Qualifier>,
+    /// `has(…)`: ask only whether the last qualifier leads anywhere.
+    pub(crate) test_only: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Root {
+    Variable(String),
+    Local(usize),
+    Operand(Box<Node>),
+    Conditional { condition: Box<Node>, then: Box<Node>, otherwise: Box<Node> },
+}
+
+#[derive(Debug)]
+pub(crate) struct Qualifier {
+    pub(crate) by: By,
+    pub(crate) optional: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum By {
+    Field(Arc<str>),
+    Constant(Value<'static>),
+    Computed(Box<Node>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Fold {
+    pub(crate) range: Node,
+    pub(crate) two_variables: bool,
+    /// The accumulator lives here; iteration variables in the one or two places after it.
+    pub(crate) slot: usize,
+    pub(crate) accu_init: Node,
+    pub(crate) condition: Node,
+    pub(crate) step: Node,
+    pub(crate) result: Node,
+}
+
+pub(crate) fn plan(checked: &Checked) -> Result<Plan, EvalError> {
+    let mut planner = Planner { checked, locals: Vec::new(), locals_max: 0 };
+    let root = planner.node(&checked.ast.root)?;
+    Ok(Plan { root, locals_max: planner.locals_max })
+}
+
+pub(crate) fn constant(literal: &Literal) -> Value<'static> {
+    match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(value) => Value::Bool(*value),
+        Literal::Int(value) => Value::Int(*value),
+        Literal::Uint(value) => Value::Uint(*value),
+        Literal::Double(value) => Value::Double(*value),
+        Literal::String(text) => Value::String(crate::value::Text::Shared(text.clone())),
+        Literal::Bytes(bytes) => Value::Bytes(bytes.clone()),
+    }
+}
+
+struct Planner<'c> {
+    checked: &'c Checked,
+    locals: Vec<String>,
+    locals_max: usize,
+}
+
+type Planned = Result<Node, EvalError>;
+
+impl Planner<'_> {
+    fn node(&mut self, expr: &Expr) -> Planned {
+        match &expr.kind {
+            ExprKind::Literal(literal) => Ok(Node::Const(constant(literal))),
+            ExprKind::Ident(name) => Ok(self.ident(name)),
+            ExprKind::Select { operand, field, test_only } => {
+                let by = By::Field(field.as_str().into());
+                let mut attribute = as_attribute(self.node(operand)?);
+                attribute.qualifiers.push(Qualifier { by, optional: false });
+                attribute.test_only = *test_only;
+                Ok(Node::Attribute(attribute))
+            }
+            ExprKind::Call { function, target, args } => self.call(expr, function, target.as_deref(), args),
+            ExprKind::List { elements, optional } => self.list(elements, optional),
+            ExprKind::Map { entries } => {
+                let mut nodes = Vec::with_capacity(entries.len());
+                for entry in entries {
+                    nodes.push((self.node(&entry.key)?, self.node(&entry.value)?, entry.optional));
+                }
+                constant_map(nodes)
+            }
+            ExprKind::Struct { type_name, .. } => Err(EvalError::new(format!("unknown type: {type_name}"))),
+            ExprKind::Comprehension(fold) => self.fold(fold),
+        }
+    }
+
+    fn ident(&self, name: &str) -> Node {
+        let root = match self.locals.iter().rposition(|local| local == name) {
+            Some(slot) => Root::Local(slot),
+            None if self.checked.variables.contains(name) => Root::Variable(name.to_owned()),
+            None => match named_type(name) {
+                Some(ty) => return Node::Const(Value::Type(ty)),
+                None => Root::Variable(name.to_owned()),
+            },
+        };
+        Node::Attribute(Attribute { root, qualifiers: Vec::new(), test_only: false })
+    }
+
+    fn list(&mut self, elements: &[Expr], optional: &[bool]) -> Planned {
+        let mut nodes = Vec::with_capacity(elements.len());
+        for (element, optional) in elements.iter().zip(optional) {
+            nodes.push((self.node(element)?, *optional));
+        }
+        let is_constant = |(node, optional): &(Node, bool)| matches!(node, Node::Const(_)) && !optional;
+        if !nodes.iter().all(is_constant) {
+            return Ok(Node::List(nodes));
+        }
+        let constants = nodes.into_iter().filter_map(|(node, _)| into_constant(node)).collect();
+        Ok(Node::Const(Value::list(constants)))
+    }
+
+    fn call(&mut self, expr: &Expr, function: &str, target: Option<&Expr>, args: &[Expr]) -> Planned {
+        let mut nodes = Vec::with_capacity(args.len() + 1);
+        for arg in target.into_iter().chain(args) {
+            nodes.push(self.node(arg)?);
+        }
+        let mut nodes = match special_call(function, nodes) {
+            Ok(special) => return Ok(special),
+            Err(nodes) => nodes,
+        };
+        let overload = match self.checked.overloads_of(expr) {
+            [single] => Some(*single),
+            _ => None,
+        };
+        if overload == Some("in_list")
+            && let Some(members) = nodes.get(1).and_then(constant_members)
+        {
+            if members.is_empty() {
+                return Ok(Node::Const(Value::Bool(false)));
+            }
+            return Ok(Node::InConstants(Box::new(nodes.swap_remove(0)), members));
+        }
+        let run = library::function(function)
+            .ok_or_else(|| EvalError::new(format!("no such overload: {function}")))?;
+        let regex = constant_regex(function, &nodes)?;
+        let call = Call { function: function.to_owned(), overload, run, args: nodes, regex };
+        if let [Node::Const(arg)] = call.args.as_slice()
+            && is_conversion(function)
+        {
+            return (call.run)(&library::Context { call: &call, limit: u64::MAX }, std::slice::from_ref(arg)).map(Node::Const);
+        }
+        Ok(Node::Call(Box::new(call)))
+    }
+
+    fn fold(&mut self, fold: &Comprehension) -> Planned {
+        let range = self.node(&fold.range)?;
+        let accu_init = self.node(&fold.accu_init)?;
+        let slot = self.locals.len();
+        self.locals.push(fold.accu_var.clone());
+        self.locals.push(fold.iter_var.clone());
+        self.locals.extend(fold.iter_var2.clone());
+        self.locals_max = self.locals_max.max(self.locals.len());
+        let condition = self.node(&fold.condition)?;
+        let step = self.node(&fold.step)?;
+        self.locals.truncate(slot + 1);
+        let result = self.node(&fold.result)?;
+        self.locals.truncate(slot);
+        Ok(Node::Fold(Box::new(Fold {
+            range,
+            two_variables: fold.iter_var2.is_some(),
+            slot,
+            accu_init,
+            condition,
+            step,
+            result,
+        })))
+    }
+}
+
+/// Operators that do not evaluate all their operands, or that select; others are handed back.
+fn special_call(function: &str, nodes: Vec<Node>) -> Result<Node, Vec<Node>> {
+    let two = |nodes: Vec<Node>, make: fn(Box<Node>, Box<Node>) -> Node| match <[Node; 2]>::try_from(nodes) {
+        Ok([left, right]) => Ok(make(Box::new(left), Box::new(right))),
+        Err(nodes) => Err(nodes),
+    };
+    match function {
+        "_&&_" => two(nodes, Node::And),
+        "_||_" => two(nodes, Node::Or),
+        "_==_" => two(nodes, Node::Equal),
+        "_!=_" => two(nodes, Node::NotEqual),
+        "or" => two(nodes, |left, right| Node::OptionalOr { left, right, unwrap: false }),
+        "orValue" => two(nodes, |left, right| Node::OptionalOr { left, right, unwrap: true }),
+        "_[_]" => two(nodes, |operand, index| qualified(*operand, *index, false)),
+        "_[?_]" | "_?._" => two(nodes, |operand, index| qualified(*operand, *index, true)),
+        "@not_strictly_false" => match <[Node; 1]>::try_from(nodes) {
+            Ok([operand]) => Ok(Node::NotStrictlyFalse(Box::new(operand))),
+            Err(nodes) => Err(nodes),
+        },
+        "_?_:_" => match <[Node; 3]>::try_from(nodes) {
+            Ok([condition, then, otherwise]) => {
+                let root = Root::Conditional {
+                    condition: Box::new(condition),
+                    then: Box::new(then),
+                    otherwise: Box::new(otherwise),
+                };
+                Ok(Node::Attribute(Attribute { root, qualifiers: Vec::new(), test_only: false }))
+            }
+            Err(nodes) => Err(nodes),
+        },
+        _ => Err(nodes),
+    }
+}
+
+fn as_attribute(node: Node) -> Attribute {
+    match node {
+        Node::Attribute(attribute) if !attribute.test_only => attribute,
+        other => Attribute { root: Root::Operand(Box::new(other)), qualifiers: Vec::new(), test_only: false },
+    }
+}
+
+fn qualified(operand: Node, index: Node, optional: bool) -> Node {
+    let by = match index {
+        Node::Const(value) => By::Constant(value),
+        other => By::Computed(Box::new(other)),
+    };
+    let mut attribute = as_attribute(operand);
+    attribute.qualifiers.push(Qualifier { by, optional });
+    Node::Attribute(attribute)
+}
+
+fn into_constant(node: Node) -> Option<Value<'static>> {
+    match node {
+        Node::Const(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn constant_map(nodes: Vec<(Node, Node, bool)>) -> Planned {
+    let is_constant = |entry: &(Node, Node, bool)| matches!(entry, (Node::Const(_), Node::Const(_), false));
+    if !nodes.iter().all(is_constant) {
+        return Ok(Node::Map(nodes));
+    }
+    let mut entries = BTreeMap::new();
+    for (key, value, _) in nodes {
+        let (Some(key), Some(value)) = (into_constant(key), into_constant(value)) else { continue };
+        library::insert_entry(&mut entries, key, value)?;
+    }
+    Ok(Node::Const(Value::Map(Map::made(entries))))
+}
+
+/// The members of a constant list, if each can be looked up directly.
+fn constant_members(node: &Node) -> Option<BTreeSet<Key<'static>>> {
+    let Node::Const(Value::List(list)) = node else { return None };
+    let items = list.values().ok()?;
+    items.iter().map(Key::of).collect()
+}
+
+fn is_conversion(function: &str) -> bool {
+    matches!(
+        function,
+        "bool" | "bytes" | "double" | "duration" | "dyn" | "int" | "string" | "timestamp" | "type" | "uint"
+    )
+}
+
+fn constant_regex(function: &str, nodes: &[Node]) -> Result<Option<Regex>, EvalError> {
+    match (function, nodes.get(1)) {
+        ("matches" | "find" | "findAll", Some(Node::Const(Value::String(pattern)))) => {
+            library::regex::compile(pattern).map(Some)
+        }
+        _ => Ok(None),
+    }
+}

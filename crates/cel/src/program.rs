@@ -1,0 +1,185 @@
+//! A compiled expression, and what it takes to run it.
+
+use crate::cost::range::CostRange;
+use crate::eval::Evaluator;
+use crate::plan::Plan;
+use crate::types::Type;
+use crate::value::{EvalError, Value};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Cost one evaluation may reach.
+pub const PER_CALL_COST_LIMIT: u64 = 1_000_000;
+/// Cost all evaluations for one object may reach together.
+pub const VALIDATION_COST_BUDGET: i64 = 10_000_000;
+/// Cost the match conditions of all webhooks or policies for one request may reach together.
+pub const MATCH_CONDITIONS_COST_BUDGET: i64 = 2_500_000;
+
+/// A compiled expression. Cheap to share; evaluating it changes nothing in it.
+#[derive(Debug, Clone)]
+pub struct Program {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    expression: String,
+    plan: Plan,
+    result_type: Type,
+    static_cost: CostRange,
+    variables: BTreeSet<String>,
+}
+
+impl Program {
+    pub(crate) fn new(
+        expression: &str,
+        plan: Plan,
+        result_type: Type,
+        static_cost: CostRange,
+        variables: BTreeSet<String>,
+    ) -> Self {
+        let expression = expression.to_owned();
+        Self { inner: Arc::new(Inner { expression, plan, result_type, static_cost, variables }) }
+    }
+
+    pub fn expression(&self) -> &str {
+        &self.inner.expression
+    }
+
+    pub fn result_type(&self) -> &Type {
+        &self.inner.result_type
+    }
+
+    /// Whether the expression reads the variable; one that reads `oldSelf` is a transition rule.
+    pub fn uses_variable(&self, name: &str) -> bool {
+        self.inner.variables.contains(name)
+    }
+
+    /// What an evaluation can cost for data within its declared bounds.
+    pub fn static_cost(&self) -> CostRange {
+        self.inner.static_cost
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.inner.plan
+    }
+
+    /// Evaluates and charges the budget. The evaluation stops at the per-call limit; a result that the rest of
+    /// the budget cannot pay for is withheld.
+    pub fn eval<'a>(&self, variables: &Activation<'a>, budget: &mut Budget) -> Result<Value<'a>, EvalError> {
+        let mut evaluator = Evaluator::new(&self.inner.plan, variables, budget);
+        let result = evaluator.run();
+        let cost = evaluator.cost();
+        budget.charge(cost)?;
+        result
+    }
+}
+
+/// Cost left to spend.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    remaining: i64,
+    pub(crate) per_call: u64,
+    pub(crate) interrupt: Option<Arc<AtomicBool>>,
+    last_cost: u64,
+}
+
+impl Budget {
+    pub fn new(total: i64) -> Self {
+        Self { remaining: total, per_call: PER_CALL_COST_LIMIT, interrupt: None, last_cost: 0 }
+    }
+
+    /// The budget of one object's validation.
+    pub fn for_validation() -> Self {
+        Self::new(VALIDATION_COST_BUDGET)
+    }
+
+    pub fn for_match_conditions() -> Self {
+        Self::new(MATCH_CONDITIONS_COST_BUDGET)
+    }
+
+    pub fn per_call_limit(mut self, limit: u64) -> Self {
+        self.per_call = limit;
+        self
+    }
+
+    /// Evaluations stop soon after the flag is set.
+    pub fn interruptible(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.interrupt = Some(flag);
+        self
+    }
+
+    /// Negative once something could not be paid for.
+    pub fn remaining(&self) -> i64 {
+        self.remaining
+    }
+
+    /// Cost of the latest evaluation.
+    pub fn last_cost(&self) -> u64 {
+        self.last_cost
+    }
+
+    pub(crate) fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.last_cost = cost;
+        match i64::try_from(cost) {
+            Ok(cost) if cost <= self.remaining => {
+                self.remaining -= cost;
+                Ok(())
+            }
+            _ => {
+                self.remaining = -1;
+                Err(EvalError::OutOfBudget)
+            }
+        }
+    }
+
+    pub(crate) fn exhaust(&mut self) {
+        self.remaining = -1;
+    }
+}
+
+/// The values of the variables for one evaluation.
+#[derive(Debug, Clone, Default)]
+pub struct Activation<'a> {
+    values: HashMap<String, Value<'a>>,
+    composed: Option<(String, Vec<(String, Program)>)>,
+    computed: RefCell<HashMap<String, Result<Value<'a>, EvalError>>>,
+}
+
+impl<'a> Activation<'a> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn with(mut self, name: impl Into<String>, value: Value<'a>) -> Self {
+        self.values.insert(name.into(), value);
+        self
+    }
+
+    /// Makes `name.field` the result of a program, computed when first read. Later programs may read
+    /// earlier fields. This is how admission policies get `variables`.
+    pub fn with_composed(mut self, name: impl Into<String>, fields: Vec<(String, Program)>) -> Self {
+        self.composed = Some((name.into(), fields));
+        self
+    }
+
+    pub(crate) fn value(&self, name: &str) -> Option<&Value<'a>> {
+        self.values.get(name)
+    }
+
+    /// The program behind `name.field`, if that is a composed variable.
+    pub(crate) fn composed(&self, name: &str, field: &str) -> Option<&Program> {
+        let (composed, fields) = self.composed.as_ref()?;
+        fields.iter().find(|(known, _)| composed == name && known == field).map(|(_, program)| program)
+    }
+
+    pub(crate) fn computed(&self, field: &str) -> Option<Result<Value<'a>, EvalError>> {
+        self.computed.borrow().get(field).cloned()
+    }
+
+    pub(crate) fn remember(&self, field: &str, result: Result<Value<'a>, EvalError>) {
+        self.computed.borrow_mut().insert(field.to_owned(), result);
+    }
+}

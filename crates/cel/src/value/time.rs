@@ -1,0 +1,231 @@
+//! Instants and durations with CEL's ranges and Go's notations.
+
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone};
+use std::fmt;
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+/// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, the instants CEL can hold.
+const SECONDS_MIN: i64 = -62_135_596_800;
+const SECONDS_MAX: i64 = 253_402_300_799;
+
+/// Nanoseconds, about 292 years either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Duration(pub i64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp {
+    seconds: i64,
+    nanos: u32,
+}
+
+impl Duration {
+    /// Go's notation: a sequence of decimal numbers with units, such as `1h30m` or `-1.5s`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (negative, mut rest) = match text.strip_prefix(['-', '+']) {
+            Some(rest) => (text.starts_with('-'), rest),
+            None => (false, text),
+        };
+        if rest == "0" {
+            return Some(Self(0));
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let mut total: i128 = 0;
+        while !rest.is_empty() {
+            let (whole, after) = split_digits(rest);
+            let (fraction, after) = match after.strip_prefix('.') {
+                Some(after) => split_digits(after),
+                None => ("", after),
+            };
+            if whole.is_empty() && fraction.is_empty() {
+                return None;
+            }
+            let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+            let unit = unit_nanos(&after[..end])?;
+            rest = &after[end..];
+            total += decimal_times(whole, fraction, unit)?;
+        }
+        let signed = if negative { -total } else { total };
+        i64::try_from(signed).ok().map(Self)
+    }
+
+    /// What OpenAPI's `duration` format admits: Go's notation, or a number and a unit in words.
+    pub fn parse_lenient(text: &str) -> Option<Self> {
+        if let Some(duration) = Self::parse(text) {
+            return Some(duration);
+        }
+        let mut total: i128 = 0;
+        let mut rest = text.trim();
+        if rest.is_empty() {
+            return None;
+        }
+        while !rest.is_empty() {
+            let (digits, after) = split_digits(rest);
+            let after = after.trim_start();
+            let end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+            total += i128::from(digits.parse::<i64>().ok()?) * word_nanos(&after[..end])?;
+            rest = after[end..].trim_start();
+        }
+        i64::try_from(total).ok().map(Self)
+    }
+
+    pub(crate) fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
+    }
+
+    pub(crate) fn checked_sub(self, other: Self) -> Option<Self> {
+        self.0.checked_sub(other.0).map(Self)
+    }
+}
+
+/// Seconds as the shortest decimal, as `string(duration)` gives it.
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}s", self.0 as f64 / 1e9)
+    }
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn unit_nanos(unit: &str) -> Option<i128> {
+    Some(match unit {
+        "ns" => 1,
+        "us" | "µs" | "μs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => NANOS_PER_SECOND,
+        "m" => 60 * NANOS_PER_SECOND,
+        "h" => 3_600 * NANOS_PER_SECOND,
+        _ => return None,
+    })
+}
+
+fn word_nanos(unit: &str) -> Option<i128> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "ns" | "nano" | "nanos" | "nanosecond" | "nanoseconds" => 1,
+        "us" | "µs" | "micro" | "micros" | "microsecond" | "microseconds" => 1_000,
+        "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => 1_000_000,
+        "s" | "sec" | "secs" | "second" | "seconds" => NANOS_PER_SECOND,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60 * NANOS_PER_SECOND,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3_600 * NANOS_PER_SECOND,
+        "d" | "day" | "days" => 86_400 * NANOS_PER_SECOND,
+        "w" | "wk" | "wks" | "week" | "weeks" => 604_800 * NANOS_PER_SECOND,
+        _ => return None,
+    })
+}
+
+fn decimal_times(whole: &str, fraction: &str, unit: i128) -> Option<i128> {
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    // Digits beyond what a nanosecond can show do not matter.
+    let digits: i128 = fraction.get(..fraction.len().min(18))?.parse().unwrap_or(0);
+    let scale = 10i128.pow(fraction.len().min(18) as u32);
+    whole.checked_mul(unit)?.checked_add(digits.checked_mul(unit)? / scale)
+}
+
+impl Timestamp {
+    pub fn from_seconds(seconds: i64) -> Option<Self> {
+        Self::new(seconds, 0)
+    }
+
+    fn new(seconds: i64, nanos: u32) -> Option<Self> {
+        (SECONDS_MIN..=SECONDS_MAX).contains(&seconds).then_some(Self { seconds, nanos })
+    }
+
+    /// RFC 3339, as `timestamp()` reads it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let shaped = bytes.len() >= 20 && bytes[4] == b'-' && bytes[7] == b'-' && bytes[10] == b'T' && bytes[13] == b':';
+        let zoned = text.ends_with('Z') || bytes.len().checked_sub(6).is_some_and(|at| matches!(bytes[at], b'+' | b'-'));
+        if !shaped || !zoned {
+            return None;
+        }
+        Self::from_jiff(text.parse::<jiff::Timestamp>().ok()?)
+    }
+
+    /// RFC 3339 with the freedoms OpenAPI's `date-time` format takes.
+    pub fn parse_datetime(text: &str) -> Option<Self> {
+        if let Some(time) = Self::parse(text) {
+            return Some(time);
+        }
+        let local = text.parse::<DateTime>().ok().filter(|_| text.contains('T'))?;
+        Self::from_jiff(TimeZone::UTC.to_timestamp(local).ok()?)
+    }
+
+    /// `YYYY-MM-DD`, at midnight UTC.
+    pub fn parse_date(text: &str) -> Option<Self> {
+        if text.len() != 10 {
+            return None;
+        }
+        let date = text.parse::<jiff::civil::Date>().ok()?;
+        Self::from_jiff(TimeZone::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok()?)
+    }
+
+    fn from_jiff(time: jiff::Timestamp) -> Option<Self> {
+        let nanos = time.as_nanosecond();
+        Self::from_nanos(nanos)
+    }
+
+    fn nanos(self) -> i128 {
+        i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.nanos)
+    }
+
+    fn from_nanos(nanos: i128) -> Option<Self> {
+        let seconds = i64::try_from(nanos.div_euclid(NANOS_PER_SECOND)).ok()?;
+        Self::new(seconds, u32::try_from(nanos.rem_euclid(NANOS_PER_SECOND)).ok()?)
+    }
+
+    pub fn seconds(self) -> i64 {
+        self.seconds
+    }
+
+    pub(crate) fn checked_add(self, duration: Duration) -> Option<Self> {
+        Self::from_nanos(self.nanos() + i128::from(duration.0))
+    }
+
+    pub(crate) fn checked_sub(self, duration: Duration) -> Option<Self> {
+        Self::from_nanos(self.nanos() - i128::from(duration.0))
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Option<Duration> {
+        i64::try_from(self.nanos() - earlier.nanos()).ok().map(Duration)
+    }
+
+    /// The calendar reading in a time zone: an offset such as `+02:00`, or a name such as `Europe/Berlin`.
+    pub(crate) fn civil(self, zone: Option<&str>) -> Option<DateTime> {
+        let time = jiff::Timestamp::new(self.seconds, i32::try_from(self.nanos).ok()?).ok()?;
+        let zone = match zone {
+            None | Some("" | "UTC") => TimeZone::UTC,
+            Some(zone) => match fixed_offset(zone) {
+                Some(offset) => TimeZone::fixed(offset),
+                None => TimeZone::get(zone).ok()?,
+            },
+        };
+        Some(zone.to_datetime(time))
+    }
+}
+
+fn fixed_offset(zone: &str) -> Option<Offset> {
+    let (hours, minutes) = zone.split_once(':')?;
+    let negative = hours.starts_with('-');
+    let hours: i32 = hours.trim_start_matches(['+', '-']).parse().ok()?;
+    let minutes: i32 = minutes.parse().ok()?;
+    let seconds = hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?;
+    Offset::from_seconds(if negative { -seconds } else { seconds }).ok()
+}
+
+/// RFC 3339 in UTC with as many fraction digits as needed.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(time) = self.civil(None) else { return write!(f, "{}", self.seconds) };
+        let (date, clock) = (time.date(), time.time());
+        write!(f, "{:04}-{:02}-{:02}", date.year(), date.month(), date.day())?;
+        write!(f, "T{:02}:{:02}:{:02}", clock.hour(), clock.minute(), clock.second())?;
+        if self.nanos > 0 {
+            write!(f, ".{}", format!("{:09}", self.nanos).trim_end_matches('0'))?;
+        }
+        f.write_str("Z")
+    }
+}
