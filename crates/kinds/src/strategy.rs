@@ -73,6 +73,19 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// May a client set `status` when it creates the object (nodes do)?
+    fn keeps_status_on_create(&self) -> bool {
+        false
+    }
+
+    /// Does something still have to happen before a deleted object may go? Namespaces look at `spec.finalizers` too.
+    fn blocks_removal(&self, object: &Object) -> bool {
+        object.finalizers().next().is_some()
+    }
+
+    /// What changes in the object when its deletion begins (a namespace becomes Terminating).
+    fn begin_deletion(&self, _object: &mut Object) {}
+
     /// What `propagationPolicy` means when the client names none: true orphans (only ReplicationControllers and v1beta kinds did).
     fn orphans_by_default(&self) -> bool {
         false
