@@ -123,7 +123,11 @@ impl std::fmt::Display for Amount {
         match (self.form, exponent) {
             (Form::Exponent, 0) => write!(f, "{number}"),
             (Form::Exponent, _) => write!(f, "{number}e{exponent}"),
-            _ => write!(f, "{number}{}", ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"][((exponent + 9) / 3) as usize]),
+            _ => write!(
+                f,
+                "{number}{}",
+                ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"][((exponent + 9) / 3) as usize]
+            ),
         }
     }
 }

@@ -490,8 +490,8 @@ mod tests {
 
     #[test]
     fn errors_name_the_place_they_were_found_at() {
-        let object = Object::from_value(json!({"spec": {"ports": [{"port": 0}], "selector": {"a/b/c": "x"}}}))
-            .expect("a map");
+        let object =
+            Object::from_value(json!({"spec": {"ports": [{"port": 0}], "selector": {"a/b/c": "x"}}})).expect("a map");
         let report = Report::new();
         let spec = report.field(&object, "spec");
         for port in spec.field("ports").items() {

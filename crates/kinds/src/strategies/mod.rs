@@ -7,8 +7,10 @@ pub mod batch;
 pub mod core;
 pub mod defaults;
 pub mod fields;
+pub mod diff;
 pub mod metadata;
 pub mod other_groups;
+pub mod pod_spec;
 
 use std::sync::Arc;
 

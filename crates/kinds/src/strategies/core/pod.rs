@@ -1,0 +1,207 @@
+//! Pods, and binding them to nodes.
+
+use object::{FieldError, Object};
+use serde_json::{Map, Value, json};
+
+use super::pod_status;
+use crate::strategies::defaults::map_or_new;
+use crate::strategies::fields::{Report, same};
+use crate::strategies::metadata::validate_built_in_finalizers;
+use crate::strategies::pod_spec::{self, defaults, qos, update, warnings};
+use crate::strategy::{Strategy, WriteContext};
+
+pub struct Pod;
+
+impl Strategy for Pod {
+    fn default(&self, object: &mut Object) {
+        if let Some(spec) = map_or_new(object.as_map_mut(), "spec") {
+            defaults::default_spec(spec);
+            defaults::default_pod_only(spec);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Object, _ctx: &WriteContext) {
+        let class = object.get(&["spec"]).map_or("BestEffort", qos::class_of);
+        let mut status =
+            Map::from_iter([("phase".to_owned(), Value::from("Pending")), ("qosClass".to_owned(), Value::from(class))]);
+        if !object.items(&["spec", "schedulingGates"]).is_empty() {
+            status.insert("conditions".to_owned(), json!([gated_condition()]));
+        }
+        object.set(&["status"], status);
+        merge_label_keys(object);
+    }
+
+    fn validate_create(&self, object: &Object) -> Vec<FieldError> {
+        let report = Report::new();
+        validate_built_in_finalizers(object, &report);
+        let (meta, spec) = (report.field(object, "metadata"), report.field(object, "spec"));
+        pod_spec::validate_pod(meta, spec);
+        pod_spec::validate_pod_create(meta, spec);
+        report.finish()
+    }
+
+    fn validate_update(&self, new: &Object, old: &Object) -> Vec<FieldError> {
+        let report = Report::new();
+        validate_built_in_finalizers(new, &report);
+        pod_spec::validate_pod(report.field(new, "metadata"), report.field(new, "spec"));
+        update::validate(&report, new, old);
+        report.finish()
+    }
+
+    fn prepare_status(&self, new: &mut Object, old: &Object, _ctx: &WriteContext) {
+        if new.str_at(&["status", "qosClass"]).is_empty()
+            && let Some(class) = old.get(&["status", "qosClass"])
+        {
+            new.set(&["status", "qosClass"], class.clone());
+        }
+        pod_status::keep_observed_generations(new, old);
+    }
+
+    fn validate_status(&self, new: &Object, old: &Object) -> Vec<FieldError> {
+        let report = Report::new();
+        update::validate_annotations(&report, new, old);
+        pod_status::validate(&report, new, old);
+        report.finish()
+    }
+
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+        if old.is_some() {
+            return Vec::new();
+        }
+        let mut out: Vec<String> = warnings::hostname_warning(new.name(), "the Pod's hostname").into_iter().collect();
+        let pod = json!({"metadata": new.get(&["metadata"]), "spec": new.get(&["spec"])});
+        out.extend(warnings::of_template("", Some(&pod)));
+        out
+    }
+
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    /// What the client asks for or the spec says; a pod that never ran, or no longer does, goes at once.
+    fn grace_period_seconds(&self, object: &Object, requested: Option<i64>) -> Option<i64> {
+        let period = requested.or(object.i64_at(&["spec", "terminationGracePeriodSeconds"])).unwrap_or(0);
+        let never_ran = object.str_at(&["spec", "nodeName"]).is_empty();
+        let is_done = matches!(object.str_at(&["status", "phase"]), "Failed" | "Succeeded");
+        Some(match period {
+            _ if never_ran || is_done => 0,
+            period if period < 0 => 1,
+            period => period,
+        })
+    }
+}
+
+fn gated_condition() -> Value {
+    json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastProbeTime": null,
+        "lastTransitionTime": null,
+    })
+}
+
+/// Turns `matchLabelKeys` into requirements on this pod's own label values.
+fn merge_label_keys(object: &mut Object) {
+    let has_keys =
+        object.get(&["spec", "affinity"]).is_some() || !object.items(&["spec", "topologySpreadConstraints"]).is_empty();
+    if !has_keys {
+        return;
+    }
+    let labels = object.get(&["metadata", "labels"]).cloned().unwrap_or_default();
+    let Some(spec) = map_or_new(object.as_map_mut(), "spec") else { return };
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(affinity) = spec.get_mut("affinity").and_then(|a| a.get_mut(kind)) else { continue };
+        for list in
+            ["preferredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution"]
+        {
+            for term in affinity.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                let term = match list.starts_with("preferred") {
+                    true => term.get_mut("podAffinityTerm"),
+                    false => Some(term),
+                };
+                if let Some(term) = term {
+                    merge_into_selector(term, "matchLabelKeys", "In", &labels);
+                    merge_into_selector(term, "mismatchLabelKeys", "NotIn", &labels);
+                }
+            }
+        }
+    }
+    for constraint in spec.get_mut("topologySpreadConstraints").and_then(Value::as_array_mut).into_iter().flatten() {
+        merge_into_selector(constraint, "matchLabelKeys", "In", &labels);
+    }
+}
+
+fn merge_into_selector(term: &mut Value, keys: &str, operator: &str, labels: &Value) {
+    let wanted: Vec<Value> = term[keys]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|key| {
+            let value = labels.get(key.as_str()?)?;
+            Some(json!({"key": key, "operator": operator, "values": [value]}))
+        })
+        .collect();
+    if wanted.is_empty() {
+        return;
+    }
+    if let Some(selector) = term.get_mut("labelSelector").and_then(Value::as_object_mut) {
+        let expressions = selector.entry("matchExpressions").or_insert_with(|| json!([]));
+        if let Some(list) = expressions.as_array_mut() {
+            list.extend(wanted);
+        }
+    }
+}
+
+// ---- subresources ----
+
+/// Prepares an object written to `ephemeralcontainers`: all but the ephemeral containers is kept.
+pub fn prepare_ephemeral_containers(new: &mut Object, old: &Object) {
+    update::prepare_ephemeral_containers(new, old);
+}
+
+pub fn validate_ephemeral_containers(new: &Object, old: &Object) -> Vec<FieldError> {
+    if let Some(refused) = update::refuse_mirror(old, "static pods do not support ephemeral containers") {
+        return refused;
+    }
+    let report = Report::new();
+    pod_spec::validate_pod(report.field(new, "metadata"), report.field(new, "spec"));
+    update::validate_annotations(&report, new, old);
+    update::validate_ephemeral_containers(&report, new, old);
+    report.finish()
+}
+
+/// Prepares an object written to `resize`: all but resources and resize policies is kept.
+pub fn prepare_resize(new: &mut Object, old: &Object) {
+    update::prepare_resize(new, old);
+}
+
+pub fn validate_resize(new: &Object, old: &Object) -> Vec<FieldError> {
+    if let Some(refused) = update::refuse_mirror(old, "static pods cannot be resized") {
+        return refused;
+    }
+    if old.str_at(&["spec", "os", "name"]) == "windows" {
+        return vec![FieldError::forbidden(object::FieldPath::new("[]"), "windows pods cannot be resized")];
+    }
+    let report = Report::new();
+    pod_spec::validate_pod(report.field(new, "metadata"), report.field(new, "spec"));
+    update::validate_resize(&report, new, old);
+    report.finish()
+}
+
+/// Did the desired state change? The server counts generations by it on the two subresources above.
+pub fn spec_changed(new: &Object, old: &Object) -> bool {
+    !same(new.get(&["spec"]), old.get(&["spec"]))
+}
+
+/// Puts a pod on a node; only ever answered, never kept.
+pub struct Binding;
+
+impl Strategy for Binding {
+    fn validate_create(&self, object: &Object) -> Vec<FieldError> {
+        let report = Report::new();
+        update::validate_binding(&report, object);
+        report.finish()
+    }
+}
