@@ -11,6 +11,7 @@ mod watch;
 pub mod embedded;
 pub mod etcd;
 pub mod memory;
+pub mod snapshot;
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
 //! One set of promises, held against every engine.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 mod cases;
 mod engines;

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use crate::embedded::ack::AckFile;
-use crate::embedded::batch::{Batch, Request};
+use crate::embedded::batch::{Answer, Batch, Request};
 use crate::embedded::fault::{Aftermath, aftermath, explain};
 use crate::embedded::housekeeper::Shared;
 use crate::embedded::lock::DirLock;
@@ -90,7 +90,7 @@ impl Writer {
 
     fn process(&mut self, batch: Batch) {
         if batch.is_empty() {
-            return batch.answers.into_iter().for_each(|answer| answer.send());
+            return batch.answers.into_iter().for_each(Answer::send);
         }
         if let Some(error) = self.shared.stopped() {
             return batch.answers.into_iter().for_each(|answer| answer.fail(&error));
@@ -154,10 +154,14 @@ impl Writer {
                 applier.forget_lease(lease.id);
             }
         });
-        batch.answers.into_iter().for_each(|answer| answer.send());
+        // Writers do not wait for a compaction of the same batch; who asked for it is told when it can be seen.
+        let (compactions, writes): (Vec<_>, Vec<_>) =
+            batch.answers.into_iter().partition(|answer| batch.compact.is_some() && matches!(answer, Answer::Done(..)));
+        writes.into_iter().for_each(Answer::send);
         if let Some(revision) = batch.compact {
             self.forget(revision);
         }
+        compactions.into_iter().for_each(Answer::send);
         self.shared.committed(batch.bytes + BATCH_OVERHEAD_BYTES, self.doomed.len());
         if self.shared.take_checkpoint_duty() {
             crate::embedded::housekeeper::checkpoint(&self.connection, &self.shared);

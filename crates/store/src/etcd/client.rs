@@ -149,7 +149,6 @@ impl Client {
             if !may_repeat(&failure) || Instant::now() + pause >= deadline {
                 return Err(failure);
             }
-            self.preferred.fetch_add(1, Ordering::Relaxed);
             if attempt % self.channels.len() == 0 {
                 tokio::time::sleep(pause).await;
                 pause = (2 * pause).min(PAUSE_MAX);
@@ -163,7 +162,7 @@ impl Client {
         M: prost::Message + 'static,
         R: prost::Message + Default + 'static,
     {
-        let mut grpc = self.grpc();
+        let (endpoint, mut grpc) = self.grpc();
         let call = async {
             grpc.ready().await.map_err(|error| Failure::Unsent(error.to_string()))?;
             let codec = ProstCodec::<M, R>::default();
@@ -173,23 +172,27 @@ impl Client {
         // A share of the time for each endpoint, so that one that hangs does not use up all of it.
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left.min((self.timeout / self.channels.len() as u32).max(Duration::from_secs(2)));
-        match tokio::time::timeout(share, call).await {
+        let result = match tokio::time::timeout(share, call).await {
             Ok(result) => result,
             Err(_) => Err(Failure::Ambiguous(format!("no answer within {share:?}"))),
+        };
+        if matches!(result, Err(Failure::Unsent(_) | Failure::Ambiguous(_))) {
+            self.leave(endpoint);
         }
+        result
     }
 
-    /// Opens a stream in both directions.
+    /// Opens a stream in both directions. Also tells the endpoint, to be left when the stream breaks.
     pub async fn stream<M, R>(
         &self,
         path: &'static str,
         outgoing: impl futures::Stream<Item = M> + Send + 'static,
-    ) -> Result<Streaming<R>, Failure>
+    ) -> Result<(usize, Streaming<R>), Failure>
     where
         M: prost::Message + 'static,
         R: prost::Message + Default + 'static,
     {
-        let mut grpc = self.grpc();
+        let (endpoint, mut grpc) = self.grpc();
         let call = async {
             grpc.ready().await.map_err(|error| Failure::Unsent(error.to_string()))?;
             let mut request = Request::new(outgoing);
@@ -199,24 +202,30 @@ impl Client {
             let answer = grpc.streaming(request, PathAndQuery::from_static(path), codec).await;
             answer.map(tonic::Response::into_inner).map_err(classify)
         };
-        match tokio::time::timeout(self.timeout, call).await {
+        let result = match tokio::time::timeout(self.timeout, call).await {
             Ok(result) => result,
             Err(_) => Err(Failure::Ambiguous(format!("no answer within {:?}", self.timeout))),
+        };
+        if result.is_err() {
+            self.leave(endpoint);
         }
+        result.map(|stream| (endpoint, stream))
     }
 
-    /// Lets the next call go to another endpoint.
-    pub fn turn(&self) {
-        self.preferred.fetch_add(1, Ordering::Relaxed);
+    /// Lets the next call go to another endpoint, unless somebody else has seen to that.
+    pub fn leave(&self, endpoint: usize) {
+        let next = (endpoint + 1) % self.channels.len();
+        self.preferred.compare_exchange(endpoint, next, Ordering::Relaxed, Ordering::Relaxed).ok();
     }
 
     pub async fn status(&self) -> Result<messages::StatusResponse, Failure> {
         self.read("/etcdserverpb.Maintenance/Status", messages::StatusRequest {}).await
     }
 
-    fn grpc(&self) -> Grpc<Channel> {
-        let channel = self.channels[self.preferred.load(Ordering::Relaxed) % self.channels.len()].clone();
-        Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX)
+    fn grpc(&self) -> (usize, Grpc<Channel>) {
+        let endpoint = self.preferred.load(Ordering::Relaxed);
+        let grpc = Grpc::new(self.channels[endpoint].clone());
+        (endpoint, grpc.max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX))
     }
 }
 

@@ -137,8 +137,8 @@ impl Etcd {
             futures::stream::pending::<messages::WatchRequest>(),
         );
         let ask = async {
-            let mut responses =
-                self.client.stream::<_, messages::WatchResponse>("/etcdserverpb.Watch/Watch", orders).await.ok()?;
+            let path = "/etcdserverpb.Watch/Watch";
+            let (_, mut responses) = self.client.stream::<_, messages::WatchResponse>(path, orders).await.ok()?;
             while let Some(response) = responses.message().await.ok()? {
                 if response.compact_revision > 0 {
                     return Some(response.compact_revision as u64);
@@ -319,7 +319,7 @@ impl Store for Etcd {
         let once = futures::stream::iter([messages::LeaseKeepAliveRequest { id: lease }]);
         let kept = async {
             let path = "/etcdserverpb.Lease/LeaseKeepAlive";
-            let mut answers = self.client.stream::<_, messages::LeaseKeepAliveResponse>(path, once).await?;
+            let (_, mut answers) = self.client.stream::<_, messages::LeaseKeepAliveResponse>(path, once).await?;
             answers.message().await.map_err(client::classify)
         };
         match kept.await.map_err(Self::lease_error(lease))? {

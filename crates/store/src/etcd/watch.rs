@@ -152,19 +152,24 @@ pub(crate) async fn start(
     Ok(RemoteWatch { batches: receiver, progress, in_hand: None })
 }
 
-type Connection = (mpsc::Sender<WatchRequest>, Streaming<WatchResponse>);
+struct Connection {
+    endpoint: usize,
+    orders: mpsc::Sender<WatchRequest>,
+    responses: Streaming<WatchResponse>,
+}
 
 impl Pump {
     async fn run(&mut self, first: Connection) {
         let mut connection = Some(first);
         let mut pause = PAUSE_MIN;
         loop {
-            if let Some((orders, responses)) = connection.take() {
+            if let Some(Connection { endpoint, orders, responses }) = connection.take() {
                 let before = self.next;
                 match self.read(&orders, responses).await {
                     Ended::Over => return,
                     Ended::Lost(reason) => tracing::debug!(reason, "watch on etcd lost, connecting again"),
                 }
+                self.client.leave(endpoint);
                 if self.next > before {
                     pause = PAUSE_MIN;
                 }
@@ -175,7 +180,6 @@ impl Pump {
                 () = self.batches.closed() => return,
             }
             pause = (2 * pause).min(PAUSE_MAX);
-            self.client.turn();
             match self.connect().await {
                 Ok(new) => connection = Some(new),
                 Err(failure) => tracing::warn!(error = %failure.into_error(), "watch on etcd cannot be resumed yet"),
@@ -195,8 +199,9 @@ impl Pump {
         };
         // There is room for it: the channel is new.
         orders.try_send(WatchRequest { request: Some(WatchOrder::Create(create)) }).ok();
-        let responses = self.client.stream("/etcdserverpb.Watch/Watch", ReceiverStream::new(outgoing)).await?;
-        Ok((orders, responses))
+        let path = "/etcdserverpb.Watch/Watch";
+        let (endpoint, responses) = self.client.stream(path, ReceiverStream::new(outgoing)).await?;
+        Ok(Connection { endpoint, orders, responses })
     }
 
     async fn read(&mut self, orders: &mpsc::Sender<WatchRequest>, mut responses: Streaming<WatchResponse>) -> Ended {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -41,7 +41,9 @@ impl Leases {
             return Err(Error::Invalid(format!("a lease of {ttl_seconds} seconds: must be 1 to {TTL_SECONDS_MAX}")));
         }
         let mut deadlines = self.deadlines.lock();
-        deadlines.last_id += 1;
+        // Counted on from the clock, so that an id given out before a restart does not come to mean another lease.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
+        deadlines.last_id = now.max(deadlines.last_id + 1);
         Ok(Lease { id: deadlines.last_id, ttl_seconds })
     }
 

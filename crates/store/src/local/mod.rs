@@ -114,9 +114,11 @@ impl Local {
                 result.more = result.remaining > 0;
                 return Ok(result);
             }
-            drop(index);
-            index = self.index.read();
-            index.readable(Some(at))?;
+            if visits_max != usize::MAX {
+                drop(index);
+                index = self.index.read();
+                index.readable(Some(at))?;
+            }
         }
     }
 
@@ -141,9 +143,10 @@ impl Local {
         let result = write(&mut applier);
         let revision = index.revision();
         self.revision.store(revision, Ordering::Release);
-        hub.wake();
+        let touched = hub.take_touched();
         drop(hub);
         drop(index);
+        touched.iter().for_each(|slot| slot.wake());
         self.published.send_if_modified(|published| std::mem::replace(published, revision) != revision);
         result
     }
@@ -179,7 +182,10 @@ impl Local {
             (index.revision(), index.compacted(), index.history_events(), index.history_bytes())
         };
         let mut seen = self.seen.lock();
-        if seen.back().is_none_or(|(at, last)| *last < revision && now.duration_since(*at) >= Duration::from_secs(1)) {
+        let by_age = retention.age < Duration::MAX;
+        let due =
+            |(at, last): &(Instant, Revision)| *last < revision && now.duration_since(*at) >= Duration::from_secs(1);
+        if by_age && seen.back().is_none_or(due) {
             seen.push_back((now, revision));
         }
         let mut target = 0;

@@ -42,11 +42,9 @@ impl Hub {
         }
     }
 
-    /// Wakes each watcher touched since the last call, once.
-    pub fn wake(&mut self) {
-        for slot in self.touched.drain(..) {
-            slot.wake();
-        }
+    /// The watchers to be woken, which is done without any lock.
+    pub fn take_touched(&mut self) -> Vec<Arc<Slot>> {
+        std::mem::take(&mut self.touched)
     }
 
     fn add(&mut self, slot: &Arc<Slot>) {
@@ -125,7 +123,7 @@ impl Slot {
         }
     }
 
-    fn wake(&self) {
+    pub fn wake(&self) {
         if let Some(waker) = self.state.lock().waker.take() {
             waker.wake();
         }

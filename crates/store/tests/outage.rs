@@ -1,0 +1,111 @@
+//! etcd that is gone, silent or restarted: what callers are told, and that nothing is told wrongly.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
+
+mod engines;
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use store::etcd::Etcd;
+use store::{Error, Store};
+
+use crate::engines::{EtcdServer, find_etcd, free_port};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_is_down_is_passed_over() {
+    let Some(binary) = find_etcd() else { return };
+    let server = EtcdServer::plain(&binary).await;
+    let mut options = server.options("/failover");
+    options.endpoints.insert(0, format!("http://127.0.0.1:{}", free_port()));
+    let store = Etcd::connect(&options).await.unwrap();
+    let revision = store.create("/k", "1".into(), None).await.unwrap();
+    let mut watch = store.watch("/", revision).await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap().events.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_etcd_at_all_is_unavailable_not_a_conflict() {
+    let Some(binary) = find_etcd() else { return };
+    let mut server = EtcdServer::plain(&binary).await;
+    let mut options = server.options("/gone");
+    options.timeout = Duration::from_secs(1);
+    let store = Etcd::connect(&options).await.unwrap();
+    let revision = store.create("/k", "1".into(), None).await.unwrap();
+    server.kill();
+    let unavailable = |result: Option<Error>| assert!(matches!(result, Some(Error::Unavailable(_))), "{result:?}");
+    // The connection may break under the first call, which then cannot be known not to have arrived.
+    let first = store.update("/k", "2".into(), revision, None).await.err();
+    assert!(matches!(first, Some(Error::Unavailable(_) | Error::Unknown(_))), "{first:?}");
+    unavailable(store.get("/k").await.err());
+    unavailable(store.create("/l", "1".into(), None).await.err());
+    unavailable(store.update("/k", "2".into(), revision, None).await.err());
+    unavailable(store.health().await.err());
+    unavailable(store.watch("/", 1).await.err());
+
+    server.launch();
+    server.connect("/gone").await;
+    assert_eq!(&*store.get("/k").await.unwrap().0.unwrap().value, b"1");
+    store.update("/k", "2".into(), revision, None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_was_not_answered_is_settled_or_called_unknown() {
+    let Some(binary) = find_etcd() else { return };
+    let server = EtcdServer::plain(&binary).await;
+    let mut options = server.options("/silent");
+    options.timeout = Duration::from_secs(2);
+    let store = Etcd::connect(&options).await.unwrap();
+    let first = store.create("/update", "1".into(), None).await.unwrap();
+
+    // Silent for longer than anyone waits: the write is in etcd's socket, where it may yet be taken up or dropped.
+    server.signal(Signal::STOP);
+    let unknown = store.create("/unknown", "1".into(), None).await;
+    server.signal(Signal::CONT);
+    assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
+
+    // Silent for a while: the first try is not answered, and reading the key tells what became of it.
+    let woken = async {
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        server.signal(Signal::CONT);
+    };
+    server.signal(Signal::STOP);
+    let (created, updated, ()) = tokio::join!(
+        store.create("/create", "mine".into(), None),
+        store.update("/update", "mine".into(), first, None),
+        woken
+    );
+    let kv = store.get("/update").await.unwrap().0.unwrap();
+    assert_eq!((updated.unwrap(), &*kv.value), (kv.mod_revision, &b"mine"[..]));
+    match created {
+        Ok(revision) => assert_eq!(store.get("/create").await.unwrap().0.unwrap().mod_revision, revision),
+        // The key was not there when it was read, but might have come later.
+        Err(error) => assert!(matches!(error, Error::Unknown(_)), "{error}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_goes_on_after_etcd_was_restarted() {
+    let Some(binary) = find_etcd() else { return };
+    let mut server = EtcdServer::plain(&binary).await;
+    let store = server.connect("/watch").await;
+    let start = store.revision().await.unwrap();
+    let mut watch = store.watch("/", start + 1).await.unwrap();
+    let mut expected = Vec::new();
+    for round in 0..2 {
+        for number in 0..5 {
+            expected.push(store.create(&format!("/{round}/{number}"), "1".into(), None).await.unwrap());
+        }
+        server.kill();
+        server.launch();
+        server.connect("/watch").await;
+    }
+    let mut seen = Vec::new();
+    while seen.len() < expected.len() {
+        let batch = watch.next().await.unwrap().unwrap();
+        seen.extend(batch.events.into_iter().map(|event| event.kv.mod_revision));
+    }
+    assert_eq!(seen, expected);
+    let progress = watch.progress();
+    tokio::spawn(async move { while watch.next().await.is_some() {} });
+    progress.wait(*expected.last().unwrap()).await.unwrap();
+}
