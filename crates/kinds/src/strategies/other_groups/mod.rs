@@ -4,6 +4,7 @@ mod admission;
 pub mod certificates;
 mod conditions;
 mod coordination;
+mod definitions;
 mod rbac;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub fn for_kind(group: &str, kind: &str, _version: &str) -> Option<Arc<dyn Strat
         "certificates.k8s.io" => certificates::for_kind(kind),
         "coordination.k8s.io" => coordination::for_kind(kind),
         "admissionregistration.k8s.io" => admission::for_kind(kind),
+        "apiextensions.k8s.io" => definitions::for_kind(kind),
         _ => None,
     }
 }

@@ -12,6 +12,7 @@ const RECORDED: &[(&str, &str)] = &[
     ("rbac", include_str!("../../../testdata/rules/rbac.json")),
     ("certificates", include_str!("../../../testdata/rules/certificates.json")),
     ("coordination", include_str!("../../../testdata/rules/coordination.json")),
+    ("definitions", include_str!("../../../testdata/rules/definitions.json")),
     ("admission", include_str!("../../../testdata/rules/admission.json")),
 ];
 
