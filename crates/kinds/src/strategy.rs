@@ -96,6 +96,7 @@ pub trait Strategy: Send + Sync {
         object
     }
 
+    #[allow(clippy::wrong_self_convention)] // The strategy converts; it is not what is converted.
     fn from_storage(&self, object: Object) -> Object {
         object
     }

@@ -35,7 +35,13 @@ pub fn returns_deleted(gvk: &GroupVersionKind) -> bool {
     match gvk.group.as_str() {
         "" => matches!(
             gvk.kind.as_str(),
-            "PersistentVolume" | "PersistentVolumeClaim" | "Pod" | "PodTemplate" | "ResourceQuota" | "Service" | "ServiceAccount"
+            "PersistentVolume"
+                | "PersistentVolumeClaim"
+                | "Pod"
+                | "PodTemplate"
+                | "ResourceQuota"
+                | "Service"
+                | "ServiceAccount"
         ),
         "resource.k8s.io" => true,
         "storage.k8s.io" => gvk.kind != "CSIStorageCapacity",
@@ -71,6 +77,9 @@ mod tests {
             (kind.storage.to_string(), kind.storage_resource.to_string())
         };
         assert_eq!(place("", "v1", "events"), place("events.k8s.io", "v1", "events"));
-        assert_eq!(place("autoscaling", "v1", "horizontalpodautoscalers"), place("autoscaling", "v2", "horizontalpodautoscalers"));
+        assert_eq!(
+            place("autoscaling", "v1", "horizontalpodautoscalers"),
+            place("autoscaling", "v2", "horizontalpodautoscalers")
+        );
     }
 }

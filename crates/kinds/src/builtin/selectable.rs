@@ -20,7 +20,9 @@ pub fn fields_of(gvk: &GroupVersionKind, namespaced: bool) -> Vec<SelectableFiel
         ("", "ReplicationController") => {
             vec![SelectableField::function("status.replicas", |o| count(o, &["status", "replicas"]))]
         }
-        ("batch", "Job") => vec![SelectableField::function("status.successful", |o| count(o, &["status", "succeeded"]))],
+        ("batch", "Job") => {
+            vec![SelectableField::function("status.successful", |o| count(o, &["status", "succeeded"]))]
+        }
         ("certificates.k8s.io", "CertificateSigningRequest") => paths(&["spec.signerName"]),
         ("resource.k8s.io", "ResourceSlice") => paths(&["spec.nodeName", "spec.driver"]),
         ("", "Event") => core_event_fields(),
@@ -66,7 +68,9 @@ fn core_event_fields() -> Vec<SelectableField> {
     .iter()
     .map(|name| SelectableField::path(name))
     .collect();
-    fields.push(SelectableField::function("source", |o| first(text(o, &["source", "component"]), text(o, &["reportingComponent"]))));
+    fields.push(SelectableField::function("source", |o| {
+        first(text(o, &["source", "component"]), text(o, &["reportingComponent"]))
+    }));
     fields
 }
 
@@ -79,7 +83,8 @@ fn event_fields() -> Vec<SelectableField> {
             })),+]
         };
     }
-    let mut fields = Vec::from(regarding!("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"));
+    let mut fields =
+        Vec::from(regarding!("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"));
     fields.push(SelectableField::path("reason"));
     fields.push(SelectableField::path("type"));
     fields.push(SelectableField::function("reportingController", |o| {

@@ -163,7 +163,8 @@ const APIEXTENSIONS: &[Row] = &[
           categories: &["api-extensions"], subresources: &["status"], ..ROW },
 ];
 
-const SCHEDULING: &[Row] = &[Row { kind: "PriorityClass", plural: "priorityclasses", short: &["pc"], scope: Cluster, ..ROW }];
+const SCHEDULING: &[Row] =
+    &[Row { kind: "PriorityClass", plural: "priorityclasses", short: &["pc"], scope: Cluster, ..ROW }];
 
 const COORDINATION: &[Row] = &[Row { kind: "Lease", plural: "leases", ..ROW }];
 

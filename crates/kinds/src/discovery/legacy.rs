@@ -51,10 +51,11 @@ pub fn api_resource_list(kinds: &[Arc<Kind>], gv: &GroupVersion) -> Option<Value
     }
     let resources: Vec<Value> = kinds
         .iter()
-        .flat_map(|kind| std::iter::once(resource(kind)).chain(kind.subresources.iter().map(|sub| subresource(kind, sub))))
+        .flat_map(|kind| {
+            std::iter::once(resource(kind)).chain(kind.subresources.iter().map(|sub| subresource(kind, sub)))
+        })
         .collect();
-    let mut document =
-        json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": gv.to_string(), "resources": resources });
+    let mut document = json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": gv.to_string(), "resources": resources });
     // The list of the core group is older than apiVersion on these lists, and clients have seen it without ever since.
     if let (true, Some(map)) = (gv.group.is_empty(), document.as_object_mut()) {
         map.remove("apiVersion");

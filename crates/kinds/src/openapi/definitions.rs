@@ -37,8 +37,7 @@ impl Definitions {
 
     /// Takes what the paths name and everything that in turn refers to.
     pub fn take_used(mut self, items: &[PathItem]) -> BTreeMap<String, Value> {
-        let mut waiting: BTreeSet<String> =
-            items.iter().flat_map(PathItem::definitions).map(str::to_owned).collect();
+        let mut waiting: BTreeSet<String> = items.iter().flat_map(PathItem::definitions).map(str::to_owned).collect();
         let mut used = BTreeMap::new();
         while let Some(name) = waiting.pop_first() {
             if used.contains_key(&name) {

@@ -10,13 +10,23 @@ pub fn standalone() -> Vec<(&'static str, PathItem)> {
     vec![
         (
             ".well-known/openid-configuration",
-            issuer_path("/.well-known/openid-configuration/", "getServiceAccountIssuerOpenIDConfiguration", "WellKnown", JSON),
+            issuer_path(
+                "/.well-known/openid-configuration/",
+                "getServiceAccountIssuerOpenIDConfiguration",
+                "WellKnown",
+                JSON,
+            ),
         ),
         ("api", discovery_path("/api/".to_owned(), "getCoreAPIVersions", "core".to_owned(), "APIVersions")),
         ("apis", discovery_path("/apis/".to_owned(), "getAPIVersions", "apis".to_owned(), "APIGroupList")),
         (
             "openid/v1/jwks",
-            issuer_path("/openid/v1/jwks/", "getServiceAccountIssuerOpenIDKeyset", "openid", "application/jwk-set+json"),
+            issuer_path(
+                "/openid/v1/jwks/",
+                "getServiceAccountIssuerOpenIDKeyset",
+                "openid",
+                "application/jwk-set+json",
+            ),
         ),
         ("version", version_path()),
     ]

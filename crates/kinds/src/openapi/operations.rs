@@ -97,8 +97,12 @@ impl<'a> Writer<'a> {
         let when = |verb: &str, build: fn(&Self) -> Operation| self.kind.allows(verb).then(|| build(self));
         let on_collection =
             [when("list", Self::list), when("create", Self::create), when("deletecollection", Self::delete_collection)];
-        let on_item =
-            [when("get", Self::read), when("update", Self::replace), when("delete", Self::delete), when("patch", Self::patch)];
+        let on_item = [
+            when("get", Self::read),
+            when("update", Self::replace),
+            when("delete", Self::delete),
+            when("patch", Self::patch),
+        ];
         paths.push(PathItem { path: collection, operations: on_collection.into_iter().flatten().collect() });
         paths.push(PathItem { path: item, operations: on_item.into_iter().flatten().collect() });
         paths
@@ -176,8 +180,7 @@ impl<'a> Writer<'a> {
         let mut operation = self.list();
         operation.id = id;
         operation.action = Some(action);
-        operation.description =
-            format!("Watch {}. Older form of `watch=true` on a list.", self.kind.gvk.kind);
+        operation.description = format!("Watch {}. Older form of `watch=true` on a list.", self.kind.gvk.kind);
         operation.responses = vec![(200, meta("WatchEvent"))];
         if named {
             operation.parameters.push(parameters::object_name(&self.kind.gvk.kind));
@@ -239,7 +242,8 @@ impl<'a> Writer<'a> {
 
     fn patch(&self) -> Operation {
         let mut operation = self.operation("patch", "patch", "patch", "Change parts of one");
-        operation.consumes = vec!["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+        operation.consumes =
+            vec!["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
         operation.parameters = self.parameters(parameters::PATCH, true);
         operation.body = Some(RequestBody { definition: format!("{META}.Patch"), required: true });
         operation.responses = vec![(200, self.itself())];

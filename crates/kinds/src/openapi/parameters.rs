@@ -72,14 +72,22 @@ pub const PROXY: &[&str] = &["path"];
 
 /// Query parameters: name, type, description.
 const QUERY: &[(&str, &str, &str)] = &[
-    ("allowWatchBookmarks", "boolean", "Ask a watch for BOOKMARK events, which carry a resource version and nothing else."),
+    (
+        "allowWatchBookmarks",
+        "boolean",
+        "Ask a watch for BOOKMARK events, which carry a resource version and nothing else.",
+    ),
     ("command", "string", "The command to run, one argument per occurrence; no shell is involved."),
     ("container", "string", "The container meant; may be left out where a pod has only one."),
     ("continue", "string", "The token of the previous page of a list asked for with `limit`."),
     ("dryRun", "string", "`All` goes through every step of the request but keeps nothing."),
     ("fieldManager", "string", "Who makes this change; recorded in managedFields. Required for server-side apply."),
     ("fieldSelector", "string", "Only objects whose fields match, such as `metadata.name=web`."),
-    ("fieldValidation", "string", "What to do about unknown or duplicate fields: `Ignore`, `Warn` (the default) or `Strict`."),
+    (
+        "fieldValidation",
+        "string",
+        "What to do about unknown or duplicate fields: `Ignore`, `Warn` (the default) or `Strict`.",
+    ),
     ("follow", "boolean", "Keep the connection open and send new lines as they are written."),
     ("force", "boolean", "Take over fields other appliers own; only for server-side apply."),
     ("gracePeriodSeconds", "integer", "Seconds the object may take to go; zero deletes at once."),
@@ -101,7 +109,11 @@ const QUERY: &[(&str, &str, &str)] = &[
     ("resourceVersion", "string", "The version the answer is based on, or the watch starts after."),
     ("resourceVersionMatch", "string", "How `resourceVersion` is meant: `Exact` or `NotOlderThan`."),
     ("sendInitialEvents", "boolean", "Begin a watch with the objects that exist, then a bookmark, then changes."),
-    ("shardSelector", "string", "Only objects of some hash ranges. Takes effect where the server offers sharded lists."),
+    (
+        "shardSelector",
+        "string",
+        "Only objects of some hash ranges. Takes effect where the server offers sharded lists.",
+    ),
     ("sinceSeconds", "integer", "Only lines younger than this."),
     ("stderr", "boolean", "Pass the standard error stream."),
     ("stdin", "boolean", "Pass the standard input stream."),

@@ -44,7 +44,8 @@ impl PathItem {
     /// Parameters every operation has; they are written once, on the path.
     pub fn shared_parameters(&self) -> Vec<Parameter> {
         let Some((first, others)) = self.operations.split_first() else { return Vec::new() };
-        let everywhere = |parameter: &&Parameter| others.iter().all(|operation| operation.parameters.contains(parameter));
+        let everywhere =
+            |parameter: &&Parameter| others.iter().all(|operation| operation.parameters.contains(parameter));
         let mut shared: Vec<Parameter> = first.parameters.iter().filter(everywhere).cloned().collect();
         shared.sort();
         shared

@@ -267,7 +267,10 @@ mod tests {
             (json!({ "type": "string" }), &[0xb2, 0x01, 8, 0x0a, 6, b's', b't', b'r', b'i', b'n', b'g']),
             (json!({ "maxLength": 300 }), &[0x58, 0xac, 0x02]),
             (json!({ "minimum": 1 }), &[0x49, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]),
-            (json!({ "x-a": true }), &[0xfa, 0x01, 14, 0x0a, 3, b'x', b'-', b'a', 0x12, 7, 0x12, 5, b't', b'r', b'u', b'e', b'\n']),
+            (
+                json!({ "x-a": true }),
+                &[0xfa, 0x01, 14, 0x0a, 3, b'x', b'-', b'a', 0x12, 7, 0x12, 5, b't', b'r', b'u', b'e', b'\n'],
+            ),
         ];
         for (value, expected) in cases {
             assert_eq!(schema(value), *expected, "{value}");

@@ -47,7 +47,10 @@ fn custom_schemas_are_trimmed_to_what_v2_can_say() {
             json!({ "type": "object", "required": ["n"], "properties": { "n": { "type": "string", "nullable": true } } }),
             json!({ "type": "object", "properties": { "n": {} } }),
         ),
-        (json!({ "type": "array", "items": { "type": "string" } }), json!({ "type": "array", "items": { "type": "string" } })),
+        (
+            json!({ "type": "array", "items": { "type": "string" } }),
+            json!({ "type": "array", "items": { "type": "string" } }),
+        ),
     ];
     for (field, expected) in cases {
         let (v2, v3) = published(field.clone());

@@ -20,7 +20,8 @@ pub fn document(origin: Origin, items: &[PathItem], definitions: BTreeMap<String
     let paths: Map<String, Value> = items.iter().map(|item| (item.path.clone(), path(item))).collect();
     let mut components = Map::new();
     if !definitions.is_empty() {
-        let schemas: Map<String, Value> = definitions.into_iter().map(|(name, schema)| definition(name, schema)).collect();
+        let schemas: Map<String, Value> =
+            definitions.into_iter().map(|(name, schema)| definition(name, schema)).collect();
         components.insert("schemas".to_owned(), Value::Object(schemas));
     }
     let info = match origin {

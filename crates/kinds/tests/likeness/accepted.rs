@@ -48,7 +48,9 @@ pub fn resource_list(mut document: Value) -> Value {
 fn place_parameters(value: &mut Value, shared: &Map<String, Value>) {
     match value {
         Value::Object(map) => {
-            if let Some(name) = map.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/parameters/")) {
+            if let Some(name) =
+                map.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/parameters/"))
+            {
                 *value = shared[name].clone();
                 return;
             }

@@ -116,7 +116,13 @@ fn subresources(parent: &GroupVersionKind, declared: &Value) -> Vec<Subresource>
         status_replicas: ".status.replicas".to_owned(),
         label_selector: ScaleSelector::None,
     };
-    let status = Subresource { name: "status".into(), kind: SubresourceKind::Status, gvk: parent.clone(), verbs: verbs.clone() };
-    let scale = Subresource { name: "scale".into(), kind: scale, gvk: GroupVersionKind::new("autoscaling", "v1", "Scale"), verbs };
+    let status =
+        Subresource { name: "status".into(), kind: SubresourceKind::Status, gvk: parent.clone(), verbs: verbs.clone() };
+    let scale = Subresource {
+        name: "scale".into(),
+        kind: scale,
+        gvk: GroupVersionKind::new("autoscaling", "v1", "Scale"),
+        verbs,
+    };
     [status, scale].into_iter().filter(|sub| declared.get(&sub.name).is_some()).collect()
 }

@@ -6,6 +6,7 @@
 mod accepted;
 mod compare;
 mod crds;
+mod our_documents;
 mod real_server;
 
 use std::sync::Arc;
@@ -25,6 +26,43 @@ fn a_real_server_publishes_the_same() {
     compare_v3(&real, &mut differences);
     compare_v2(&real, &mut differences);
     compare_custom_kinds(&real, &mut differences);
+    differences.report();
+}
+
+#[test]
+fn kubectl_shows_the_same() {
+    let Some(real) = RealServer::start() else { return };
+    let ours = format!("http://{}", our_documents::serve());
+    let mut commands: Vec<Vec<String>> = vec![
+        vec!["api-resources".into(), "--sort-by=name".into()],
+        vec!["api-resources".into(), "--categories=all".into(), "-o=wide".into()],
+        vec!["api-versions".into()],
+        vec!["explain".into(), "deployments.spec".into()],
+    ];
+    for kind in Catalog::builtin().kinds() {
+        let explain = |form: &str| {
+            vec![
+                "explain".to_owned(),
+                kind.plural.clone(),
+                format!("--api-version={}", kind.gvk.api_version()),
+                form.to_owned(),
+            ]
+        };
+        commands.push(explain("--recursive"));
+        if kind.gvk.group == "apps" {
+            // The older form reads /openapi/v2 as protobuf.
+            commands.push(explain("--output=plaintext-openapiv2"));
+        }
+    }
+    let mut differences = Differences::default();
+    for command in commands {
+        let (theirs, own) = (real.kubectl(&real.address(), &command), real.kubectl(&ours, &command));
+        differences.compare(
+            &command.join(" "),
+            &json!(theirs.lines().collect::<Vec<_>>()),
+            &json!(own.lines().collect::<Vec<_>>()),
+        );
+    }
     differences.report();
 }
 
@@ -73,11 +111,22 @@ fn compare_v3(real: &RealServer, differences: &mut Differences) {
     for (name, entry) in theirs["paths"].as_object().expect("an index has paths") {
         let url = entry["serverRelativeURL"].as_str().expect("entries have addresses");
         let hash = url.rsplit_once("?hash=").map(|(_, hash)| hash.len());
-        assert_eq!(hash, ours.v3_index()["paths"][name]["serverRelativeURL"].as_str().and_then(|own| own.rsplit_once('=')).map(|(_, hash)| hash.len()));
+        assert_eq!(
+            hash,
+            ours.v3_index()["paths"][name]["serverRelativeURL"]
+                .as_str()
+                .and_then(|own| own.rsplit_once('='))
+                .map(|(_, hash)| hash.len())
+        );
         let Some(document) = ours.v3_document(name) else { continue };
         let (their_document, our_document) = (real.get(url), parsed(&document));
         let place = format!("/openapi/v3/{name}");
-        compare_descriptions(&place, &their_document["components"]["schemas"], &our_document["components"]["schemas"], differences);
+        compare_descriptions(
+            &place,
+            &their_document["components"]["schemas"],
+            &our_document["components"]["schemas"],
+            differences,
+        );
         differences.compare(&place, &accepted::v3(their_document), &accepted::v3(our_document));
     }
 }
@@ -106,7 +155,9 @@ fn compare_custom_kinds(real: &RealServer, differences: &mut Differences) {
         ["v1", "v1beta1"].iter().all(|version| index["paths"].get(format!("apis/example.com/{version}")).is_some())
     });
     real.wait_for("/openapi/v2", |document| document["definitions"].get("com.example.v1beta1.Widget").is_some());
-    real.wait_for("/openapi/v3/apis/example.com/v1", |document| document["paths"].as_object().is_some_and(|p| p.len() == 7));
+    real.wait_for("/openapi/v3/apis/example.com/v1", |document| {
+        document["paths"].as_object().is_some_and(|p| p.len() == 7)
+    });
     let mut entries = builtin_entries();
     entries.extend(definitions.iter().flat_map(crds::entries));
     let kinds: Vec<Arc<kinds::Kind>> = entries.iter().map(|entry| entry.kind.clone()).collect();
@@ -124,7 +175,12 @@ fn compare_custom_kinds(real: &RealServer, differences: &mut Differences) {
     let (theirs, ours) = (real.get("/openapi/v2"), parsed(&api.v2_json()));
     differences.compare("/openapi/v2 with custom kinds", &accepted::v2(theirs), &accepted::v2(ours));
     let groups = discovery::groups(&kinds);
-    let ours = groups.iter().filter(|group| !group.name.is_empty()).map(|group| discovery::group_discovery(&kinds, group));
+    let ours =
+        groups.iter().filter(|group| !group.name.is_empty()).map(|group| discovery::group_discovery(&kinds, group));
     let theirs = real.get_as("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
-    differences.compare("aggregated /apis with custom kinds", &theirs, &discovery::group_discovery_list(ours.collect()));
+    differences.compare(
+        "aggregated /apis with custom kinds",
+        &theirs,
+        &discovery::group_discovery_list(ours.collect()),
+    );
 }

@@ -17,6 +17,7 @@ pub struct RealServer {
     /// Ended in this order.
     processes: Vec<Child>,
     proxy: String,
+    programs: PathBuf,
     folder: TempDir,
 }
 
@@ -28,7 +29,8 @@ impl RealServer {
         let (etcd_client, etcd_peer, api, proxy) = (free_port(), free_port(), free_port(), free_port());
         let etcd = start_etcd(&programs, folder.path(), etcd_client, etcd_peer);
         let api_server = start_api_server(&programs, folder.path(), etcd_client, api);
-        let mut server = Self { processes: vec![api_server, etcd], proxy: String::new(), folder: folder };
+        let mut server =
+            Self { processes: vec![api_server, etcd], proxy: String::new(), programs: programs.clone(), folder };
         let kubeconfig = write_kubeconfig(server.folder.path(), api);
         let mut proxied = Command::new(programs.join("kubectl"))
             .args(["proxy", &format!("--port={proxy}"), "--kubeconfig"])
@@ -43,6 +45,25 @@ impl RealServer {
         server.proxy = format!("127.0.0.1:{proxy}");
         server.wait_until_ready();
         Some(server)
+    }
+
+    /// Where the server answers plain HTTP, through the proxy.
+    pub fn address(&self) -> String {
+        format!("http://{}", self.proxy)
+    }
+
+    /// What kubectl prints when it talks to some server.
+    pub fn kubectl(&self, server: &str, arguments: &[String]) -> String {
+        let cache = self.folder.path().join(server.replace(['/', ':'], "_"));
+        let output = Command::new(self.programs.join("kubectl"))
+            .args(["--server", server, "--kubeconfig", "/dev/null", "--cache-dir"])
+            .arg(cache)
+            .args(arguments)
+            .output()
+            .expect("kubectl starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "kubectl {arguments:?} of {server}: {}", text(&output.stderr));
+        text(&output.stdout)
     }
 
     pub fn get(&self, path: &str) -> Value {
@@ -125,7 +146,10 @@ fn programs() -> Option<PathBuf> {
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/flotilla/bin")))?;
     let missing = ["etcd", "kube-apiserver", "kubectl"].into_iter().find(|name| !folder.join(name).is_file());
     if let Some(name) = missing {
-        eprintln!("SKIPPED: no {name} in {}; set FLOTILLA_KUBE_BIN to a folder with Kubernetes 1.36 programs", folder.display());
+        eprintln!(
+            "SKIPPED: no {name} in {}; set FLOTILLA_KUBE_BIN to a folder with Kubernetes 1.36 programs",
+            folder.display()
+        );
         return None;
     }
     Some(folder)
