@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// A path such as `spec.containers[0].image` or `metadata.labels[app]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -149,7 +149,7 @@ impl FieldError {
             text.push_str(": ");
             match value {
                 Value::String(s) => text.push_str(&go_quote(s)),
-                Value::Number(n) if n.is_f64() => text.push_str(&go_float(n.as_f64().unwrap_or_default())),
+                Value::Number(n) => text.push_str(&go_number(n)),
                 other => text.push_str(&other.to_string()),
             }
         }
@@ -177,6 +177,25 @@ pub fn go_float(number: f64) -> String {
         return format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());
     }
     number.to_string()
+}
+
+pub(crate) fn go_number(number: &Number) -> String {
+    if number.is_f64() { go_float(number.as_f64().unwrap_or_default()) } else { number.to_string() }
+}
+
+/// A value as Go's `%v` prints it.
+pub fn go_value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(n) => go_number(n),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let pairs: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
+            format!("map[{}]", pairs.join(" "))
+        }
+    }
 }
 
 /// A string quoted the way Go's `%q` does it, which clients see in messages.

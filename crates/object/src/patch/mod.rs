@@ -2,5 +2,43 @@
 
 pub mod apply;
 pub mod fieldset;
+pub mod json;
 pub mod managed;
+pub mod merge;
+pub mod strategic;
 pub mod typed;
+
+use thiserror::Error;
+
+use crate::status::{Status, StatusDetails};
+
+/// Why a patch was refused; each kind has its own answer to the client.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PatchError {
+    /// 400: the patch itself is malformed.
+    #[error("{0}")]
+    BadRequest(String),
+    /// 422: the patch does not apply to this object. Kubernetes keeps the reason from clients; it is for the log.
+    #[error("{0}")]
+    DoesNotApply(String),
+    /// 413: the patch asks for more work than is allowed.
+    #[error("{0}")]
+    TooLarge(String),
+    /// 500 in Kubernetes, although the patch is to blame.
+    #[error("{0}")]
+    Unexpected(String),
+}
+
+impl PatchError {
+    pub fn to_status(&self) -> Status {
+        match self {
+            Self::BadRequest(message) => Status::bad_request(message.clone()),
+            Self::DoesNotApply(_) => {
+                let message = "the server rejected our request due to an error in our request";
+                Status::new(422, "Invalid", message).with_details(StatusDetails::default())
+            }
+            Self::TooLarge(message) => Status::too_large(format!("Request entity too large: {message}")),
+            Self::Unexpected(message) => Status::new(500, "", message.clone()),
+        }
+    }
+}

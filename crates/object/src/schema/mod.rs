@@ -81,6 +81,8 @@ pub enum ListType {
 pub struct PatchStrategy {
     pub merge: bool,
     pub retain_keys: bool,
+    /// The map is replaced as a whole.
+    pub replace: bool,
     pub merge_key: Option<String>,
 }
 

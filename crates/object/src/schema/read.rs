@@ -325,6 +325,7 @@ fn read_patch_strategy(schema: &Value) -> PatchStrategy {
     PatchStrategy {
         merge: words.split(',').any(|w| w == "merge"),
         retain_keys: words.split(',').any(|w| w == "retainKeys"),
+        replace: words.split(',').any(|w| w == "replace"),
         merge_key: schema["x-kubernetes-patch-merge-key"].as_str().map(str::to_owned),
     }
 }

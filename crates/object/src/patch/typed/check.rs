@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::{Shape, Type};
-use crate::field::go_float;
+use crate::field::{go_number, go_quote, go_value};
 use crate::schema::{Schema, SchemaRef, SchemaType};
 
 /// Refuses unknown fields, values of the wrong type, items without keys and, unless allowed, repeated items.
@@ -117,32 +117,13 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-fn number(number: &Number) -> String {
-    if number.is_f64() { go_float(number.as_f64().unwrap_or_default()) } else { number.to_string() }
-}
-
-/// A value as Go's `%v` prints it.
-fn go_value(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Number(n) => number(n),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
-        Value::Object(map) => {
-            let pairs: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
-            format!("map[{}]", pairs.join(" "))
-        }
-    }
-}
-
 /// A value as Go's `%#v` prints it.
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::Number(n) => number(n),
+        Value::Number(n) => go_number(n),
         Value::Bool(flag) => flag.to_string(),
-        Value::String(text) => crate::field::go_quote(text),
+        Value::String(text) => go_quote(text),
         Value::Array(items) => {
             format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
         }
