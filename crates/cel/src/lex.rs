@@ -180,7 +180,7 @@ impl Lexer<'_> {
         self.push(token, start);
     }
 
-    /// Length of `r`, `b`, `rb`… before a quote, or none if no string starts here.
+    /// Length of `r`, `b`, `br`… before a quote, or none if no string starts here.
     fn string_prefix_length(&self) -> Option<usize> {
         let quote = |ahead| matches!(self.peek(ahead), Some('"' | '\''));
         let raw = |ahead| matches!(self.peek(ahead), Some('r' | 'R'));
@@ -191,7 +191,7 @@ impl Lexer<'_> {
         if (raw(0) || bytes(0)) && quote(1) {
             return Some(1);
         }
-        (((raw(0) && bytes(1)) || (bytes(0) && raw(1))) && quote(2)).then_some(2)
+        (bytes(0) && raw(1) && quote(2)).then_some(2)
     }
 
     fn string(&mut self) {
@@ -216,9 +216,13 @@ impl Lexer<'_> {
             }
             self.at += 1;
             if c == '\\' && !is_raw {
-                if self.escape(&mut out).is_none() {
-                    self.at = (self.at + 1).min(self.chars.len());
-                    return self.unrecognized(start);
+                match self.escape(&mut out) {
+                    Ok(()) => {}
+                    Err(BadEscape::Unknown) => {
+                        self.at = (self.at + 1).min(self.chars.len());
+                        return self.unrecognized(start);
+                    }
+                    Err(BadEscape::Meaningless(complaint)) => self.issues.push(Issue::new(start, complaint)),
                 }
             } else if c == '\r' && triple {
                 // Line ends inside triple quotes are read as a plain newline.
@@ -234,9 +238,9 @@ impl Lexer<'_> {
         self.push(token, start);
     }
 
-    /// Reads what follows a backslash; none when it is not a known escape.
-    fn escape(&mut self, out: &mut StringBuilder) -> Option<()> {
-        let c = self.peek(0)?;
+    /// Reads what follows a backslash.
+    fn escape(&mut self, out: &mut StringBuilder) -> Result<(), BadEscape> {
+        let c = self.peek(0).ok_or(BadEscape::Unknown)?;
         let simple = match c {
             'a' => Some('\u{7}'),
             'b' => Some('\u{8}'),
@@ -251,27 +255,40 @@ impl Lexer<'_> {
         if let Some(simple) = simple {
             self.at += 1;
             out.push(simple);
-            return Some(());
+            return Ok(());
         }
         let (skip, digits, radix) = match c {
             'x' | 'X' => (1, 2, 16),
-            'u' if !out.is_bytes => (1, 4, 16),
-            'U' if !out.is_bytes => (1, 8, 16),
+            'u' => (1, 4, 16),
+            'U' => (1, 8, 16),
             '0'..='3' => (0, 3, 8),
-            _ => return None,
+            _ => return Err(BadEscape::Unknown),
         };
-        let mut value = 0u32;
+        let mut value = 0u64;
         for ahead in skip..skip + digits {
-            value = value.checked_mul(radix)?.checked_add(self.peek(ahead)?.to_digit(radix)?)?;
-        }
-        if out.is_bytes {
-            out.bytes.push(u8::try_from(value).ok()?);
-        } else {
-            out.push(char::from_u32(value)?);
+            let digit = self.peek(ahead).and_then(|c| c.to_digit(radix)).ok_or(BadEscape::Unknown)?;
+            value = value * u64::from(radix) + u64::from(digit);
         }
         self.at += skip + digits;
-        Some(())
+        if out.is_bytes {
+            if matches!(c, 'u' | 'U') {
+                return Err(BadEscape::Meaningless("unable to unescape string"));
+            }
+            out.bytes.push(value as u8);
+            return Ok(());
+        }
+        let code_point = u32::try_from(value).ok().and_then(char::from_u32);
+        out.push(code_point.ok_or(BadEscape::Meaningless("invalid unicode code point"))?);
+        Ok(())
     }
+}
+
+/// Why an escape sequence cannot be read.
+enum BadEscape {
+    /// The sequence is not one the language has.
+    Unknown,
+    /// The sequence is well-formed but stands for nothing.
+    Meaningless(&'static str),
 }
 
 struct StringBuilder {

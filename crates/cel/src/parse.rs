@@ -13,6 +13,8 @@ pub const EXPRESSION_DEPTH_MAX: usize = 250;
 const EXPRESSION_START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 const EXPRESSION_START_OR_END_OF_CALL: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
+const EXPRESSION_START_OR_OPTIONAL: &str = "{'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -160,10 +162,15 @@ impl Parser {
         self.syntax_error(format!("mismatched input '{}' expecting {expecting}", self.current().text))
     }
 
-    fn no_expression(&self, expecting: &str) -> Stop {
-        let next_fits = self.lexemes.get(self.at + 1).is_some_and(Self::starts_expression);
-        let kind = if next_fits { "extraneous" } else { "mismatched" };
-        self.syntax_error(format!("{kind} input '{}' expecting {expecting}", self.current().text))
+    /// Complains about a token that starts no expression; skips it if that mends the text.
+    fn skip_extraneous(&mut self, expecting: &str, next_fits: impl Fn(&Lexeme) -> bool) -> Parsed<()> {
+        if !self.lexemes.get(self.at + 1).is_some_and(next_fits) {
+            return Err(self.unexpected(expecting));
+        }
+        let complaint = format!("Syntax error: extraneous input '{}' expecting {expecting}", self.current().text);
+        self.issues.push(Issue::new(self.current().start, complaint));
+        self.at += 1;
+        Ok(())
     }
 
     fn expect_end(&self) -> Parsed<()> {
@@ -276,6 +283,9 @@ impl Parser {
                 operand = self.selection(operand, start)?;
             } else if let Some(start) = self.take("[") {
                 let optional = self.take("?").is_some();
+                if !optional && !Self::starts_expression(self.current()) {
+                    return Err(self.unexpected(EXPRESSION_START_OR_OPTIONAL));
+                }
                 let index = self.expr()?;
                 self.close("]", "']'")?;
                 operand = self.call(start, if optional { "_[?_]" } else { "_[_]" }, vec![operand, index])?;
@@ -296,6 +306,7 @@ impl Parser {
             Token::EscapedIdent => {
                 return Err(Stop::Issue(Issue::new(field.start, "unsupported syntax: '`'")));
             }
+            _ if optional => return Err(self.unexpected("{IDENTIFIER, ESC_IDENTIFIER}")),
             _ => return Err(self.syntax_error(format!("no viable alternative at input '.{}'", eof_blank(&field)))),
         }
         if optional {
@@ -336,7 +347,9 @@ impl Parser {
             return Ok(args);
         }
         if !Self::starts_expression(self.current()) {
-            return Err(self.no_expression(EXPRESSION_START_OR_END_OF_CALL));
+            let fits = |next: &Lexeme| Self::starts_expression(next) || next.token == Token::Sign(")");
+            self.skip_extraneous(EXPRESSION_START_OR_END_OF_CALL, fits)?;
+            return self.arguments();
         }
         loop {
             args.push(self.expr()?);
@@ -375,7 +388,10 @@ impl Parser {
             Token::True => self.literal(Literal::Bool(true)),
             Token::False => self.literal(Literal::Bool(false)),
             Token::Null => self.literal(Literal::Null),
-            _ => Err(self.no_expression(EXPRESSION_START)),
+            _ => {
+                self.skip_extraneous(EXPRESSION_START, Self::starts_expression)?;
+                self.primary()
+            }
         }
     }
 

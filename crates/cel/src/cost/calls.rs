@@ -1,7 +1,7 @@
 //! Static cost and result size of each function.
 
 use super::range::CostRange;
-use super::{AUTHORIZATION_CHECK, Coster, EntrySize, LIST_CREATE, Node, REGEX, STRUCT_CREATE, TRAVERSAL};
+use super::{AUTHORIZATION_CHECK, Coster, EntrySize, LIST_CREATE, Node, Path, REGEX, STRUCT_CREATE, TRAVERSAL};
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::types::{Type, opaque};
 
@@ -72,12 +72,10 @@ impl Coster<'_> {
             Type::Map(key, _) => key.as_ref().clone(),
             _ => return None,
         };
-        let size = (!node.path.is_empty()).then(|| {
-            let mut path = node.path.clone();
-            path.push("@items".to_owned());
-            self.declared_size(&path)
-        });
-        Some((element, size.flatten().unwrap_or(CostRange::UNKNOWN)))
+        // This path is a copy upstream; it must not grow in place.
+        let own = Path { capacity: node.path.length, ..node.path.clone() };
+        let size = if own.is_empty() { None } else { self.declared_size(&own.then("@items")) };
+        Some((element, size.unwrap_or(CostRange::UNKNOWN)))
     }
 
     /// cel-go's list and set extensions.
@@ -87,7 +85,7 @@ impl Coster<'_> {
             (cost, Some(size))
         };
         let constant = |node: &Node, otherwise: u64| match node.expr.kind {
-            ExprKind::Literal(Literal::Int(value)) if value >= 0 => value as u64,
+            ExprKind::Literal(Literal::Int(value)) => value.max(0) as u64,
             _ => otherwise,
         };
         let self_compare = |size: CostRange, element: &Type| {
@@ -98,7 +96,7 @@ impl Coster<'_> {
             ("list_slice", Some(list), [start, end]) => {
                 let size = self.size_of(list);
                 let (start, end) = (constant(start, 0), constant(end, size.max));
-                allocating(1.0, CostRange::fixed(end.saturating_sub(start)))
+                allocating(1.0, CostRange::fixed(end.wrapping_sub(start)))
             }
             ("list_flatten", Some(list), []) => allocating(1.0, self.size_of(list)),
             ("list_flatten_int", Some(list), [depth]) => {

@@ -13,7 +13,9 @@ use crate::check::Checked;
 use crate::schema::Decl;
 use crate::types::Type;
 use range::CostRange;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub(crate) const LIST_CREATE: u64 = 10;
@@ -37,7 +39,41 @@ pub(crate) fn estimate(checked: &Checked, root: Option<&Arc<Decl>>) -> CostRange
 }
 
 /// A way through the declared types: a variable, then field names, `@items`, `@keys`, `@values`.
-type Path = Vec<String>;
+///
+/// Upstream appends to Go slices, so two paths that grow from the same one share memory, and the later overwrites
+/// the last step of the earlier. Estimates depend on it (`self.map.all(k, v, …)` bounds `k` like `v`), therefore
+/// paths here share memory in the same way.
+#[derive(Clone, Default)]
+struct Path {
+    steps: Rc<RefCell<Vec<String>>>,
+    length: usize,
+    capacity: usize,
+}
+
+impl Path {
+    fn of_variable(name: &str) -> Self {
+        Self::default().then(name)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn then(&self, step: &str) -> Self {
+        let length = self.length + 1;
+        if self.length < self.capacity {
+            let mut steps = self.steps.borrow_mut();
+            match steps.get_mut(self.length) {
+                Some(taken) => *taken = step.to_owned(),
+                None => steps.push(step.to_owned()),
+            }
+            return Self { steps: self.steps.clone(), length, capacity: self.capacity };
+        }
+        let mut steps = self.steps.borrow()[..self.length].to_vec();
+        steps.push(step.to_owned());
+        Self { steps: Rc::new(RefCell::new(steps)), length, capacity: (self.capacity * 2).max(1) }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Container {
@@ -81,7 +117,7 @@ impl Coster<'_> {
         match &expr.kind {
             ExprKind::Literal(_) => CostRange::default(),
             ExprKind::Ident(name) => {
-                let path = self.local(name).map_or_else(|| vec![name.clone()], |local| local.path.clone());
+                let path = self.local(name).map_or_else(|| Path::of_variable(name), |local| local.path.clone());
                 self.paths.insert(expr.id, path);
                 CostRange::fixed(1)
             }
@@ -90,8 +126,7 @@ impl Coster<'_> {
                 if *test_only {
                     return sum;
                 }
-                let mut path = self.path(operand);
-                path.push(field.clone());
+                let path = self.path(operand).then(field);
                 self.paths.insert(expr.id, path);
                 let selectable = matches!(self.checked.type_of(operand), Type::Map(..) | Type::Object(_) | Type::Param(_));
                 if selectable { sum.plus(CostRange::fixed(1)) } else { sum }
@@ -191,8 +226,7 @@ impl Coster<'_> {
             (false, true) => "@items",
             (false, false) => "@values",
         };
-        let mut path = self.path(range);
-        path.push(step.to_owned());
+        let path = self.path(range).then(step);
         self.locals.push(Local { name: name.to_owned(), path, size, entry_size: None });
     }
 
@@ -272,8 +306,9 @@ impl Coster<'_> {
     }
 
     /// The bound the schema sets on what the path leads to.
-    fn declared_size(&self, path: &[String]) -> Option<CostRange> {
-        let (_, steps) = path.split_first()?;
+    fn declared_size(&self, path: &Path) -> Option<CostRange> {
+        let steps = path.steps.borrow();
+        let (_, steps) = steps[..path.length].split_first()?;
         let mut decl = self.root?;
         for step in steps {
             decl = match step.as_str() {
@@ -316,8 +351,8 @@ impl Coster<'_> {
             };
             if let ("index_list" | "index_map", Some(operand)) = (*overload, args.first()) {
                 result_size = self.entry_size(operand).map(|entry| entry.value);
-                let mut path = self.path(operand);
-                path.push(if *overload == "index_list" { "@items" } else { "@values" }.to_owned());
+                let step = if *overload == "index_list" { "@items" } else { "@values" };
+                let path = self.path(operand).then(step);
                 self.paths.insert(expr.id, path);
             }
             if result_size.is_none() {
@@ -332,8 +367,8 @@ impl Coster<'_> {
 
     fn node<'e>(&mut self, expr: &'e Expr) -> Node<'e> {
         let mut path = self.path(expr);
-        if path.first().is_some_and(|first| first == ACCUMULATOR) {
-            path.clear();
+        if path.steps.borrow().first().is_some_and(|first| first == ACCUMULATOR) {
+            path = Path::default();
         }
         Node { path, ty: self.checked.type_of(expr).clone(), expr, size: self.size(expr) }
     }

@@ -95,8 +95,16 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 other => Ok(other),
             },
             Node::Call(call) => self.call(call),
-            Node::List(elements) => self.list(elements),
-            Node::Map(entries) => self.map(entries),
+            Node::List(elements) => {
+                let made = self.list(elements);
+                self.charge(crate::cost::LIST_CREATE)?;
+                made
+            }
+            Node::Map(entries) => {
+                let made = self.map(entries);
+                self.charge(crate::cost::MAP_CREATE)?;
+                made
+            }
             Node::Fold(fold) => self.fold(fold),
         }
     }
@@ -175,7 +183,6 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 }
             }
         }
-        self.charge(crate::cost::LIST_CREATE)?;
         Ok(Value::List(List::made(items)))
     }
 
@@ -195,7 +202,6 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             }
             crate::library::insert_entry(&mut made, key, value)?;
         }
-        self.charge(crate::cost::MAP_CREATE)?;
         Ok(Value::Map(Map::made(made)))
     }
 }

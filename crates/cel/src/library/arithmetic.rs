@@ -1,6 +1,6 @@
 //! Operators: arithmetic, order, negation, containment, size.
 
-use super::{Context, Function, fail, no_overload};
+use super::{Context, Function, fail, no_operation_for, no_overload};
 use crate::value::{EvalError, Evaluated, Value, compare, concatenate, equal};
 use std::cmp::Ordering;
 
@@ -13,10 +13,10 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "_%_" => modulo,
         "-_" => negate,
         "!_" => not,
-        "_<_" => |_, args| order(args, Ordering::is_lt),
-        "_<=_" => |_, args| order(args, Ordering::is_le),
-        "_>_" => |_, args| order(args, Ordering::is_gt),
-        "_>=_" => |_, args| order(args, Ordering::is_ge),
+        "_<_" => |context, args| order(context, args, Ordering::is_lt),
+        "_<=_" => |context, args| order(context, args, Ordering::is_le),
+        "_>_" => |context, args| order(context, args, Ordering::is_gt),
+        "_>=_" => |context, args| order(context, args, Ordering::is_ge),
         "@in" => contains,
         "size" => size,
         _ => return None,
@@ -40,7 +40,7 @@ fn uint<'a>(result: Option<u64>) -> Evaluated<'a> {
     result.map(Value::Uint).ok_or_else(|| overflow("uint"))
 }
 
-fn add<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn add<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a), Value::Int(b)] => int(a.checked_add(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_add(*b)),
@@ -54,11 +54,12 @@ fn add<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Timestamp(time), Value::Duration(by)] | [Value::Duration(by), Value::Timestamp(time)] => {
             time.checked_add(*by).map(Value::Timestamp).ok_or_else(|| overflow("timestamp"))
         }
-        _ => no_overload(),
+        [first, ..] => no_operation_for(context, is_addable(first)),
+        [] => no_overload(),
     }
 }
 
-fn subtract<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn subtract<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a), Value::Int(b)] => int(a.checked_sub(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_sub(*b)),
@@ -72,43 +73,48 @@ fn subtract<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Timestamp(time), Value::Duration(by)] => {
             time.checked_sub(*by).map(Value::Timestamp).ok_or_else(|| overflow("timestamp"))
         }
-        _ => no_overload(),
+        [first, ..] => no_operation_for(context, is_subtractable(first)),
+        [] => no_overload(),
     }
 }
 
-fn multiply<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn multiply<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a), Value::Int(b)] => int(a.checked_mul(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_mul(*b)),
         [Value::Double(a), Value::Double(b)] => Ok(Value::Double(a * b)),
-        _ => no_overload(),
+        [first, ..] => no_operation_for(context, is_number(first)),
+        [] => no_overload(),
     }
 }
 
-fn divide<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn divide<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => fail("division by zero"),
         [Value::Int(a), Value::Int(b)] => int(a.checked_div(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_div(*b)),
         [Value::Double(a), Value::Double(b)] => Ok(Value::Double(a / b)),
-        _ => no_overload(),
+        [first, ..] => no_operation_for(context, is_number(first)),
+        [] => no_overload(),
     }
 }
 
-fn modulo<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn modulo<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => fail("modulus by zero"),
         [Value::Int(a), Value::Int(b)] => int(a.checked_rem(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_rem(*b)),
-        _ => no_overload(),
+        [first, ..] => no_operation_for(context, is_whole(first)),
+        [] => no_overload(),
     }
 }
 
-fn negate<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn negate<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a)] => int(a.checked_neg()),
         [Value::Double(a)] => Ok(Value::Double(-a)),
-        _ => no_overload(),
+        [first, ..] => no_operation_for(context, is_number(first)),
+        [] => no_overload(),
     }
 }
 
@@ -119,15 +125,18 @@ fn not<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn order<'a>(args: &[Value<'a>], holds: fn(Ordering) -> bool) -> Evaluated<'a> {
+fn order<'a>(context: &Context, args: &[Value<'a>], holds: fn(Ordering) -> bool) -> Evaluated<'a> {
     let [a, b] = args else { return no_overload() };
+    if compare(a, a).is_err() {
+        return no_operation_for(context, false);
+    }
     match compare(a, b)? {
         Some(ordering) => Ok(Value::Bool(holds(ordering))),
         None => fail("NaN values cannot be ordered"),
     }
 }
 
-fn contains<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn contains<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [wanted, Value::List(list)] => {
             let mut failure = None;
@@ -141,7 +150,7 @@ fn contains<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
             failure.map_or(Ok(Value::Bool(false)), Err)
         }
         [key, Value::Map(map)] => map.find(key).map(|found| Value::Bool(found.is_some())),
-        _ => no_overload(),
+        _ => no_operation_for(context, false),
     }
 }
 
@@ -150,6 +159,22 @@ fn size<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [sized @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))] => {
             Ok(Value::Int(sized.cost_size() as i64))
         }
-        _ => super::no_overload_for(context, args),
+        _ => no_operation_for(context, false),
     }
+}
+
+fn is_whole(value: &Value) -> bool {
+    matches!(value, Value::Int(_) | Value::Uint(_))
+}
+
+fn is_number(value: &Value) -> bool {
+    is_whole(value) || matches!(value, Value::Double(_))
+}
+
+fn is_subtractable(value: &Value) -> bool {
+    is_number(value) || matches!(value, Value::Duration(_) | Value::Timestamp(_))
+}
+
+fn is_addable(value: &Value) -> bool {
+    is_subtractable(value) || matches!(value, Value::String(_) | Value::Bytes(_) | Value::List(_))
 }

@@ -59,7 +59,14 @@ fn clause(verb: char, precision: Option<usize>, value: &Value) -> Result<String,
         ('d', Value::Int(value)) => Ok(value.to_string()),
         ('d', Value::Uint(value)) => Ok(value.to_string()),
         ('f', Value::Double(value)) => Ok(fixed(*value, precision)),
-        ('e', Value::Double(value)) => Ok(scientific(*value, precision)),
+        // Kubernetes takes the precision of this clause for a width.
+        ('e', Value::Double(value)) => Ok(format!("{:>precision$}", scientific(*value))),
+        ('f' | 'e', Value::String(text)) => match &**text {
+            "NaN" => Ok(not_finite(f64::NAN)),
+            "Infinity" => Ok(not_finite(f64::INFINITY)),
+            "-Infinity" => Ok(not_finite(f64::NEG_INFINITY)),
+            _ => Err(unsupported(verb, value)),
+        },
         ('b', Value::Int(value)) => Ok(signed(*value, |magnitude| format!("{magnitude:b}"))),
         ('b', Value::Uint(value)) => Ok(format!("{value:b}")),
         ('b', Value::Bool(value)) => Ok(u8::from(*value).to_string()),
@@ -143,11 +150,11 @@ fn not_finite(value: f64) -> String {
     }
 }
 
-fn scientific(value: f64, precision: usize) -> String {
+fn scientific(value: f64) -> String {
     if !value.is_finite() {
         return not_finite(value);
     }
-    let shown = format!("{value:.precision$e}");
+    let shown = format!("{value:.PRECISION_DEFAULT$e}");
     let (mantissa, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
     // The default locale writes powers of ten out.
     format!("{mantissa}×10{}", superscript(exponent.parse().unwrap_or(0)))

@@ -57,12 +57,18 @@ pub(crate) fn no_overload<'a>() -> Evaluated<'a> {
     Err(EvalError::no_such_overload())
 }
 
-/// Names the function where it has several overloads to choose from, as cel-go does.
-pub(crate) fn no_overload_for<'a>(context: &Context, _: &[Value<'a>]) -> Evaluated<'a> {
-    match context.call.overload {
-        Some(_) => no_overload(),
-        None => Err(EvalError::new(format!("no such overload: {}", context.call.function))),
+/// Names the function and the types it was given, as libraries' functions do.
+pub(crate) fn no_overload_for<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+    let types: Vec<String> = args.iter().map(Value::type_name).collect();
+    Err(EvalError::new(format!("no such overload: {}({})", context.call.function, types.join(", "))))
+}
+
+/// Names the function if its first operand has no such operation at all, as the language's own functions do.
+pub(crate) fn no_operation_for<'a>(context: &Context, first_supports: bool) -> Evaluated<'a> {
+    if first_supports {
+        return no_overload();
     }
+    Err(EvalError::new(format!("no such overload: {}", context.call.function)))
 }
 
 pub(crate) fn fail<'a>(message: impl Into<String>) -> Evaluated<'a> {

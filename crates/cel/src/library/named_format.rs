@@ -93,7 +93,7 @@ impl NamedFormat {
             Self::Uuid => unless(is_uuid(text), "does not match the UUID format"),
             Self::Byte => unless(is_base64(text), "invalid base64"),
             Self::Date => unless(Timestamp::parse_date(text).is_some(), "invalid date"),
-            Self::Datetime => unless(Timestamp::parse_datetime(text).is_some(), "invalid datetime"),
+            Self::Datetime => unless(Timestamp::parse(text).is_some(), "invalid datetime"),
         }
     }
 
@@ -104,7 +104,7 @@ impl NamedFormat {
             Self::Dns1123Subdomain | Self::Dns1123SubdomainPrefix | Self::QualifiedName => 60,
             Self::LabelValue => 40,
             Self::Uri => 1103,
-            Self::Uuid => 73,
+            Self::Uuid => 70,
             Self::Byte => 84,
             Self::Date | Self::Datetime => 71,
         }

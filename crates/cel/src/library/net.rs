@@ -1,6 +1,6 @@
 //! IP addresses and networks.
 
-use super::{Context, Function, no_overload_for};
+use super::{Context, Function, no_overload, no_overload_for};
 use crate::value::{EvalError, Evaluated, Opaque, Value};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -56,7 +56,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
                 Ok(Value::Bool(cidr.contains(ip.0)))
             }
             [Value::Opaque(Opaque::Cidr(cidr)), Value::String(text)] => {
-                Ok(Value::Bool(cidr.contains(Ip::parse(text).map_err(EvalError::new)?.0)))
+                Ip::parse(text).map_or_else(|_| no_overload(), |ip| Ok(Value::Bool(cidr.contains(ip.0))))
             }
             _ => no_overload_for(context, args),
         },
@@ -65,7 +65,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
                 Ok(Value::Bool(cidr.contains_cidr(other)))
             }
             [Value::Opaque(Opaque::Cidr(cidr)), Value::String(text)] => {
-                Ok(Value::Bool(cidr.contains_cidr(&Cidr::parse(text).map_err(EvalError::new)?)))
+                Cidr::parse(text).map_or_else(|_| no_overload(), |other| Ok(Value::Bool(cidr.contains_cidr(&other))))
             }
             _ => no_overload_for(context, args),
         },

@@ -1,6 +1,6 @@
 //! Regular expressions with RE2 syntax.
 
-use super::{Context, Function, no_overload_for};
+use super::{Context, Function, no_operation_for, no_overload_for};
 use crate::value::{EvalError, Evaluated, Value};
 use regex::{Regex, RegexBuilder};
 use std::borrow::Cow;
@@ -41,7 +41,9 @@ fn illegal(error: EvalError) -> EvalError {
 }
 
 fn matches<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
-    let [Value::String(text), Value::String(regex)] = args else { return no_overload_for(context, args) };
+    let [Value::String(text), Value::String(regex)] = args else {
+        return no_operation_for(context, matches!(args.first(), Some(Value::String(_))));
+    };
     Ok(Value::Bool(pattern(context, regex)?.is_match(text)))
 }
 

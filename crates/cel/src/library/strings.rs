@@ -5,9 +5,9 @@ use crate::value::{EvalError, Evaluated, Text, Value};
 
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
-        "contains" => |context, args| test(context, args, |text, part| text.contains(part)),
-        "startsWith" => |context, args| test(context, args, |text, part| text.starts_with(part)),
-        "endsWith" => |context, args| test(context, args, |text, part| text.ends_with(part)),
+        "contains" => |_, args| test(args, |text, part| text.contains(part)),
+        "startsWith" => |_, args| test(args, |text, part| text.starts_with(part)),
+        "endsWith" => |_, args| test(args, |text, part| text.ends_with(part)),
         "charAt" => char_at,
         "join" => join,
         "lowerAscii" => |context, args| map(context, args, |text| text.to_ascii_lowercase()),
@@ -22,10 +22,10 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-fn test<'a>(context: &Context, args: &[Value<'a>], holds: fn(&str, &str) -> bool) -> Evaluated<'a> {
+fn test<'a>(args: &[Value<'a>], holds: fn(&str, &str) -> bool) -> Evaluated<'a> {
     match args {
         [Value::String(text), Value::String(part)] => Ok(Value::Bool(holds(text, part))),
-        _ => no_overload_for(context, args),
+        _ => no_overload(),
     }
 }
 

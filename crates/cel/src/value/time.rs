@@ -1,7 +1,8 @@
 //! Instants and durations with CEL's ranges and Go's notations.
 
+use jiff::SignedDuration;
 use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::TimeZone;
 use std::fmt;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -83,7 +84,8 @@ impl Duration {
 /// Seconds as the shortest decimal, as `string(duration)` gives it.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}s", self.0 as f64 / 1e9)
+        let (seconds, nanos) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
+        write!(f, "{}s", seconds as f64 + nanos as f64 / 1e9)
     }
 }
 
@@ -136,22 +138,24 @@ impl Timestamp {
 
     /// RFC 3339, as `timestamp()` reads it.
     pub fn parse(text: &str) -> Option<Self> {
-        let bytes = text.as_bytes();
-        let shaped = bytes.len() >= 20 && bytes[4] == b'-' && bytes[7] == b'-' && bytes[10] == b'T' && bytes[13] == b':';
-        let zoned = text.ends_with('Z') || bytes.len().checked_sub(6).is_some_and(|at| matches!(bytes[at], b'+' | b'-'));
-        if !shaped || !zoned {
-            return None;
-        }
-        Self::from_jiff(text.parse::<jiff::Timestamp>().ok()?)
+        let (local, offset) = match text.strip_suffix('Z') {
+            Some(local) => (local, 0),
+            None => {
+                let at = text.len().checked_sub(6)?;
+                let (local, offset) = (text.get(..at)?, text.get(at..)?);
+                if !offset.starts_with(['+', '-']) {
+                    return None;
+                }
+                (local, fixed_offset(offset)?)
+            }
+        };
+        let civil = read_local(local)?;
+        Self::from_nanos(since_epoch(civil) - i128::from(offset) * NANOS_PER_SECOND)
     }
 
     /// RFC 3339 with the freedoms OpenAPI's `date-time` format takes.
     pub fn parse_datetime(text: &str) -> Option<Self> {
-        if let Some(time) = Self::parse(text) {
-            return Some(time);
-        }
-        let local = text.parse::<DateTime>().ok().filter(|_| text.contains('T'))?;
-        Self::from_jiff(TimeZone::UTC.to_timestamp(local).ok()?)
+        Self::parse(text).or_else(|| Self::from_nanos(since_epoch(read_local(text)?)))
     }
 
     /// `YYYY-MM-DD`, at midnight UTC.
@@ -160,12 +164,7 @@ impl Timestamp {
             return None;
         }
         let date = text.parse::<jiff::civil::Date>().ok()?;
-        Self::from_jiff(TimeZone::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok()?)
-    }
-
-    fn from_jiff(time: jiff::Timestamp) -> Option<Self> {
-        let nanos = time.as_nanosecond();
-        Self::from_nanos(nanos)
+        Self::from_nanos(since_epoch(date.at(0, 0, 0, 0)))
     }
 
     fn nanos(self) -> i128 {
@@ -195,25 +194,53 @@ impl Timestamp {
 
     /// The calendar reading in a time zone: an offset such as `+02:00`, or a name such as `Europe/Berlin`.
     pub(crate) fn civil(self, zone: Option<&str>) -> Option<DateTime> {
-        let time = jiff::Timestamp::new(self.seconds, i32::try_from(self.nanos).ok()?).ok()?;
-        let zone = match zone {
-            None | Some("" | "UTC") => TimeZone::UTC,
+        let offset = match zone {
+            None | Some("" | "UTC") => 0,
             Some(zone) => match fixed_offset(zone) {
-                Some(offset) => TimeZone::fixed(offset),
-                None => TimeZone::get(zone).ok()?,
+                Some(offset) => offset,
+                None => self.offset_in(&TimeZone::get(zone).ok()?),
             },
         };
-        Some(zone.to_datetime(time))
+        let seconds = SignedDuration::new(self.seconds + i64::from(offset), i32::try_from(self.nanos).ok()?);
+        EPOCH.checked_add(seconds).ok()
+    }
+
+    fn offset_in(self, zone: &TimeZone) -> i32 {
+        // Zone rules end a day before CEL's last instant; the last known offset holds on.
+        let time = jiff::Timestamp::new(self.seconds, 0).unwrap_or(jiff::Timestamp::MAX);
+        zone.to_offset(time).seconds()
     }
 }
 
-fn fixed_offset(zone: &str) -> Option<Offset> {
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+fn since_epoch(civil: DateTime) -> i128 {
+    civil.duration_since(EPOCH).as_nanos()
+}
+
+/// `YYYY-MM-DDTHH:MM:SS` with an optional fraction.
+fn read_local(text: &str) -> Option<DateTime> {
+    let bytes = text.as_bytes();
+    let shaped = bytes.len() >= 19 && bytes[10] == b'T' && bytes[4] == b'-' && bytes[13] == b':' && bytes[16] == b':';
+    let plain = bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b':' | b'T' | b'.'));
+    // A leap second has no place on CEL's time line.
+    if !shaped || !plain || &bytes[17..19] == b"60" {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// Seconds east of Greenwich.
+fn fixed_offset(zone: &str) -> Option<i32> {
     let (hours, minutes) = zone.split_once(':')?;
     let negative = hours.starts_with('-');
     let hours: i32 = hours.trim_start_matches(['+', '-']).parse().ok()?;
     let minutes: i32 = minutes.parse().ok()?;
-    let seconds = hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?;
-    Offset::from_seconds(if negative { -seconds } else { seconds }).ok()
+    if !(0..24).contains(&hours) || !(0..60).contains(&minutes) {
+        return None;
+    }
+    let seconds = hours * 3_600 + minutes * 60;
+    Some(if negative { -seconds } else { seconds })
 }
 
 /// RFC 3339 in UTC with as many fraction digits as needed.
