@@ -40,19 +40,38 @@ pub(crate) struct Guarded<'a> {
     pub change: Change,
 }
 
+fn unknown(reason: &str, why: &str) -> Error {
+    Error::Unknown(format!("etcd: {reason}; {why}"))
+}
+
 impl Guarded<'_> {
     pub async fn run(&self) -> Result<Outcome> {
+        let mut unanswered: Option<String> = None;
         for _ in 0..ATTEMPTS_MAX {
-            let reason = match self.transact().await {
-                Ok(response) => return self.outcome(response),
-                Err(Failure::Answered(status)) => return Err(self.refusal(&status)),
-                Err(Failure::Unsent(reason)) => return Err(Error::Unavailable(format!("etcd: {reason}"))),
-                Err(Failure::Ambiguous(reason)) => reason,
+            let response = match (self.transact().await, unanswered.as_deref()) {
+                (Ok(response), _) => response,
+                (Err(Failure::Ambiguous(reason)), _) => {
+                    tracing::debug!(reason, "a write on etcd was not answered; reading to find out what became of it");
+                    let current = self.look(0).await.map_err(|_| unknown(&reason, "and the key cannot be read"))?;
+                    if let Some(outcome) = self.settle(&reason, current).await? {
+                        return Ok(outcome);
+                    }
+                    unanswered = Some(reason);
+                    continue;
+                }
+                // What is true of this try need not be true of the one before.
+                (Err(_), Some(reason)) => return Err(unknown(reason, "and it cannot be tried again")),
+                (Err(Failure::Answered(status)), None) => return Err(self.refusal(&status)),
+                (Err(Failure::Unsent(reason)), None) => return Err(Error::Unavailable(format!("etcd: {reason}"))),
             };
-            tracing::debug!(reason, "a write on etcd was not answered; reading to find out what became of it");
-            if let Some(outcome) = self.settle(&reason).await? {
-                return Ok(outcome);
-            }
+            return match (self.outcome(response)?, unanswered) {
+                // The try before may be the very thing that stands in the way of this one.
+                (Outcome::Refused(current), Some(reason)) => self
+                    .settle(&reason, current)
+                    .await?
+                    .ok_or_else(|| unknown(&reason, "and etcd refused a guard that holds")),
+                (outcome, _) => Ok(outcome),
+            };
         }
         Err(Error::Unknown(format!("etcd did not answer {ATTEMPTS_MAX} times")))
     }
@@ -102,9 +121,9 @@ impl Guarded<'_> {
     }
 
     /// What became of an unanswered transaction; `None` when it has not happened and may be tried again.
-    async fn settle(&self, reason: &str) -> Result<Option<Outcome>> {
-        let unknown = |why: &str| Error::Unknown(format!("etcd: {reason}; {why}"));
-        let Some(current) = self.look(0).await.map_err(|_| unknown("and the key cannot be read"))? else {
+    async fn settle(&self, reason: &str, current: Option<KeyValue>) -> Result<Option<Outcome>> {
+        let unknown = |why: &str| unknown(reason, why);
+        let Some(current) = current else {
             // Deleted by this write or another, or still to be created by this one.
             return Err(unknown("the key does not exist now"));
         };
