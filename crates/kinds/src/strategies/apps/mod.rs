@@ -1,9 +1,66 @@
-//! The rules of the `apps` group, one file per kind.
+//! The rules of the apps group, one file per kind.
+
+mod daemon_set;
+mod deployment;
+mod replica_set;
+mod revision;
+mod stateful_set;
 
 use std::sync::Arc;
 
+use object::selector::LabelSelector;
+use serde_json::Value;
+
+use super::fields::{Field, IntOrText, percent};
 use crate::strategy::Strategy;
 
-pub fn for_kind(_kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
-    None
+pub fn for_kind(kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
+    Some(match kind {
+        "Deployment" => Arc::new(deployment::Deployment),
+        "ReplicaSet" => Arc::new(replica_set::ReplicaSet),
+        "StatefulSet" => Arc::new(stateful_set::StatefulSet),
+        "DaemonSet" => Arc::new(daemon_set::DaemonSet),
+        "ControllerRevision" => Arc::new(revision::ControllerRevision),
+        _ => return None,
+    })
+}
+
+/// A selector must be given and select something; `kind` is how the message calls it.
+fn validate_selector(selector: Field<'_>, kind: &str) {
+    if !selector.is_set() {
+        return selector.required("");
+    }
+    selector.label_selector();
+    if selector.is_empty_selector() {
+        selector.invalid(format!("empty selector is invalid for {kind}"));
+    }
+}
+
+/// The pods of a template must be found by the selector that counts them.
+pub fn validate_selects<'a>(selector: Field<'a>, template: Field<'a>) {
+    let labels = template.path(&["metadata", "labels"]);
+    if selector.is_empty_selector() || selects(selector, labels) != Some(false) {
+        return;
+    }
+    labels.invalid_as(labels.value().cloned().unwrap_or_default(), "`selector` does not match template `labels`");
+}
+
+/// Whether the selector matches the labels; `None` when it is no valid selector.
+pub fn selects(selector: Field<'_>, labels: Field<'_>) -> Option<bool> {
+    let plain = selector.field("matchLabels").entries();
+    let label = |key: &str| labels.value().and_then(|l| l.get(key)).and_then(Value::as_str);
+    if selector.field("matchExpressions").is_empty() {
+        return Some(plain.into_iter().all(|(key, value)| label(key) == Some(value.text())));
+    }
+    let parsed = LabelSelector::from_value(selector.value()).ok()?;
+    Some(parsed.matches_with(label))
+}
+
+/// The number in a count or percentage; text that is neither counts as zero.
+fn count_of(field: Field<'_>) -> i64 {
+    match field.int_or_text() {
+        Some(IntOrText::Int(n)) => n,
+        Some(IntOrText::Text(text)) => percent(text).unwrap_or_else(|| text.parse().unwrap_or(0)),
+        None => 0,
+    }
 }

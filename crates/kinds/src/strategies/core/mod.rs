@@ -17,6 +17,8 @@ mod service;
 mod service_addresses;
 mod volume;
 
+pub use replication::{controller_warnings, validate_always_restarts, validate_collisions, validate_replica_counts};
+
 use std::sync::Arc;
 
 use object::Object;

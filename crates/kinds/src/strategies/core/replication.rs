@@ -111,6 +111,15 @@ pub fn validate_replica_counts(status: Field<'_>, parts: &[&'static str]) {
     }
 }
 
+/// How often names of pods or revisions collided; it never goes down.
+pub fn validate_collisions(count: Field<'_>, old: &Object) {
+    count.non_negative();
+    let before = old.i64_at(&["status", "collisionCount"]);
+    if before.is_some_and(|before| count.int_or(i64::MIN) < before) {
+        count.invalid_as(count.int_or(0), "cannot be decremented");
+    }
+}
+
 /// Warnings of kinds whose name becomes part of pod names and whose template is at `spec.template`.
 pub fn controller_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
     let mut out = Vec::new();

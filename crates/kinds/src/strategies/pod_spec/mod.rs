@@ -34,9 +34,17 @@ pub struct Setting<'a> {
     /// Made by a kubelet from a file; may not use resource claims.
     pub is_mirror: bool,
     /// Volumes a controller will add (a StatefulSet's claims), which mounts may name.
-    pub added_claims: &'a [&'a str],
+    pub added_claims: Option<Field<'a>>,
     /// The controller sets hostname and subdomain itself.
     pub ignores_hostname: bool,
+}
+
+impl<'a> Setting<'a> {
+    /// Names of the volumes a controller will add.
+    fn added_names(self) -> impl Iterator<Item = &'a str> {
+        let claims = self.added_claims.into_iter().flat_map(Field::items);
+        claims.map(|claim| claim.field("metadata").field("name").text())
+    }
 }
 
 /// Defaults of the template under `key`.

@@ -17,13 +17,13 @@ pub fn validate<'a>(volumes: Field<'a>, setting: Setting<'a>) -> Mountable<'a> {
         .filter(|v| !setting.pod_name.is_empty() && v.field("ephemeral").is_set())
         .map(|v| format!("{}-{}", setting.pod_name, v.field("name").text()))
         .collect();
-    let mut mountable: BTreeMap<&str, bool> = setting.added_claims.iter().map(|name| (*name, true)).collect();
+    let mut mountable: BTreeMap<&str, bool> = setting.added_names().map(|name| (name, true)).collect();
     let mut names = BTreeSet::new();
     let report = volumes.report();
     for volume in volumes.items() {
         let name = volume.field("name");
         // A claim the controller adds replaces the template's volume of that name.
-        if setting.added_claims.contains(&name.text()) {
+        if setting.added_names().any(|added| added == name.text()) {
             continue;
         }
         let before = report.len();

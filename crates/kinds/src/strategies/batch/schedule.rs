@@ -1,0 +1,205 @@
+//! Cron schedules and time zones: whether they can be read, and what is said when not.
+
+use jiff::tz::TimeZone;
+use object::field::go_quote;
+
+struct Bounds {
+    min: u64,
+    max: u64,
+    names: &'static [&'static str],
+}
+
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+const FIELDS: [Bounds; 5] = [
+    Bounds { min: 0, max: 59, names: &[] },
+    Bounds { min: 0, max: 23, names: &[] },
+    Bounds { min: 1, max: 31, names: &[] },
+    Bounds { min: 1, max: 12, names: &MONTHS },
+    Bounds { min: 0, max: 6, names: &DAYS },
+];
+
+/// What is wrong with a schedule; `None` when it can be followed.
+pub fn problem(schedule: &str) -> Option<String> {
+    check(schedule).err()
+}
+
+fn check(schedule: &str) -> Result<(), String> {
+    if schedule.is_empty() {
+        return Err("empty spec string".to_owned());
+    }
+    let mut rest = schedule;
+    if let Some(zone) = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ=")) {
+        let Some((zone, after)) = zone.split_once(' ') else {
+            return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
+        };
+        if let Some(problem) = load_problem(zone) {
+            return Err(format!("provided bad location {zone}: {problem}"));
+        }
+        rest = after.trim();
+    }
+    if rest.starts_with('@') {
+        return check_descriptor(rest);
+    }
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    if fields.len() != FIELDS.len() {
+        return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+    }
+    fields.iter().zip(&FIELDS).try_for_each(|(field, bounds)| {
+        field.split(',').filter(|part| !part.is_empty()).try_for_each(|part| check_range(part, bounds))
+    })
+}
+
+fn check_range(expression: &str, bounds: &Bounds) -> Result<(), String> {
+    let parts: Vec<&str> = expression.split('/').collect();
+    let ends: Vec<&str> = parts[0].split('-').collect();
+    let (start, mut end) = match ends[..] {
+        ["*" | "?", ..] => (bounds.min, bounds.max),
+        [one] => {
+            let number = number_or_name(one, bounds)?;
+            (number, number)
+        }
+        [low, high] => (number_or_name(low, bounds)?, number_or_name(high, bounds)?),
+        [low, ..] => {
+            number_or_name(low, bounds)?;
+            return Err(format!("too many hyphens: {expression}"));
+        }
+        [] => (bounds.min, bounds.max),
+    };
+    let step = match parts[..] {
+        [_] => 1,
+        [_, step] => {
+            let step = number(step)?;
+            if ends.len() == 1 {
+                end = bounds.max;
+            }
+            step
+        }
+        _ => return Err(format!("too many slashes: {expression}")),
+    };
+    if start < bounds.min {
+        return Err(format!("beginning of range ({start}) below minimum ({}): {expression}", bounds.min));
+    }
+    if end > bounds.max {
+        return Err(format!("end of range ({end}) above maximum ({}): {expression}", bounds.max));
+    }
+    if start > end {
+        return Err(format!("beginning of range ({start}) beyond end of range ({end}): {expression}"));
+    }
+    if step == 0 {
+        return Err(format!("step of range should be a positive number: {expression}"));
+    }
+    Ok(())
+}
+
+fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {
+    let lowered = text.to_lowercase();
+    match bounds.names.iter().position(|name| *name == lowered) {
+        Some(index) => Ok(index as u64 + bounds.min),
+        None => number(text),
+    }
+}
+
+/// Words as Go's `strconv` has them.
+fn number(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let reason = match text.parse::<i64>() {
+        Ok(number) if number < 0 => return Err(format!("negative number ({number}) not allowed: {text}")),
+        Ok(number) => return Ok(number.unsigned_abs()),
+        Err(_) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => "value out of range",
+        Err(_) => "invalid syntax",
+    };
+    Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {}: {reason}", go_quote(text)))
+}
+
+fn check_descriptor(descriptor: &str) -> Result<(), String> {
+    if matches!(descriptor, "@yearly" | "@annually" | "@monthly" | "@weekly" | "@daily" | "@midnight" | "@hourly") {
+        return Ok(());
+    }
+    match descriptor.strip_prefix("@every ") {
+        Some(duration) => check_duration(duration).map_err(|e| format!("failed to parse duration {descriptor}: {e}")),
+        None => Err(format!("unrecognized descriptor: {descriptor}")),
+    }
+}
+
+/// Durations as Go reads them: `1h30m`, `1.5s`, never without a unit.
+fn check_duration(text: &str) -> Result<(), String> {
+    let invalid = || format!("time: invalid duration {}", go_quote(text));
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return Ok(());
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(number_end);
+        if !number.bytes().any(|b| b.is_ascii_digit()) || number.matches('.').count() > 1 {
+            return Err(invalid());
+        }
+        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        match unit {
+            "" => return Err(format!("time: missing unit in duration {}", go_quote(text))),
+            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h" => rest = after,
+            _ => {
+                return Err(format!("time: unknown unit {} in duration {}", go_quote(unit), go_quote(text)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with the name of a time zone; `None` when there is one of that name.
+pub fn zone_problem(zone: &str) -> Option<String> {
+    if zone.is_empty() {
+        return Some("timeZone must be nil or non-empty string".to_owned());
+    }
+    let plain = |part: &str| {
+        let characters = part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+'));
+        characters && (1..=14).contains(&part.len()) && !matches!(part, "." | "..") && !part.starts_with('-')
+    };
+    if !zone.split('/').all(plain) {
+        return Some(format!("unknown time zone {zone}"));
+    }
+    if zone.eq_ignore_ascii_case("Local") {
+        return Some("timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned());
+    }
+    load_problem(zone)
+}
+
+fn load_problem(zone: &str) -> Option<String> {
+    let known = matches!(zone, "" | "UTC" | "Local") || TimeZone::get(zone).is_ok();
+    (!known).then(|| format!("unknown time zone {zone}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_that_can_be_followed_have_no_problem() {
+        for schedule in [
+            "* * * * *",
+            "*/5 * * * *",
+            "0 0 1 jan mon",
+            "1,2,3 0-5/2 ? * 0",
+            "@daily",
+            "@every 1h30m",
+            "@every 1.5s",
+            "TZ=Europe/Berlin 0 0 * * *",
+        ] {
+            assert_eq!(problem(schedule), None, "{schedule}");
+        }
+    }
+
+    #[test]
+    fn zones_are_known_by_their_names() {
+        assert_eq!(zone_problem("Europe/Berlin"), None);
+        assert_eq!(zone_problem("Etc/UTC"), None);
+        assert_eq!(zone_problem("Mars/Olympus"), Some("unknown time zone Mars/Olympus".to_owned()));
+        assert_eq!(zone_problem("../x"), Some("unknown time zone ../x".to_owned()));
+    }
+}
