@@ -1,49 +1,195 @@
 //! Who is asking, and may they: authentication, impersonation and authorization of every request.
 
+mod bootstrap_token;
+mod certificate;
+mod front_proxy;
+mod impersonation;
+mod openid;
+mod policy;
+mod refusal;
+mod service_account;
+mod token;
+
+pub mod bootstrap;
+pub mod escalation;
+pub mod oidc;
 pub mod token_request;
 
 use std::sync::Arc;
 
-use access::User;
+use access::user::{ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
+use access::{Action, User, Verdict};
 use http::HeaderMap;
-use object::Status;
+use object::{GroupResource, Object, Status};
+use pki::tls::client_trust::ClientTrust;
+use pki::token::Secret;
 
 use crate::http::Peer;
 use crate::request::RequestInfo;
 use crate::server::Server;
 
+pub use front_proxy::FrontProxyConfig;
+pub use oidc::OidcConfig;
+pub use policy::LivePolicy;
+pub use service_account::ServiceAccountConfig;
+pub use token::TokenUser;
+
+/// What tells a user's credential apart from the user's other ones, in the user's extra.
+pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// Whom the server believes.
+pub struct AuthConfig {
+    pub client_ca: Arc<ClientTrust>,
+    pub front_proxy: Option<FrontProxyConfig>,
+    pub service_accounts: ServiceAccountConfig,
+    pub oidc: Option<OidcConfig>,
+    pub static_tokens: Vec<(Secret, User)>,
+    /// Whether health, version and `kube-public/cluster-info` are open to callers without credentials.
+    pub anonymous: bool,
+}
+
 /// Everything the server needs to know its callers.
-#[derive(Default)]
-pub struct Auth {}
+pub struct Auth {
+    certificates: certificate::Certificates,
+    front_proxy: Option<front_proxy::FrontProxy>,
+    tokens: token::Tokens,
+    policy: LivePolicy,
+    anonymous: Option<Arc<User>>,
+}
 
 impl Auth {
-    /// The user behind a request; 401 when credentials are given and wrong.
+    pub fn new(config: AuthConfig) -> Self {
+        let anonymous = config.anonymous.then(|| Arc::new(User::new(ANONYMOUS_USER, &[UNAUTHENTICATED_GROUP])));
+        Self {
+            certificates: certificate::Certificates::new(config.client_ca),
+            front_proxy: config.front_proxy.map(front_proxy::FrontProxy::new),
+            tokens: token::Tokens::new(config.service_accounts, config.oidc, config.static_tokens),
+            policy: LivePolicy::default(),
+            anonymous,
+        }
+    }
+
+    /// The user behind a request; 401 when the credentials given are wrong, or none are and the request needs some.
     pub async fn authenticate(
         &self,
-        _server: &Server,
-        _peer: &Peer,
-        _headers: &HeaderMap,
+        server: &Server,
+        peer: &Peer,
+        headers: &HeaderMap,
+        info: &RequestInfo,
     ) -> Result<Arc<User>, Status> {
-        Err(Status::unauthorized())
+        let mut refused = false;
+        if !peer.certificates.is_empty() {
+            let proxied = self.front_proxy.as_ref().and_then(|proxy| proxy.user(&peer.certificates, headers));
+            if let Some(user) = proxied {
+                return Ok(user);
+            }
+            match self.certificates.user(&peer.certificates) {
+                Ok(user) => return Ok(user),
+                Err(error) => {
+                    tracing::debug!(%error, peer = %peer.address, "client certificate refused");
+                    refused = true;
+                }
+            }
+        }
+        if let Some(token) = token::bearer(headers) {
+            match self.tokens.caller(server, token).await {
+                Ok(user) => return Ok(user),
+                Err(reason) => {
+                    tracing::debug!(reason, peer = %peer.address, "bearer token refused");
+                    refused = true;
+                }
+            }
+        }
+        match &self.anonymous {
+            Some(anonymous) if !refused && is_open_to_all(info) => Ok(anonymous.clone()),
+            _ => Err(Status::unauthorized()),
+        }
     }
 
     /// The user the request acts as: the caller, or whom the `Impersonate-*` headers name when the caller may.
     pub async fn impersonated(
         &self,
-        _server: &Server,
+        server: &Server,
         caller: &Arc<User>,
-        _headers: &HeaderMap,
+        headers: &HeaderMap,
     ) -> Result<Arc<User>, Status> {
-        Ok(caller.clone())
+        let Some(wanted) = impersonation::read(headers)? else {
+            return Ok(caller.clone());
+        };
+        for action in wanted.actions() {
+            self.require(server, caller, &action).await?;
+        }
+        Ok(Arc::new(wanted.into_user()))
     }
 
     /// 403 unless the user may do this.
-    pub async fn authorize(&self, _server: &Server, _user: &User, _info: &RequestInfo) -> Result<(), Status> {
-        Err(Status::unauthorized())
+    pub async fn authorize(&self, server: &Server, user: &User, info: &RequestInfo) -> Result<(), Status> {
+        self.require(server, user, &refusal::action_of(info)).await
+    }
+
+    /// 403 unless the user may do this, for questions that are not the request itself.
+    pub async fn require(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<(), Status> {
+        let verdict = self.decide(server, user, action).await?;
+        if verdict.allowed { Ok(()) } else { Err(refusal::forbidden(user, action, &verdict.reason)) }
+    }
+
+    /// What the present policy says, with its reason.
+    pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<Verdict, Status> {
+        if user.is_master() {
+            return Ok(Verdict::allow(""));
+        }
+        self.policy.decide(server, user, action).await
+    }
+
+    pub fn policy(&self) -> &LivePolicy {
+        &self.policy
+    }
+
+    /// The user behind a token that is meant for one of `audiences` (this server's own when empty); the error says why not.
+    pub async fn review_token(
+        &self,
+        server: &Server,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<TokenUser>, String> {
+        self.tokens.review(server, token, audiences).await
+    }
+
+    pub fn service_accounts(&self) -> &service_account::ServiceAccounts {
+        &self.tokens.service_accounts
     }
 
     /// The OIDC documents by which others verify this server's tokens.
     pub fn openid(&self, path: &str) -> Result<http::Response<crate::respond::Body>, Status> {
-        Err(Status::new(404, "NotFound", format!("{path} is not served")))
+        openid::document(self.service_accounts(), path)
     }
 }
+
+/// What a caller without credentials may ask at all; the rules still decide whether it is allowed.
+fn is_open_to_all(info: &RequestInfo) -> bool {
+    if info.is_resource {
+        return info.verb == "get"
+            && info.group.is_empty()
+            && (info.resource.as_str(), info.subresource.as_str()) == ("configmaps", "")
+            && (info.namespace.as_str(), info.name.as_str()) == ("kube-public", "cluster-info");
+    }
+    let first = info.path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    matches!(first, "healthz" | "livez" | "readyz" | "version")
+}
+
+/// Everyone who proved who they are is in `system:authenticated`.
+fn with_authenticated_group(mut user: User) -> User {
+    let settled = user.name == ANONYMOUS_USER
+        || user.groups.iter().any(|g| g == AUTHENTICATED_GROUP || g == UNAUTHENTICATED_GROUP);
+    if !settled {
+        user.groups.push(AUTHENTICATED_GROUP.to_owned());
+    }
+    user
+}
+
+/// A core/v1 object as it is stored now.
+async fn find_core(server: &Server, plural: &str, namespace: &str, name: &str) -> Result<Option<Object>, Status> {
+    let key = crate::storage::key(&GroupResource::new("", plural), namespace, name);
+    Ok(server.objects.get(&key).await?.map(|current| current.object))
+}
+

@@ -2,13 +2,206 @@
 
 use std::sync::Arc;
 
-use object::Status;
+use access::user::service_account_user;
+use jiff::Timestamp;
+use object::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersion, Object, Status};
+use serde_json::{Map, Value, json};
 
+use super::find_core;
 use crate::context::Context;
 use crate::server::Server;
 use crate::subresource::Call;
 use crate::verbs::{Answer, Target};
 
-pub async fn create(_server: &Arc<Server>, _ctx: &Context, target: &Target, _call: &Call) -> Result<Answer, Status> {
-    Err(Status::method_not_allowed(&target.resource.kind.group_resource(), "create"))
+const GROUP: &str = "authentication.k8s.io";
+const API_VERSION: &str = "authentication.k8s.io/v1";
+const EXPIRATION_DEFAULT: i64 = 3600;
+const EXPIRATION_MIN: i64 = 600;
+const EXPIRATION_MAX: i64 = 1 << 32;
+/// Kubelets ask for exactly this long for their pods; such tokens then live a year and only warn, since old client
+/// libraries in pods never read the token again.
+const EXTENDED_FROM: i64 = 3607;
+const EXTENDED_TO: i64 = 365 * 24 * 3600;
+
+/// What the token is for, read and checked.
+struct Asked {
+    audiences: Vec<String>,
+    seconds: i64,
+    bound: Option<BoundReference>,
+}
+
+struct BoundReference {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+}
+
+/// The object a token dies with, and the claims that say so.
+#[derive(Default)]
+struct Bound {
+    claims: Map<String, Value>,
+    is_pod: bool,
+}
+
+pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
+    let request = call.object()?;
+    check_identity(target, &request)?;
+    let account = find_core(server, "serviceaccounts", &target.namespace, &target.name).await?;
+    let account = account.ok_or_else(|| target.not_found())?;
+    if !request.uid().is_empty() && request.uid() != account.uid() {
+        let (asked, is) = (request.uid(), account.uid());
+        let detail = format!(
+            "the UID in the token request ({asked}) does not match the UID of the service account ({is})"
+        );
+        return Err(Status::conflict(&GroupResource::new(GROUP, "TokenRequest"), &target.name, detail));
+    }
+    let accounts = server.auth.service_accounts();
+    let asked = read_spec(&request, accounts.audiences())?;
+    let bound = match &asked.bound {
+        Some(reference) => find_bound(server, target, reference).await?,
+        None => Bound::default(),
+    };
+    let now = Timestamp::now();
+    let own_audiences = asked.audiences.iter().all(|audience| accounts.audiences().contains(audience));
+    let extended = bound.is_pod && own_audiences && asked.seconds == EXTENDED_FROM;
+    let id = uuid::Uuid::new_v4().to_string();
+    let mut private = bound.claims;
+    private.insert("namespace".into(), target.namespace.as_str().into());
+    private.insert("serviceaccount".into(), json!({"name": account.name(), "uid": account.uid()}));
+    if extended {
+        private.insert("warnafter".into(), (now.as_second() + asked.seconds).into());
+    }
+    let lifetime = if extended { EXTENDED_TO } else { asked.seconds };
+    let claims = json!({
+        "iss": accounts.issuer(),
+        "sub": service_account_user(&target.namespace, &target.name),
+        "aud": asked.audiences,
+        "iat": now.as_second(), "nbf": now.as_second(), "exp": now.as_second() + lifetime,
+        "jti": id,
+        "kubernetes.io": private,
+    });
+    let Value::Object(claims) = claims else { unreachable!("written as a map above") };
+    let signed = accounts.signer().sign(&claims);
+    let token = signed.map_err(|error| Status::internal(format!("failed to generate token: {error}")))?;
+    ctx.annotate_audit("authentication.kubernetes.io/issued-credential-id", format!("JTI={id}"));
+    Ok(Answer::Object { code: 201, object: Arc::new(answer(request, &account, &asked, token, now)) })
+}
+
+fn check_identity(target: &Target, request: &Object) -> Result<(), Status> {
+    let kind = GroupKind::new(GROUP, "TokenRequest");
+    let typed = (request.api_version(), request.kind());
+    if typed != ("", "") && typed != (API_VERSION, "TokenRequest") {
+        return Err(Status::bad_request(format!(
+            "no kind {:?} is registered for version {:?} at a token subresource",
+            request.kind(),
+            request.api_version()
+        )));
+    }
+    for (field, given, is) in
+        [("name", request.name(), &target.name), ("namespace", request.namespace(), &target.namespace)]
+    {
+        if !given.is_empty() && given != is {
+            let detail = format!("must match the service account {field} if specified");
+            let error = FieldError::invalid(FieldPath::new("metadata").child(field), given, detail);
+            return Err(Status::invalid(&kind, &target.name, &[error]));
+        }
+    }
+    Ok(())
+}
+
+fn read_spec(request: &Object, audiences_default: &[String]) -> Result<Asked, Status> {
+    let malformed = |what: &str| {
+        let text = format!("TokenRequest in version \"v1\" cannot be handled as a TokenRequest: {what} cannot be read");
+        Status::bad_request(text)
+    };
+    let audiences: Vec<String> = match request.get(&["spec", "audiences"]) {
+        None | Some(Value::Null) => Vec::new(),
+        Some(list) => serde_json::from_value(list.clone()).map_err(|_| malformed("spec.audiences"))?,
+    };
+    let seconds = match request.get(&["spec", "expirationSeconds"]) {
+        None | Some(Value::Null) => EXPIRATION_DEFAULT,
+        Some(value) => value.as_i64().ok_or_else(|| malformed("spec.expirationSeconds"))?,
+    };
+    let path = FieldPath::new("spec.expirationSeconds");
+    let refuse = |detail: &str| {
+        let error = FieldError::invalid(path.clone(), seconds, detail);
+        Err(Status::invalid(&GroupKind::new(GROUP, "TokenRequest"), "", &[error]))
+    };
+    if seconds < EXPIRATION_MIN {
+        return refuse("may not specify a duration less than 10 minutes");
+    }
+    if seconds > EXPIRATION_MAX {
+        return refuse("may not specify a duration larger than 2^32 seconds");
+    }
+    let bound = match request.get(&["spec", "boundObjectRef"]) {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(reference)) => {
+            let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let (api_version, kind) = (text("apiVersion"), text("kind"));
+            Some(BoundReference { api_version, kind, name: text("name"), uid: text("uid") })
+        }
+        Some(_) => return Err(malformed("spec.boundObjectRef")),
+    };
+    let audiences = if audiences.is_empty() { audiences_default.to_vec() } else { audiences };
+    Ok(Asked { audiences, seconds, bound })
+}
+
+async fn find_bound(server: &Server, target: &Target, reference: &BoundReference) -> Result<Bound, Status> {
+    let group_version = GroupVersion::parse(&reference.api_version).unwrap_or_else(|| GroupVersion::new("", ""));
+    let (plural, namespace) = match (group_version.group.as_str(), reference.kind.as_str()) {
+        ("", "Pod") => ("pods", target.namespace.as_str()),
+        ("", "Secret") => ("secrets", target.namespace.as_str()),
+        ("", "Node") => ("nodes", ""),
+        (group, kind) => {
+            let version = &group_version.version;
+            return Err(Status::bad_request(format!(
+                "cannot bind token to object of type {group}/{version}, Kind={kind}"
+            )));
+        }
+    };
+    let found = find_core(server, plural, namespace, &reference.name).await?;
+    let found = found.ok_or_else(|| Status::not_found(&GroupResource::new("", plural), &reference.name))?;
+    let mut bound = Bound { is_pod: plural == "pods", ..Bound::default() };
+    if bound.is_pod && found.str_at(&["spec", "serviceAccountName"]) != target.name {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+            target.name
+        )));
+    }
+    if !reference.uid.is_empty() && reference.uid != found.uid() {
+        let detail = format!(
+            "the UID in the bound object reference ({}) does not match the UID in record. \
+             The object might have been deleted and then recreated",
+            reference.uid
+        );
+        return Err(Status::conflict(&GroupResource::new("", &reference.kind), &reference.name, detail));
+    }
+    let claim = plural.trim_end_matches('s');
+    bound.claims.insert(claim.into(), json!({"name": found.name(), "uid": found.uid()}));
+    let node_name = found.str_at(&["spec", "nodeName"]);
+    if bound.is_pod && !node_name.is_empty() {
+        let node = find_core(server, "nodes", "", node_name).await?;
+        let known = node.map(|node| json!({"name": node_name, "uid": node.uid()}));
+        bound.claims.insert("node".into(), known.unwrap_or_else(|| json!({"name": node_name})));
+    }
+    Ok(bound)
+}
+
+fn answer(request: Object, account: &Object, asked: &Asked, token: String, now: Timestamp) -> Object {
+    let mut out = request;
+    out.set(&["apiVersion"], API_VERSION);
+    out.set(&["kind"], "TokenRequest");
+    out.set_name(account.name());
+    out.set_namespace(account.namespace());
+    out.set(&["metadata", "uid"], account.uid());
+    out.set(&["metadata", "creationTimestamp"], object::time::format_seconds(now));
+    out.set(&["spec", "audiences"], asked.audiences.clone());
+    out.set(&["spec", "expirationSeconds"], asked.seconds);
+    if asked.bound.is_none() {
+        out.set(&["spec", "boundObjectRef"], Value::Null);
+    }
+    let expires = Timestamp::from_second(now.as_second() + asked.seconds).unwrap_or(Timestamp::MAX);
+    out.set(&["status"], json!({"token": token, "expirationTimestamp": object::time::format_seconds(expires)}));
+    out
 }

@@ -158,6 +158,11 @@ impl Cache {
         self.state.read().revision.max(applied)
     }
 
+    /// Whether the cache is at `revision` and no object has changed after `seen`.
+    pub fn unchanged_since(&self, seen: u64, revision: u64) -> bool {
+        self.revision() >= revision && self.state.read().changed_at <= seen
+    }
+
     pub fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.state.read().entries.get(key).cloned()
     }

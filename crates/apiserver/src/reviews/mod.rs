@@ -1,22 +1,122 @@
-//! Kinds that are answered and never kept: access reviews, token reviews, self subject reviews.
+//! Kinds that are answered and never kept: access reviews, token reviews, who-am-I, and two leftovers of early Kubernetes.
+
+mod access_review;
+mod components;
+mod token_review;
 
 use std::sync::Arc;
 
-use http::Response;
-use object::Status;
+use http::{Response, header};
+use kinds::SubresourceKind;
+use object::{Object, Status};
+use serde_json::{Value, json};
 
 use crate::context::Context;
+use crate::decode::{self, BodyFormat};
 use crate::http::Incoming;
-use crate::respond::Body;
+use crate::request::WriteOptions;
+use crate::respond::{self, Body, Format};
 use crate::server::Server;
-use crate::verbs::Target;
+use crate::subresource::{self, Call};
+use crate::verbs::{Answer, Target};
 
 pub async fn serve(
-    _server: &Arc<Server>,
-    _ctx: &Context,
+    server: &Arc<Server>,
+    ctx: &Context,
     target: &Target,
-    _incoming: Incoming,
-    _record: &crate::audit::Record,
+    incoming: Incoming,
+    record: &crate::audit::Record,
 ) -> Result<Response<Body>, Status> {
-    Err(Status::method_not_allowed(&target.resource.kind.group_resource(), "create"))
+    let verb = incoming.info.verb;
+    if !target.resource.kind.allows(verb) {
+        let text = "the server does not allow this method on the requested resource";
+        return Err(Status::new(405, "MethodNotAllowed", text));
+    }
+    let format = Format::negotiate(&incoming.headers, incoming.query.flag("pretty"))?;
+    if verb != "create" {
+        return components::serve(server, target, format).await;
+    }
+    let options = WriteOptions::parse(&incoming.query, "CreateOptions")?;
+    let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let body = BodyFormat::of_content_type(content_type.as_deref())?;
+    let decoded = decode::decode(&incoming.body.read().await?, body)?;
+    // The body of a token review is a credential and has no place in a log.
+    if target.resource.kind.gvk.kind != "TokenReview" {
+        record.request_object(&decoded.value);
+    }
+    let object = decode::read_object(ctx, &target.resource, decoded, options.validation)?;
+    let object = answer_with(server, ctx, target, object, options).await?;
+    let answer = Answer::Object { code: 201, object: Arc::new(object) };
+    respond::object_response(server, &target.resource, answer, format).await
+}
+
+/// Answers a review that has been read, free of HTTP, so that in-process callers take the same way.
+pub async fn answer(server: &Arc<Server>, ctx: &Context, target: &Target, object: Object) -> Result<Object, Status> {
+    answer_with(server, ctx, target, object, WriteOptions::default()).await
+}
+
+async fn answer_with(
+    server: &Arc<Server>,
+    ctx: &Context,
+    target: &Target,
+    object: Object,
+    options: WriteOptions,
+) -> Result<Object, Status> {
+    match target.resource.kind.gvk.kind.as_str() {
+        "SubjectAccessReview" | "LocalSubjectAccessReview" | "SelfSubjectAccessReview" => {
+            access_review::access(server, ctx, target, object).await
+        }
+        "SelfSubjectRulesReview" => access_review::rules(server, ctx, object).await,
+        "TokenReview" => token_review::review(server, object).await,
+        "SelfSubjectReview" => Ok(who_am_i(ctx, &object)),
+        "Binding" => bind(server, ctx, target, &object, options).await,
+        _ => Err(Status::method_not_allowed(&target.resource.kind.group_resource(), "create")),
+    }
+}
+
+fn who_am_i(ctx: &Context, asked: &Object) -> Object {
+    let mut review = asked.clone();
+    review.set(&["metadata"], json!({"creationTimestamp": object::time::format_seconds(ctx.now)}));
+    review.set(&["status"], json!({"userInfo": user_info(&ctx.user)}));
+    review
+}
+
+/// A user as reviews write it; what is empty is left out.
+fn user_info(user: &access::User) -> Value {
+    let mut info = json!({"username": user.name});
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.as_str().into();
+    }
+    if !user.groups.is_empty() {
+        info["groups"] = user.groups.clone().into();
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
+}
+
+/// `POST /bindings`: the older form of `pods/NAME/binding`.
+async fn bind(
+    server: &Arc<Server>,
+    ctx: &Context,
+    target: &Target,
+    object: &Object,
+    options: WriteOptions,
+) -> Result<Object, Status> {
+    let pods = server.registry.find("", "v1", "pods").ok_or_else(|| Status::internal("pods are not served"))?;
+    let pod = Target {
+        resource: pods,
+        namespace: target.namespace.clone(),
+        name: object.name().to_owned(),
+        subresource: "binding".to_owned(),
+    };
+    let call = Call { verb: "create", options, content_type: None, body: object.encode() };
+    match subresource::answer(server, ctx, &pod, &SubresourceKind::Binding, &call).await? {
+        Answer::Object { object, .. } => Ok((*object).clone()),
+        Answer::Stored { stored, .. } => stored.decode(),
+        Answer::Status(value) => {
+            Object::from_value(value).ok_or_else(|| Status::internal("a binding was answered with no object"))
+        }
+    }
 }

@@ -1,0 +1,115 @@
+//! What an API starts with: the system namespaces and the default roles and bindings, made when missing and kept complete.
+
+use std::sync::Arc;
+
+use access::aggregation::aggregate;
+use access::defaults::{self, Correction};
+use access::rule::PolicyRule;
+use access::user::MASTERS_GROUP;
+use access::{User, escalation};
+use futures::future::try_join_all;
+use object::{GroupVersionKind, Object, Status};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::decode;
+use crate::registry::Resource;
+use crate::request::{DeleteOptions, Validation, WriteOptions};
+use crate::server::Server;
+use crate::verbs::{self, Target};
+
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+/// Roles gather from roles that gather; more rounds than the deepest chain of the defaults.
+const AGGREGATION_ROUNDS: usize = 4;
+
+/// Makes what is missing and completes what is there. All writes of a step go out together and so share their flush.
+pub async fn ensure(server: &Server) -> Result<(), Status> {
+    let user = User::new("system:apiserver", &[MASTERS_GROUP, "system:authenticated"]);
+    let ctx = Context::new(Arc::new(user), "kube-apiserver");
+    let namespaces = NAMESPACES.map(|name| Object::new(&GroupVersionKind::new("", "v1", "Namespace"), None, name));
+    try_join_all(namespaces.into_iter().map(|namespace| ensure_object(server, &ctx, namespace))).await?;
+    let mut policy = defaults::all();
+    policy.extend(cluster_info_access());
+    fill_aggregated(&mut policy);
+    try_join_all(policy.into_iter().map(|object| ensure_object(server, &ctx, object))).await?;
+    Ok(())
+}
+
+/// Joining machines read `kube-public/cluster-info` before they have credentials, as kubeadm arranges it.
+fn cluster_info_access() -> [Object; 2] {
+    const NAME: &str = "kubeadm:bootstrap-signer-clusterinfo";
+    let group = escalation::RBAC_GROUP;
+    let make = |kind: &str| Object::new(&GroupVersionKind::new(group, "v1", kind), Some("kube-public"), NAME);
+    let (mut role, mut binding) = (make("Role"), make("RoleBinding"));
+    let rule =
+        json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["cluster-info"], "verbs": ["get"]});
+    role.set(&["rules"], vec![rule]);
+    binding.set(&["roleRef"], json!({"apiGroup": group, "kind": "Role", "name": NAME}));
+    binding.set(&["subjects"], vec![json!({"apiGroup": group, "kind": "User", "name": "system:anonymous"})]);
+    [role, binding]
+}
+
+/// Gives aggregated roles their rules, so that they grant before the controller that keeps them first runs.
+fn fill_aggregated(policy: &mut [Object]) {
+    for _ in 0..AGGREGATION_ROUNDS {
+        let roles: Vec<Object> = policy.iter().filter(|o| o.kind() == "ClusterRole").cloned().collect();
+        for role in policy.iter_mut().filter(|o| o.kind() == "ClusterRole") {
+            if let Some(rules) = aggregate(role, &roles) {
+                role.set(&["rules"], rules.iter().map(PolicyRule::to_value).collect::<Vec<Value>>());
+            }
+        }
+    }
+}
+
+async fn ensure_object(server: &Server, ctx: &Context, desired: Object) -> Result<(), Status> {
+    let resource = server.registry.snapshot().find_kind(&desired.gvk()).cloned();
+    let resource = resource.ok_or_else(|| Status::internal(format!("{} is not served", desired.kind())))?;
+    let target = Target {
+        namespace: desired.namespace().to_owned(),
+        name: desired.name().to_owned(),
+        subresource: String::new(),
+        resource,
+    };
+    let options = WriteOptions::default();
+    let Some(current) = server.objects.get(&target.key()).await? else {
+        return create(server, ctx, &target, desired, &options).await;
+    };
+    if desired.kind() == "Namespace" {
+        return Ok(());
+    }
+    match defaults::reconcile(&current.object, &desired) {
+        None => Ok(()),
+        Some(Correction::Update(corrected)) => {
+            match verbs::update::replace(server, ctx, &target, corrected, &options).await {
+                // Another replica starts at the same time and has just done the same.
+                Err(status) if status.is_conflict() => Ok(()),
+                done => done.map(|_| ()),
+            }
+        }
+        Some(Correction::Recreate(wanted)) => {
+            match verbs::delete::delete(server, ctx, &target, &DeleteOptions::default()).await {
+                Err(status) if !status.is_not_found() => return Err(status),
+                _ => {}
+            }
+            create(server, ctx, &target, wanted, &options).await
+        }
+    }
+}
+
+async fn create(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    object: Object,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let shaped = shape(ctx, &target.resource, object)?;
+    match verbs::create::create(server, ctx, target, shaped, options).await {
+        Err(status) if !status.is_already_exists() => Err(status),
+        _ => Ok(()),
+    }
+}
+
+fn shape(ctx: &Context, resource: &Resource, object: Object) -> Result<Object, Status> {
+    decode::shape(ctx, resource, object, Validation::Strict, Vec::new())
+}

@@ -1,0 +1,39 @@
+//! Admission of roles and bindings: nobody grants rights they do not hold.
+
+use access::escalation::{RBAC_GROUP, check_binding_write, check_role_write};
+use async_trait::async_trait;
+use object::{Object, Status};
+
+use crate::admission::{Admission, Attributes, Operation};
+use crate::context::Context;
+use crate::server::Server;
+
+/// The step; it only refuses, so it belongs behind the steps that change objects.
+pub struct EscalationCheck;
+
+#[async_trait]
+impl Admission for EscalationCheck {
+    fn name(&self) -> &'static str {
+        "RBACEscalation"
+    }
+
+    async fn validate(
+        &self,
+        server: &Server,
+        ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
+        let Some(object) = object.filter(|_| writes && attributes.subresource.is_empty()) else { return Ok(()) };
+        let gvk = &attributes.resource.kind.gvk;
+        let check = match gvk.kind.as_str() {
+            _ if gvk.group != RBAC_GROUP || ctx.user.is_master() => return Ok(()),
+            "Role" | "ClusterRole" => check_role_write,
+            "RoleBinding" | "ClusterRoleBinding" => check_binding_write,
+            _ => return Ok(()),
+        };
+        let compiled = server.auth.policy().newest(server).await?;
+        check(&compiled.index, &ctx.user, object, attributes.old)
+    }
+}

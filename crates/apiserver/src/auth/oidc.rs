@@ -1,0 +1,185 @@
+//! Tokens of an OIDC issuer: its keys are fetched when first needed, kept, and fetched again when a token names a new one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use access::User;
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use http::{Request, Uri, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use pki::error::PkiError;
+use pki::jwt::Algorithm;
+use pki::jwt::jwks;
+use pki::jwt::verifier::{JwtError, JwtVerifier, TimeRules, VerifiedToken};
+use pki::oidc::{OidcError, OidcRules};
+use pki::tls::client::{ClientTls, ClientTlsOptions, ServerTrust};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio_rustls::TlsConnector;
+
+/// Keys older than this are fetched again, so that one the issuer withdrew is not believed for ever.
+const KEYS_FOR: Duration = Duration::from_secs(600);
+/// Tokens with made-up key ids cannot make us ask the issuer more often than this.
+const FETCH_EVERY: Duration = Duration::from_secs(10);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
+const LEEWAY: Duration = Duration::from_secs(10);
+
+/// One trusted issuer.
+#[derive(Clone)]
+pub struct OidcConfig {
+    pub rules: OidcRules,
+    /// Whom to believe to be the issuer.
+    pub trust: ServerTrust,
+    pub algorithms: Vec<Algorithm>,
+}
+
+#[derive(Debug, Error)]
+pub enum OidcRefused {
+    #[error("verify token: {0}")]
+    Verify(#[from] JwtError),
+    #[error("{0}")]
+    Claims(#[from] OidcError),
+    #[error("the issuer's keys cannot be had: {0}")]
+    Fetch(#[from] FetchError),
+}
+
+#[derive(Debug, Error)]
+pub enum FetchError {
+    #[error("{0:?} is not an https URL")]
+    Url(String),
+    #[error("tls: {0}")]
+    Tls(#[from] PkiError),
+    #[error("connection: {0}")]
+    Connection(#[from] std::io::Error),
+    #[error("http: {0}")]
+    Http(#[from] hyper::Error),
+    #[error("the answer was {0}")]
+    Answer(http::StatusCode),
+    #[error("the answer cannot be read: {0}")]
+    Body(String),
+    #[error("no answer within {} seconds", FETCH_TIMEOUT.as_secs())]
+    Timeout,
+    #[error("asked a moment ago")]
+    TooSoon,
+    #[error("the document is about {0:?}")]
+    OtherIssuer(String),
+}
+
+pub struct Oidc {
+    config: OidcConfig,
+    keys: ArcSwapOption<Keys>,
+    /// When the issuer was last asked; held while it is asked, so that one question serves all who wait.
+    asked: Mutex<Option<Instant>>,
+}
+
+struct Keys {
+    verifier: JwtVerifier,
+    since: Instant,
+}
+
+impl Oidc {
+    pub fn new(config: OidcConfig) -> Self {
+        Self { config, keys: ArcSwapOption::empty(), asked: Mutex::new(None) }
+    }
+
+    pub fn issued_by(&self, issuer: &str) -> bool {
+        issuer == self.config.rules.issuer
+    }
+
+    pub async fn user(&self, token: &str) -> Result<User, OidcRefused> {
+        let verified = self.verify(token).await?;
+        let user = self.config.rules.user(&verified.claims)?;
+        let mut found = User { name: user.username, groups: user.groups, ..User::default() };
+        if let Some(id) = verified.claims.get("jti").and_then(|id| id.as_str()).filter(|id| !id.is_empty()) {
+            found.extra.insert(super::CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")]);
+        }
+        Ok(found)
+    }
+
+    async fn verify(&self, token: &str) -> Result<VerifiedToken, OidcRefused> {
+        let known = self.keys.load_full();
+        let stale = known.as_ref().is_none_or(|keys| keys.since.elapsed() > KEYS_FOR);
+        let keys = match known {
+            Some(keys) if !stale => keys,
+            // An issuer that is down takes nobody's rights away while its keys are known.
+            Some(keys) => self.refresh(keys.since).await.unwrap_or(keys),
+            None => self.refresh_from(None).await?,
+        };
+        match keys.verifier.verify(token, Timestamp::now()) {
+            Err(JwtError::UnknownKey) => {
+                let newer = self.refresh(keys.since).await?;
+                Ok(newer.verifier.verify(token, Timestamp::now())?)
+            }
+            verdict => Ok(verdict?),
+        }
+    }
+
+    async fn refresh(&self, than: Instant) -> Result<Arc<Keys>, FetchError> {
+        self.refresh_from(Some(than)).await
+    }
+
+    /// Keys newer than those of `than`: someone else's, or freshly fetched ones.
+    async fn refresh_from(&self, than: Option<Instant>) -> Result<Arc<Keys>, FetchError> {
+        let mut asked = self.asked.lock().await;
+        if let Some(keys) = self.keys.load_full()
+            && than.is_none_or(|than| keys.since > than)
+        {
+            return Ok(keys);
+        }
+        if asked.is_some_and(|at| at.elapsed() < FETCH_EVERY) {
+            return Err(FetchError::TooSoon);
+        }
+        *asked = Some(Instant::now());
+        let fetched = tokio::time::timeout(FETCH_TIMEOUT, self.fetch_keys()).await;
+        let keys = Arc::new(fetched.map_err(|_| FetchError::Timeout)??);
+        self.keys.store(Some(keys.clone()));
+        Ok(keys)
+    }
+
+    async fn fetch_keys(&self) -> Result<Keys, FetchError> {
+        let issuer = &self.config.rules.issuer;
+        let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+        let body = |error: serde_json::Error| FetchError::Body(error.to_string());
+        let document: serde_json::Value = serde_json::from_slice(&self.fetch(&url).await?).map_err(body)?;
+        let about = document["issuer"].as_str().unwrap_or_default();
+        if about != issuer {
+            return Err(FetchError::OtherIssuer(about.to_owned()));
+        }
+        let keys = jwks::parse(&self.fetch(document["jwks_uri"].as_str().unwrap_or_default()).await?)?;
+        let times = TimeRules { leeway: LEEWAY, requires_expiry: true };
+        Ok(Keys { verifier: JwtVerifier::new(keys, &self.config.algorithms, times), since: Instant::now() })
+    }
+
+    async fn fetch(&self, url: &str) -> Result<Bytes, FetchError> {
+        let bad_url = || FetchError::Url(url.to_owned());
+        let uri: Uri = url.parse().map_err(|_| bad_url())?;
+        if uri.scheme_str() != Some("https") {
+            return Err(bad_url());
+        }
+        let host = uri.host().ok_or_else(bad_url)?;
+        let mut options = ClientTlsOptions::trusting(self.config.trust.clone());
+        options.alpn = vec![b"http/1.1".to_vec()];
+        let tls = ClientTls::build(options)?;
+        let name = tls.server_name_for(host)?;
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((address, uri.port_u16().unwrap_or(443))).await?;
+        let stream = TlsConnector::from(tls.config.clone()).connect(name, stream).await?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let connection = tokio::spawn(connection);
+        let target = uri.path_and_query().map_or("/", |path| path.as_str());
+        let request = Request::get(target).header(header::HOST, host).header(header::ACCEPT, "application/json");
+        let request = request.body(Empty::<Bytes>::new()).map_err(|_| bad_url())?;
+        let response = sender.send_request(request).await?;
+        if !response.status().is_success() {
+            return Err(FetchError::Answer(response.status()));
+        }
+        let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX).collect().await;
+        connection.abort();
+        Ok(body.map_err(|error| FetchError::Body(error.to_string()))?.to_bytes())
+    }
+}

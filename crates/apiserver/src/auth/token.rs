@@ -1,0 +1,121 @@
+//! Bearer tokens: which kind a token is, who vouches for it, and a short memory of those that were good.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use access::User;
+use http::{HeaderMap, header};
+use parking_lot::Mutex;
+use pki::jwt::verifier::peek_issuer;
+use pki::token::{BootstrapToken, Secret};
+
+use super::bootstrap_token;
+use super::certificate::sha256;
+use super::oidc::{Oidc, OidcConfig};
+use super::service_account::{ServiceAccountConfig, ServiceAccounts};
+use super::with_authenticated_group;
+use crate::server::Server;
+
+/// A good token is believed this long without another look, as in kube-apiserver.
+const REMEMBERED_FOR: Duration = Duration::from_secs(10);
+/// Tokens remembered at most; when they are more, all are forgotten and checked anew.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// The user a token stands for and which of the audiences asked for it is meant for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenUser {
+    pub user: User,
+    pub audiences: Vec<String>,
+}
+
+pub struct Tokens {
+    pub service_accounts: ServiceAccounts,
+    oidc: Option<Oidc>,
+    fixed: Vec<(Secret, User)>,
+    /// By SHA-256 of the token, so that a memory dump holds no token that is not on its way through.
+    good: Mutex<HashMap<[u8; 32], (Arc<User>, Instant)>>,
+}
+
+impl Tokens {
+    pub fn new(
+        service_accounts: ServiceAccountConfig,
+        oidc: Option<OidcConfig>,
+        static_tokens: Vec<(Secret, User)>,
+    ) -> Self {
+        Self {
+            service_accounts: ServiceAccounts::new(service_accounts),
+            oidc: oidc.map(Oidc::new),
+            fixed: static_tokens,
+            good: Mutex::default(),
+        }
+    }
+
+    /// The user who calls this server with `token`.
+    pub async fn caller(&self, server: &Server, token: &str) -> Result<Arc<User>, String> {
+        let key = sha256(token.as_bytes());
+        if let Some((user, since)) = self.good.lock().get(&key)
+            && since.elapsed() < REMEMBERED_FOR
+        {
+            return Ok(user.clone());
+        }
+        let found = self.review(server, token, &[]).await?.ok_or("invalid bearer token")?;
+        let user = Arc::new(found.user);
+        let mut good = self.good.lock();
+        if good.len() >= REMEMBERED_MAX {
+            good.clear();
+        }
+        good.insert(key, (user.clone(), Instant::now()));
+        Ok(user)
+    }
+
+    /// `None` when nobody knows the token; the error says what is wrong with one that somebody should know.
+    pub async fn review(
+        &self,
+        server: &Server,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Option<TokenUser>, String> {
+        let audiences = if audiences.is_empty() { self.service_accounts.audiences() } else { audiences };
+        // Every entry is compared, so that the time taken does not tell which one came close.
+        let matching = self.fixed.iter().filter(|(secret, _)| secret.matches(token)).last();
+        if let Some((_, user)) = matching {
+            return self.for_any_audience(user.clone(), audiences).map(Some);
+        }
+        if let Some(bootstrap) = BootstrapToken::parse(token) {
+            let user = bootstrap_token::user(server, &bootstrap).await?;
+            return user.map(|user| self.for_any_audience(user, audiences)).transpose();
+        }
+        let Some(issuer) = peek_issuer(token) else { return Ok(None) };
+        if self.service_accounts.issued_by(&issuer) {
+            let mut found = self.service_accounts.review(server, token, audiences).await?;
+            found.user = with_authenticated_group(found.user);
+            return Ok(Some(found));
+        }
+        match &self.oidc {
+            Some(oidc) if oidc.issued_by(&issuer) => {
+                let user = oidc.user(token).await.map_err(|error| format!("oidc: {error}"))?;
+                self.for_any_audience(user, audiences).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Tokens that name no audience of ours are meant for this server, and so count only where it is asked for.
+    fn for_any_audience(&self, user: User, wanted: &[String]) -> Result<TokenUser, String> {
+        let own = self.service_accounts.audiences();
+        let audiences: Vec<String> = own.iter().filter(|audience| wanted.contains(audience)).cloned().collect();
+        if audiences.is_empty() {
+            return Err(format!("audience mismatch: the token is meant for {own:?}, not for {wanted:?}"));
+        }
+        Ok(TokenUser { user: with_authenticated_group(user), audiences })
+    }
+}
+
+/// The token of an `Authorization: Bearer` header; other schemes are nobody's credentials here.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.split(' ').next().unwrap_or_default();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}

@@ -1,0 +1,35 @@
+//! `componentstatuses`: deprecated for years and still listed by old dashboards; the store is the one part there is to ask.
+
+use std::sync::Arc;
+
+use http::Response;
+use object::{Object, Status};
+use serde_json::json;
+
+use crate::respond::{self, Body, Format};
+use crate::server::Server;
+use crate::verbs::{Answer, Target};
+
+const STORE: &str = "etcd-0";
+
+pub async fn serve(server: &Arc<Server>, target: &Target, format: Format) -> Result<Response<Body>, Status> {
+    let health = server.objects.store().health().await;
+    let (healthy, message) = match &health {
+        Ok(()) => ("True", "ok".to_owned()),
+        Err(error) => ("False", error.to_string()),
+    };
+    let component = json!({
+        "apiVersion": "v1", "kind": "ComponentStatus", "metadata": {"name": STORE},
+        "conditions": [{"type": "Healthy", "status": healthy, "message": message}],
+    });
+    if target.name.is_empty() {
+        let list =
+            json!({"apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [component]});
+        return Ok(respond::value(200, &list));
+    }
+    if target.name != STORE {
+        return Err(target.not_found());
+    }
+    let object = Arc::new(Object::from_value(component).expect("written as a map above"));
+    respond::object_response(server, &target.resource, Answer::Object { code: 200, object }, format).await
+}
