@@ -17,7 +17,7 @@ use store::{RangeRequest, Store};
 const DIRECTORY: &str = "FLOTILLA_CRASH_TEST_DIRECTORY";
 const ROUND: &str = "FLOTILLA_CRASH_TEST_ROUND";
 const WRITERS: usize = 16;
-const TIME: Duration = Duration::from_secs(12);
+const TIME: Duration = Duration::from_secs(9);
 
 /// A value that shows whether it is whole.
 fn value(key: &str, number: u64) -> Bytes {

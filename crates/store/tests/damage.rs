@@ -113,7 +113,7 @@ async fn damage_to_a_closed_database_is_detected_or_harmless() {
     store.close().await;
     drop(store);
     let length = std::fs::metadata(directory.join("store.db")).unwrap().len() as usize;
-    let flipped = check(&directory, "store.db", &[&expected], flips(length, 97));
+    let flipped = check(&directory, "store.db", &[&expected], flips(length, 149));
     assert!(flipped.detected > 100);
     let cut = check(&directory, "store.db", &[&expected], truncations(length, 3001));
     assert_eq!(cut.harmless, 0);
@@ -132,7 +132,7 @@ async fn damage_to_the_log_of_a_crashed_store_is_detected_or_harmless() {
     drop(store);
 
     let length = std::fs::metadata(crashed.join("store.db-wal")).unwrap().len() as usize;
-    let flipped = check(&crashed, "store.db-wal", &[&expected], flips(length, 997));
+    let flipped = check(&crashed, "store.db-wal", &[&expected], flips(length, 1499));
     assert!(flipped.detected > 100, "only {} flips were detected", flipped.detected);
     let cut = check(&crashed, "store.db-wal", &[&expected], truncations(length, 9973));
     assert_eq!(cut.harmless, 0);
@@ -140,7 +140,7 @@ async fn damage_to_the_log_of_a_crashed_store_is_detected_or_harmless() {
     // Without the note of what was acknowledged the log itself still shows all damage but that of its last transaction,
     // which looks like a crash before it was acknowledged.
     std::fs::remove_file(crashed.join("store.ack")).unwrap();
-    let flipped = check(&crashed, "store.db-wal", &[&expected, &before], flips(length, 997));
+    let flipped = check(&crashed, "store.db-wal", &[&expected, &before], flips(length, 1499));
     assert!(flipped.detected > 100, "only {} flips were detected", flipped.detected);
 }
 
