@@ -12,6 +12,7 @@ pub mod context;
 mod convert;
 pub mod crd;
 pub mod decode;
+pub mod direct;
 pub mod documents;
 mod health;
 pub mod http;
@@ -33,6 +34,6 @@ use std::sync::Arc;
 use object::Status;
 
 /// What must be in the store before clients come: system namespaces and default roles.
-pub async fn prepare(_server: &Arc<server::Server>) -> Result<(), Status> {
-    Ok(())
+pub async fn prepare(server: &Arc<server::Server>) -> Result<(), Status> {
+    auth::bootstrap::ensure(server).await
 }

@@ -47,7 +47,16 @@ impl Certificates {
         let serving = directory.ensure_server_cert(&authority, "apiserver", (&dns_names, &addresses), now)?;
         let resolver = Arc::new(ReloadableCertResolver::new(&serving)?);
         let client_trust = Arc::new(ClientTrust::new(std::slice::from_ref(authority.certificate()))?);
-        Ok(Self { directory, dns_names, addresses, authority, front_proxy, service_account_key, client_trust, resolver })
+        Ok(Self {
+            directory,
+            dns_names,
+            addresses,
+            authority,
+            front_proxy,
+            service_account_key,
+            client_trust,
+            resolver,
+        })
     }
 
     pub fn ca_pem(&self) -> String {
@@ -57,7 +66,8 @@ impl Certificates {
     /// Writes the administrator's kubeconfig, readable by its owner only.
     pub fn write_admin_kubeconfig(&self, data_dir: &Path, url: &str) -> anyhow::Result<()> {
         let identity = ("system:admin", ["system:masters".to_owned()]);
-        let admin = self.directory.ensure_client_cert(&self.authority, "admin", (identity.0, &identity.1), Timestamp::now())?;
+        let admin =
+            self.directory.ensure_client_cert(&self.authority, "admin", (identity.0, &identity.1), Timestamp::now())?;
         let (certificate, key) = (admin.certificate.to_pem(), admin.key.to_pem());
         let credential = Credential::ClientCertificate { certificate_pem: &certificate, key_pem: &key };
         let text = kubeconfig(url, &self.ca_pem(), &credential, CONTEXT);
@@ -101,7 +111,8 @@ fn server_names(bind: SocketAddr, names: &[String]) -> (Vec<String>, Vec<IpAddr>
     ]
     .map(str::to_owned)
     .to_vec();
-    let mut addresses: Vec<IpAddr> = vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into(), [10, 0, 0, 1].into()];
+    let mut addresses: Vec<IpAddr> =
+        vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into(), [10, 0, 0, 1].into()];
     if !bind.ip().is_unspecified() {
         addresses.push(bind.ip());
     }

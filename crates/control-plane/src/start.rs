@@ -5,10 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
+use apiserver::admission::Chain;
+use apiserver::admission::service_ip::ServiceAddresses;
 use apiserver::audit::Audit;
+use apiserver::auth::escalation::EscalationCheck;
+use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
 use apiserver::documents::Version;
 use apiserver::http::{Listening, listen};
 use apiserver::server::{Server, ServerConfig};
+use pki::jwt::signer::JwtSigner;
+use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::{ClientCertificates, server_config};
 use store::Store;
 use tokio::net::TcpListener;
@@ -16,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::certificates::{Certificates, KUBECONFIG_FILE};
 use crate::options::{Options, Storage};
+
+/// `iss` of ServiceAccount tokens, as in every Kubernetes cluster that was not told otherwise.
+const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// A running control plane.
 pub struct ControlPlane {
@@ -72,22 +81,26 @@ async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
             let opened = tokio::task::spawn_blocking(move || store::embedded::Embedded::open(&place)).await?;
             Arc::new(opened.context("cannot open the store")?)
         }
-        Storage::Etcd(etcd) => Arc::new(store::etcd::Etcd::connect(etcd.clone()).await.context("cannot use etcd")?),
+        Storage::Etcd(etcd) => Arc::new(store::etcd::Etcd::connect(etcd).await.context("cannot use etcd")?),
     })
 }
 
-fn server_parts(options: &Options, certificates: &Certificates, store: Arc<dyn Store>, stop: CancellationToken) -> anyhow::Result<ServerConfig> {
+fn server_parts(
+    options: &Options,
+    certificates: &Certificates,
+    store: Arc<dyn Store>,
+    stop: CancellationToken,
+) -> anyhow::Result<ServerConfig> {
     let audit = match &options.audit_log {
         Some(path) => Audit::to_file(path, options.audit_level)
             .with_context(|| format!("cannot write the audit log {}", path.display()))?,
         None => Audit::off(),
     };
-    let _ = certificates;
     Ok(ServerConfig {
         store,
         kinds: kinds::builtin(),
-        auth: apiserver::auth::Auth::default(),
-        admission: apiserver::admission::Chain::default(),
+        auth: callers(certificates)?,
+        admission: admission_steps(),
         aggregator: apiserver::aggregate::Aggregator::default(),
         audit,
         limits: options.limits,
@@ -96,6 +109,25 @@ fn server_parts(options: &Options, certificates: &Certificates, store: Arc<dyn S
         connect_handlers: Vec::new(),
         stop,
     })
+}
+
+/// Who is believed: holders of our certificates, of our ServiceAccount tokens, and what the front proxy says.
+fn callers(certificates: &Certificates) -> anyhow::Result<Auth> {
+    let front_proxy = ClientTrust::new(std::slice::from_ref(certificates.front_proxy.certificate()))?;
+    let signer = JwtSigner::new(certificates.service_account_key.clone());
+    Ok(Auth::new(AuthConfig {
+        client_ca: certificates.client_trust.clone(),
+        front_proxy: Some(FrontProxyConfig { ca: Arc::new(front_proxy), allowed_names: Vec::new() }),
+        service_accounts: ServiceAccountConfig::new(SERVICE_ACCOUNT_ISSUER, signer),
+        oidc: None,
+        static_tokens: Vec::new(),
+        anonymous: true,
+    }))
+}
+
+/// Every admission step, in the order they run.
+fn admission_steps() -> Chain {
+    Chain::new(vec![Box::new(ServiceAddresses), Box::new(EscalationCheck)])
 }
 
 /// An address clients on this machine can use: a wildcard is no destination.

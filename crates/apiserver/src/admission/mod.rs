@@ -1,5 +1,7 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
 
+pub mod service_ip;
+
 use async_trait::async_trait;
 use object::{Object, Status};
 use serde_json::Value;

@@ -28,6 +28,9 @@ impl Aggregator {
         Vec::new()
     }
 
+    /// Adds the OpenAPI documents other servers publish to the index.
+    pub async fn add_openapi(&self, _server: &Arc<Server>, _index: &mut serde_json::Value) {}
+
     /// Their aggregated discovery documents.
     pub async fn discovery(&self, _server: &Arc<Server>) -> Vec<serde_json::Value> {
         Vec::new()

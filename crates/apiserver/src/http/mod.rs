@@ -66,6 +66,25 @@ pub struct Incoming {
 
 /// Answers one request. Never fails: every error is a response.
 pub async fn handle(server: Arc<Server>, peer: Arc<Peer>, request: Request<RequestBody>) -> Response<Body> {
+    answer(server, peer, None, request).await
+}
+
+/// The same for a caller in this process, who is known and needs no credentials.
+pub async fn handle_as(
+    server: Arc<Server>,
+    peer: Arc<Peer>,
+    user: Arc<User>,
+    request: Request<RequestBody>,
+) -> Response<Body> {
+    answer(server, peer, Some(user), request).await
+}
+
+async fn answer(
+    server: Arc<Server>,
+    peer: Arc<Peer>,
+    known: Option<Arc<User>>,
+    request: Request<RequestBody>,
+) -> Response<Body> {
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
@@ -81,7 +100,7 @@ pub async fn handle(server: Arc<Server>, peer: Arc<Peer>, request: Request<Reque
         uri: parts.uri,
     };
     let head_only = incoming.method == Method::HEAD;
-    let mut response = match admit(&server, &peer, incoming, &record).await {
+    let mut response = match admit(&server, &peer, known, incoming, &record).await {
         Ok(response) => response,
         Err(status) => respond::status(&status),
     };
@@ -98,10 +117,14 @@ pub async fn handle(server: Arc<Server>, peer: Arc<Peer>, request: Request<Reque
 async fn admit(
     server: &Arc<Server>,
     peer: &Peer,
+    known: Option<Arc<User>>,
     incoming: Incoming,
     record: &crate::audit::Record,
 ) -> Result<Response<Body>, Status> {
-    let caller = server.auth.authenticate(server, peer, &incoming.headers).await?;
+    let caller = match known {
+        Some(user) => user,
+        None => server.auth.authenticate(server, peer, &incoming.headers, &incoming.info).await?,
+    };
     let user = server.auth.impersonated(server, &caller, &incoming.headers).await?;
     record.caller(&caller, &user);
     let _slot = server.limits.enter(&user, &incoming.info)?;

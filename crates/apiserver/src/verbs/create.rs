@@ -37,6 +37,19 @@ pub async fn create(
         object.remove(&["status"]);
     }
     managed::on_write(server, ctx, target, None, &mut object, options);
+    create_applied(server, ctx, target, object, options).await
+}
+
+/// Creates an object whose managed fields are settled, as an apply leaves it.
+pub async fn create_applied(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    object: Object,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    let resource = &target.resource;
+    let mut object = object;
     let generated = object.name().is_empty();
     name_it(target, &mut object)?;
 

@@ -65,7 +65,12 @@ pub async fn remove(server: &Server, target: &Target, current: &Current, dry_run
     if dry_run {
         return Ok(Outcome::Written(current.revision));
     }
-    server.objects.delete(&target.key(), current.revision).await
+    let outcome = server.objects.delete(&target.key(), current.revision).await?;
+    let kind = &target.resource.kind.storage;
+    if matches!(outcome, Outcome::Written(_)) && kind.kind == "Service" && kind.group.is_empty() {
+        crate::admission::service_ip::release(server, &current.object).await?;
+    }
+    Ok(outcome)
 }
 
 fn check_preconditions(target: &Target, object: &Object, options: &DeleteOptions) -> Result<(), Status> {

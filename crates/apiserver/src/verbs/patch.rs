@@ -1,10 +1,13 @@
 //! Patches: JSON, merge, strategic merge and server-side apply.
 
-use object::{Object, Status};
+use object::{FieldError, FieldPath, GroupKind, Object, Status, patch};
 use serde_json::Value;
 
-use super::{Answer, Target};
+use super::update::{self, Change, keep_outside_subresource};
+use super::{Answer, Target, create};
 use crate::context::Context;
+use crate::decode::{self, BodyFormat};
+use crate::managed;
 use crate::request::WriteOptions;
 use crate::server::Server;
 
@@ -36,16 +39,218 @@ impl PatchType {
 }
 
 pub async fn patch(
-    _server: &Server,
-    _ctx: &Context,
-    _target: &Target,
-    _kind: PatchType,
-    _body: &[u8],
-    _options: &WriteOptions,
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    patch_type: PatchType,
+    body: &[u8],
+    options: &WriteOptions,
 ) -> Result<Answer, Status> {
-    Err(Status::unsupported_media_type(PATCH_TYPES))
+    check_options(patch_type, options)?;
+    if patch_type == PatchType::Apply {
+        let decoded = decode::decode(body, BodyFormat::Yaml)?;
+        return apply(server, ctx, target, decoded.value, options).await;
+    }
+    let decoded = decode::decode(body, BodyFormat::Json)?;
+    let duplicates = decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    plain(server, ctx, target, PlainPatch { patch_type, body: decoded.value, duplicates, options }).await
 }
 
-pub fn apply_plain(_kind: PatchType, _object: &Object, _body: &Value) -> Result<Object, Status> {
-    Err(Status::unsupported_media_type(PATCH_TYPES))
+/// Patches with a body that has been read already.
+pub async fn patch_value(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    patch_type: PatchType,
+    body: Value,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    check_options(patch_type, options)?;
+    if patch_type == PatchType::Apply {
+        return apply(server, ctx, target, body, options).await;
+    }
+    plain(server, ctx, target, PlainPatch { patch_type, body, duplicates: Vec::new(), options }).await
+}
+
+async fn plain(server: &Server, ctx: &Context, target: &Target, change: PlainPatch<'_>) -> Result<Answer, Status> {
+    if change.patch_type == PatchType::Strategic && target.resource.custom.is_some() {
+        let accepted = ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+        return Err(Status::unsupported_media_type(&accepted));
+    }
+    update::change(server, ctx, target, &change, change.options).await
+}
+
+fn check_options(patch_type: PatchType, options: &WriteOptions) -> Result<(), Status> {
+    let refuse = |error| Err(Status::invalid(&GroupKind::new("meta.k8s.io", "PatchOptions"), "", &[error]));
+    match patch_type {
+        PatchType::Apply if options.field_manager.is_empty() => {
+            refuse(FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch"))
+        }
+        PatchType::Apply => Ok(()),
+        _ if options.force.is_some() => {
+            refuse(FieldError::forbidden(FieldPath::new("force"), "may not be specified for non-apply patch"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A patch that is applied to whatever is stored.
+struct PlainPatch<'a> {
+    patch_type: PatchType,
+    body: Value,
+    duplicates: Vec<String>,
+    options: &'a WriteOptions,
+}
+
+impl Change for PlainPatch<'_> {
+    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+        let patched = match self.patch_type {
+            PatchType::Strategic => {
+                let mut patched = current.to_value();
+                let body = self.body.clone();
+                patch::strategic::apply(&target.resource.kind.schema, &mut patched, body).map_err(|e| e.to_status())?;
+                as_object(patched)?
+            }
+            other => apply_plain(other, current, &self.body)?,
+        };
+        check_same(target, &patched, current)?;
+        let mut new = decode::shape(ctx, &target.resource, patched, self.options.validation, self.duplicates.clone())?;
+        keep_outside_subresource(target, &mut new, current);
+        managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
+        Ok(new)
+    }
+
+    fn can_retry(&self) -> bool {
+        true
+    }
+
+    fn options_kind(&self) -> &'static str {
+        "PatchOptions"
+    }
+}
+
+/// A JSON or merge patch on a bare object, for subresources that are not stored.
+pub fn apply_plain(patch_type: PatchType, object: &Object, body: &Value) -> Result<Object, Status> {
+    let mut patched = object.to_value();
+    match patch_type {
+        PatchType::Json => patch::json::apply(&mut patched, body).map_err(|error| error.to_status())?,
+        PatchType::Merge | PatchType::Strategic => {
+            patch::merge::apply(&mut patched, body).map_err(|e| e.to_status())?
+        }
+        PatchType::Apply => return Err(Status::unsupported_media_type(&PATCH_TYPES[..3])),
+    }
+    as_object(patched)
+}
+
+fn as_object(value: Value) -> Result<Object, Status> {
+    Object::from_value(value).ok_or_else(|| Status::bad_request("the patch must leave a JSON object"))
+}
+
+/// A patch may name the version it expects, and may not turn the object into another.
+fn check_same(target: &Target, patched: &Object, current: &Object) -> Result<(), Status> {
+    let resource = target.resource.kind.group_resource();
+    if patched.resource_version() != current.resource_version() && !patched.resource_version().is_empty() {
+        return Err(Status::stale(&resource, &target.name));
+    }
+    if patched.uid() != current.uid() && !patched.uid().is_empty() {
+        let detail = format!(
+            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+            patched.uid(),
+            current.uid()
+        );
+        return Err(Status::conflict(&resource, &target.name, detail));
+    }
+    if patched.name() != current.name() {
+        let error = FieldError::invalid(FieldPath::new("metadata.name"), patched.name(), "field is immutable");
+        return Err(Status::invalid(&target.resource.kind.group_kind(), current.name(), &[error]));
+    }
+    if patched.gvk() != current.gvk() {
+        let (got, want) = (patched.gvk(), current.gvk());
+        return Err(Status::bad_request(format!("the patch changes {want} into {got}")));
+    }
+    Ok(())
+}
+
+/// A server-side apply: merges into what is there, or makes the object.
+struct Applied<'a> {
+    object: Object,
+    options: &'a WriteOptions,
+}
+
+async fn apply(
+    server: &Server,
+    ctx: &Context,
+    target: &Target,
+    body: Value,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    let object = read_applied(target, body)?;
+    if server.objects.get(&target.key()).await?.is_some() {
+        let applied = Applied { object: object.clone(), options };
+        match update::change(server, ctx, target, &applied, options).await {
+            // Deleted in between: the apply makes it anew.
+            Err(status) if status.is_not_found() && target.subresource.is_empty() => {}
+            other => return other,
+        }
+    }
+    if !target.subresource.is_empty() {
+        return Err(target.not_found());
+    }
+    if !object.uid().is_empty() {
+        let detail = format!(
+            "uid mismatch: the provided object specified uid {}, and no existing object was found",
+            object.uid()
+        );
+        return Err(Status::conflict(&target.resource.kind.group_resource(), &target.name, detail));
+    }
+    let merged = managed::apply(server, ctx, target, None, &object, options)?;
+    let shaped = decode::shape(ctx, &target.resource, merged, options.validation, Vec::new())?;
+    create::create_applied(server, ctx, target, shaped, options).await
+}
+
+fn read_applied(target: &Target, body: Value) -> Result<Object, Status> {
+    let Some(mut object) = Object::from_value(body) else {
+        return Err(Status::bad_request("the applied configuration must be an object"));
+    };
+    let gvk = &target.resource.kind.gvk;
+    if object.gvk() != *gvk {
+        let (got, want) = (object.gvk(), gvk);
+        return Err(Status::bad_request(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {}, expected: {}, kind {:?} for {:?}",
+            got.api_version(),
+            want.api_version(),
+            got.kind,
+            want.kind
+        )));
+    }
+    match object.name() {
+        "" => object.set_name(&target.name),
+        name if name != target.name => {
+            let url = &target.name;
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({url})"
+            )));
+        }
+        _ => {}
+    }
+    super::write::place_in_namespace(target, &mut object)?;
+    Ok(object)
+}
+
+impl Change for Applied<'_> {
+    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+        check_same(target, &self.object, current)?;
+        let merged = managed::apply(server, ctx, target, Some(current), &self.object, self.options)?;
+        let mut new = decode::shape(ctx, &target.resource, merged, self.options.validation, Vec::new())?;
+        keep_outside_subresource(target, &mut new, current);
+        Ok(new)
+    }
+
+    fn can_retry(&self) -> bool {
+        true
+    }
+
+    fn options_kind(&self) -> &'static str {
+        "PatchOptions"
+    }
 }

@@ -91,7 +91,8 @@ impl ServerArgs {
         let storage = self.storage()?;
         let data_dir = match self.data_dir {
             Some(directory) => directory,
-            None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set: say --data-dir DIR")?).join(".flotilla"),
+            None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set: say --data-dir DIR")?)
+                .join(".flotilla"),
         };
         let mut options = Options::new(data_dir, self.bind);
         options.storage = storage;
