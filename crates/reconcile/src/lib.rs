@@ -1,1 +1,16 @@
-//! Placeholder.
+//! What controllers run on: a keyed queue, mirrors of an API, a leader lease, and writes that happen only where needed.
+
+pub mod backoff;
+pub mod clock;
+pub mod commit;
+pub mod controller;
+pub mod leader;
+pub mod mirror;
+pub mod queue;
+
+pub use clock::{Clock, SystemClock, VirtualClock};
+pub use commit::{Committed, commit_object, commit_status};
+pub use controller::{Controller, Outcome, ReconcileError, Source};
+pub use leader::{LeaderElection, LeaderElector};
+pub use mirror::{Change, Mirror, MirrorSpec, ObjectKey, Subscription};
+pub use queue::{Priority, WorkQueue};

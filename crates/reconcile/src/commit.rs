@@ -1,0 +1,158 @@
+//! Writes that happen only where something differs, to the object and to its status apart.
+
+use std::sync::Arc;
+
+use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use object::{Object, Status};
+use serde_json::{Map, Value, json};
+
+/// What a commit did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Committed {
+    /// Nothing differed, nothing was sent.
+    Unchanged,
+    Written(Arc<Object>),
+}
+
+/// Writes what `desired` has different from `current`, status aside. Fails with a conflict when `current` is no longer
+/// the stored object: reconcile again then.
+pub async fn commit_object(
+    client: &ClusterClient,
+    target: ResourceRef,
+    current: &Object,
+    desired: &Object,
+    field_manager: &str,
+) -> Result<Committed, Status> {
+    let patch = merge_difference(&writable(current), &writable(desired));
+    commit(client, target, current, patch, field_manager).await
+}
+
+/// Writes what the status of `desired` has different from that of `current`, and nothing else.
+pub async fn commit_status(
+    client: &ClusterClient,
+    target: ResourceRef,
+    current: &Object,
+    desired: &Object,
+    field_manager: &str,
+) -> Result<Committed, Status> {
+    let status = |object: &Object| json!({"status": object.get(&["status"]).cloned().unwrap_or_else(|| json!({}))});
+    let patch = merge_difference(&status(current), &status(desired));
+    commit(client, target.subresource("status"), current, patch, field_manager).await
+}
+
+async fn commit(
+    client: &ClusterClient,
+    target: ResourceRef,
+    current: &Object,
+    patch: Option<Value>,
+    field_manager: &str,
+) -> Result<Committed, Status> {
+    let Some(mut patch) = patch else { return Ok(Committed::Unchanged) };
+    // The decision was made on this version, and on this object rather than a later one of the same name.
+    patch["metadata"]["resourceVersion"] = current.resource_version().into();
+    patch["metadata"]["uid"] = current.uid().into();
+    let written = client.patch(target, Patch::merge(patch), WriteOptions::managed_by(field_manager)).await?;
+    Ok(Committed::Written(written))
+}
+
+/// The parts a controller writes through the main door: all but status and what the API itself keeps.
+fn writable(object: &Object) -> Value {
+    let mut value = object.to_value();
+    if let Some(root) = value.as_object_mut() {
+        root.remove("status");
+        if let Some(metadata) = root.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in
+                ["resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp", "managedFields"]
+            {
+                metadata.remove(field);
+            }
+        }
+    }
+    value
+}
+
+/// The merge patch that turns `from` into `to`; `None` when there is nothing to do.
+pub fn merge_difference(from: &Value, to: &Value) -> Option<Value> {
+    match (from, to) {
+        (Value::Object(from), Value::Object(to)) => {
+            let mut patch = Map::new();
+            for key in from.keys().filter(|key| !to.contains_key(*key)) {
+                patch.insert(key.clone(), Value::Null);
+            }
+            for (key, value) in to {
+                let difference = match from.get(key) {
+                    Some(old) => merge_difference(old, value),
+                    None => Some(value.clone()),
+                };
+                if let Some(difference) = difference {
+                    patch.insert(key.clone(), difference);
+                }
+            }
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        (from, to) => (from != to).then(|| to.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_client::testing::MemoryApi;
+    use object::GroupVersionResource;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(from: Value, to: Value, expected: Option<Value>) {
+        assert_eq!(merge_difference(&from, &to), expected, "{from} to {to}");
+    }
+
+    #[test]
+    fn a_difference_names_what_changed_and_nothing_else() {
+        check(json!({"a": 1}), json!({"a": 1}), None);
+        check(
+            json!({"a": 1, "b": {"c": 2, "d": 3}}),
+            json!({"b": {"c": 4, "d": 3}}),
+            Some(json!({"a": null, "b": {"c": 4}})),
+        );
+        check(json!({"a": [1, 2]}), json!({"a": [1]}), Some(json!({"a": [1]})));
+        check(json!({}), json!({"a": {"b": 1}}), Some(json!({"a": {"b": 1}})));
+        check(json!({"a": {"b": 1}}), json!({"a": {}}), Some(json!({"a": {"b": null}})));
+        check(json!({"a": 1}), json!({"a": {"b": 1}}), Some(json!({"a": {"b": 1}})));
+    }
+
+    fn stored(api: &MemoryApi) -> (GroupVersionResource, Arc<Object>) {
+        let gvr = GroupVersionResource::new("apps", "v1", "deployments");
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x", "namespace": "a"},
+            "spec": {"replicas": 1}, "status": {"ready": 0}});
+        let object = api.seed(&gvr, Object::from_value(object).expect("a map"));
+        (gvr, object)
+    }
+
+    #[tokio::test]
+    async fn spec_and_status_are_written_apart_and_only_when_they_differ() {
+        let api = MemoryApi::default();
+        let (gvr, current) = stored(&api);
+        let target = || ResourceRef::of(&gvr, &current);
+        let mut desired = Object::clone(&current);
+        let client = api.client();
+        let same = commit_object(&client, target(), &current, &desired, "me").await;
+        assert_eq!(same, Ok(Committed::Unchanged));
+        assert_eq!(commit_status(&client, target(), &current, &desired, "me").await, Ok(Committed::Unchanged));
+        assert_eq!(api.calls(), Vec::<String>::new());
+
+        desired.set(&["spec", "replicas"], 2);
+        desired.set(&["status", "ready"], 1);
+        let written = commit_object(&client, target(), &current, &desired, "me").await.expect("written");
+        let Committed::Written(written) = written else { panic!("it differed") };
+        assert_eq!((written.i64_at(&["spec", "replicas"]), written.i64_at(&["status", "ready"])), (Some(2), Some(0)));
+        let stale = commit_status(&client, target(), &current, &desired, "me").await.expect_err("an old version");
+        assert!(stale.is_conflict());
+        let written = commit_status(&client, target(), &written, &desired, "me").await.expect("written");
+        let Committed::Written(written) = written else { panic!("it differed") };
+        assert_eq!(written.i64_at(&["status", "ready"]), Some(1));
+        assert_eq!(
+            api.calls(),
+            ["patch deployments a/x", "patch deployments/status a/x", "patch deployments/status a/x"]
+        );
+    }
+}

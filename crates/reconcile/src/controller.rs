@@ -1,0 +1,221 @@
+//! The loop of a controller: changes become keys, keys become reconciles, failures become later tries.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use object::Status;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::mirror::{Change, Mirror, ObjectKey};
+use crate::queue::{Priority, QueueCounts, WorkQueue};
+
+/// What a reconcile that did not fail wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing until something changes.
+    Done,
+    /// The same again after this time.
+    After(Duration),
+    /// The same again soon, and ever later while this goes on.
+    Retry,
+}
+
+/// Why a reconcile failed. It is tried again, later each time.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    #[error(transparent)]
+    Api(#[from] Status),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl ReconcileError {
+    pub fn other(error: impl fmt::Display) -> Self {
+        Self::Other(error.to_string())
+    }
+
+    /// Another writer was first; reading again is all that is needed.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api(status) if status.is_conflict())
+    }
+}
+
+type MapFn<K> = Box<dyn Fn(&Change) -> Vec<K> + Send + Sync>;
+
+/// A mirror, and which keys a change in it concerns.
+pub struct Source<K> {
+    mirror: Mirror,
+    map: MapFn<K>,
+}
+
+impl<K> Source<K> {
+    pub fn new(mirror: &Mirror, map: impl Fn(&Change) -> Vec<K> + Send + Sync + 'static) -> Self {
+        Self { mirror: mirror.clone(), map: Box::new(map) }
+    }
+}
+
+impl Source<ObjectKey> {
+    /// The changed object itself.
+    pub fn each(mirror: &Mirror) -> Self {
+        Self::new(mirror, |change| vec![change.key.clone()])
+    }
+
+    /// The controller that owns the changed object, where it is of that kind; the old owner too when it changed.
+    pub fn owner(mirror: &Mirror, kind: &'static str) -> Self {
+        Self::new(mirror, move |change| {
+            let states = [&change.before, &change.now].into_iter().flatten();
+            let mut owners: Vec<ObjectKey> = states
+                .flat_map(|object| {
+                    let owners = object.owner_references().into_iter().filter(|o| o.controller && o.kind == kind);
+                    owners.map(|owner| ObjectKey::new(object.namespace(), &owner.name)).collect::<Vec<_>>()
+                })
+                .collect();
+            owners.dedup();
+            owners
+        })
+    }
+}
+
+/// One controller. Clones share its queue and its counts.
+pub struct Controller<K> {
+    name: &'static str,
+    queue: Arc<WorkQueue<K>>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct Counters {
+    reconciles: AtomicU64,
+    errors: AtomicU64,
+    panics: AtomicU64,
+}
+
+/// What happened so far, for `/metrics`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControllerCounts {
+    pub reconciles: u64,
+    pub errors: u64,
+    pub panics: u64,
+    pub queue: QueueCounts,
+}
+
+impl<K> Clone for Controller<K> {
+    fn clone(&self) -> Self {
+        Self { name: self.name, queue: Arc::clone(&self.queue), counters: Arc::clone(&self.counters) }
+    }
+}
+
+impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
+    pub fn new(name: &'static str) -> Self {
+        Self { name, queue: Arc::default(), counters: Arc::default() }
+    }
+
+    /// For keys that come from elsewhere than a mirror.
+    pub fn queue(&self) -> &WorkQueue<K> {
+        &self.queue
+    }
+
+    pub fn counts(&self) -> ControllerCounts {
+        ControllerCounts {
+            reconciles: self.counters.reconciles.load(Ordering::Relaxed),
+            errors: self.counters.errors.load(Ordering::Relaxed),
+            panics: self.counters.panics.load(Ordering::Relaxed),
+            queue: self.queue.counts(),
+        }
+    }
+
+    /// Runs until cancelled. Starts to reconcile once every mirror is complete; when cancelled, lets the reconciles
+    /// under way finish and starts no other.
+    pub async fn run<F, R>(self, sources: Vec<Source<K>>, workers: usize, cancel: CancellationToken, reconcile: F)
+    where
+        F: Fn(K) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
+    {
+        assert!(workers > 0, "a controller without workers does nothing");
+        let synced = futures::future::join_all(sources.iter().map(|source| source.mirror.synced()));
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            _ = synced => {}
+        }
+        tracing::debug!(controller = self.name, workers, "controller starts");
+        let mut pumps = JoinSet::new();
+        for source in sources {
+            pumps.spawn(pump(source, Arc::clone(&self.queue)));
+        }
+        let reconcile = Arc::new(reconcile);
+        let mut running = JoinSet::new();
+        for _ in 0..workers {
+            let (controller, reconcile) = (self.clone(), Arc::clone(&reconcile));
+            running.spawn(async move { controller.work(&*reconcile).await });
+        }
+        cancel.cancelled().await;
+        self.queue.shut_down();
+        pumps.shutdown().await;
+        while running.join_next().await.is_some() {}
+        tracing::debug!(controller = self.name, "controller ended");
+    }
+
+    async fn work<F, R>(&self, reconcile: &F)
+    where
+        F: Fn(K) -> R,
+        R: Future<Output = Result<Outcome, ReconcileError>>,
+    {
+        while let Some(key) = self.queue.next().await {
+            self.counters.reconciles.fetch_add(1, Ordering::Relaxed);
+            // A mistake in one reconcile must not end the others.
+            let future = std::panic::catch_unwind(AssertUnwindSafe(|| reconcile(key.clone())));
+            let result = match future {
+                Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
+                Err(panic) => Err(panic),
+            };
+            self.settle(&key, result);
+            self.queue.done(&key);
+        }
+    }
+
+    fn settle(&self, key: &K, result: Result<Result<Outcome, ReconcileError>, Box<dyn Any + Send>>) {
+        match result {
+            Ok(Ok(Outcome::Done)) => self.queue.forget(key),
+            Ok(Ok(Outcome::After(wait))) => {
+                self.queue.forget(key);
+                self.queue.add_after(key.clone(), wait, Priority::NORMAL);
+            }
+            Ok(Ok(Outcome::Retry)) => drop(self.queue.add_failed(key.clone(), Priority::NORMAL)),
+            Ok(Err(error)) => {
+                self.counters.errors.fetch_add(1, Ordering::Relaxed);
+                let wait = self.queue.add_failed(key.clone(), Priority::NORMAL);
+                if error.is_conflict() {
+                    tracing::debug!(controller = self.name, ?key, %error, ?wait, "written by another meanwhile");
+                } else {
+                    tracing::warn!(controller = self.name, ?key, %error, ?wait, "reconcile failed");
+                }
+            }
+            Err(panic) => {
+                self.counters.panics.fetch_add(1, Ordering::Relaxed);
+                let wait = self.queue.add_failed(key.clone(), Priority::NORMAL);
+                let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+                tracing::error!(controller = self.name, ?key, panic = text, ?wait, "reconcile panicked");
+            }
+        }
+    }
+}
+
+/// Moves changes of one mirror into the queue, as fast as the queue takes them.
+async fn pump<K: Clone + Eq + Hash>(source: Source<K>, queue: Arc<WorkQueue<K>>) {
+    let mut changes = source.mirror.subscribe();
+    while let Some(change) = changes.next().await {
+        let priority = if change.is_initial { Priority::LOW } else { Priority::NORMAL };
+        for key in (source.map)(&change) {
+            queue.add(key, priority).await;
+        }
+    }
+}

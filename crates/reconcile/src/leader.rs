@@ -1,0 +1,242 @@
+//! One of many holds the lease and works; the others wait. On `coordination.k8s.io/v1` Leases, as client-go does it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
+use object::time::format_micros;
+use object::{GroupVersionKind, GroupVersionResource, Object, Status};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::jittered;
+use crate::clock::Clock;
+
+/// Waits between tries to get the lease grow by up to this factor, so that candidates do not march in step.
+const RETRY_JITTER: f64 = 1.2;
+
+/// Which lease, and the times; the defaults are client-go's.
+#[derive(Clone, Debug)]
+pub struct LeaderElection {
+    pub namespace: String,
+    pub name: String,
+    /// Who this candidate is; no two may share it.
+    pub identity: String,
+    /// Others wait this long after the last renewal they saw.
+    pub lease_duration: Duration,
+    /// A leader that could not renew for this long stops. Must be shorter than `lease_duration`.
+    pub renew_deadline: Duration,
+    pub retry_period: Duration,
+}
+
+impl LeaderElection {
+    pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A candidate for a lease.
+pub struct LeaderElector {
+    election: LeaderElection,
+    client: ClusterClient,
+    clock: Arc<dyn Clock>,
+    /// The lease as last seen, and when a change in it was last seen by our own clock: those of others may differ.
+    seen: Option<(Arc<Object>, Instant)>,
+}
+
+impl LeaderElector {
+    pub fn new(election: LeaderElection, client: ClusterClient, clock: Arc<dyn Clock>) -> Self {
+        assert!(
+            election.retry_period < election.renew_deadline && election.renew_deadline < election.lease_duration,
+            "a leader must stop before others may start"
+        );
+        Self { election, client, clock, seen: None }
+    }
+
+    /// Whenever the lease is held, runs `work` with a token that is cancelled when it is lost, and waits for it to
+    /// end. Tries again after a loss. When `cancel` is cancelled, lets work end, gives the lease up and returns.
+    pub async fn run<F, R>(mut self, cancel: CancellationToken, work: F)
+    where
+        F: Fn(CancellationToken) -> R,
+        R: Future<Output = ()>,
+    {
+        while self.acquire(&cancel).await {
+            let term = cancel.child_token();
+            let working = work(term.clone());
+            tokio::pin!(working);
+            let is_lost = tokio::select! {
+                is_lost = self.hold(&cancel) => is_lost,
+                // Work that ends by itself ends the candidacy; the lease goes to whoever is next.
+                () = &mut working => {
+                    self.release().await;
+                    return;
+                }
+            };
+            term.cancel();
+            if is_lost {
+                tracing::warn!(lease = self.election.name, identity = self.election.identity, "leadership lost");
+                working.await;
+                continue;
+            }
+            // While work comes to its end in good order, nobody else may start.
+            tokio::select! {
+                () = &mut working => {}
+                () = self.keep_renewing() => {}
+            }
+            self.release().await;
+            return;
+        }
+    }
+
+    /// True once the lease is held; false when cancelled.
+    async fn acquire(&mut self, cancel: &CancellationToken) -> bool {
+        loop {
+            if cancel.is_cancelled() {
+                return false;
+            }
+            match self.try_to_lead().await {
+                Ok(true) => {
+                    tracing::info!(lease = self.election.name, identity = self.election.identity, "leading");
+                    return true;
+                }
+                Ok(false) => {}
+                Err(error) => tracing::warn!(lease = self.election.name, %error, "cannot reach the lease"),
+            }
+            let wait = jittered(self.election.retry_period, RETRY_JITTER);
+            tokio::select! {
+                () = cancel.cancelled() => return false,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Renews until cancelled (false) or until it could not for too long (true).
+    async fn hold(&mut self, cancel: &CancellationToken) -> bool {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::select! {
+                () = cancel.cancelled() => return false,
+                () = tokio::time::sleep(self.election.retry_period) => {}
+            }
+            let deadline = renewed + self.election.renew_deadline;
+            let start = Instant::now();
+            // A try that hangs must not outlast the deadline.
+            match tokio::time::timeout_at(deadline, self.try_to_lead()).await {
+                Ok(Ok(true)) => renewed = start,
+                Ok(Ok(false)) => return true,
+                Ok(Err(error)) => tracing::warn!(lease = self.election.name, %error, "cannot renew the lease"),
+                Err(_) => {}
+            }
+            if Instant::now() >= deadline {
+                return true;
+            }
+        }
+    }
+
+    async fn keep_renewing(&mut self) {
+        loop {
+            tokio::time::sleep(self.election.retry_period).await;
+            if let Err(error) = self.try_to_lead().await {
+                tracing::warn!(lease = self.election.name, %error, "cannot renew the lease");
+            }
+        }
+    }
+
+    /// Takes or renews the lease; false while another holds it.
+    async fn try_to_lead(&mut self) -> Result<bool, Status> {
+        let Some(lease) = self.client.find(self.target()).await? else {
+            return match self.client.create(self.collection(), self.new_lease(), WriteOptions::default()).await {
+                Ok(lease) => {
+                    self.seen = Some((lease, Instant::now()));
+                    Ok(true)
+                }
+                Err(status) if status.is_already_exists() => Ok(false),
+                Err(status) => Err(status),
+            };
+        };
+        let now = Instant::now();
+        let since = match &self.seen {
+            Some((seen, since)) if seen.get(&["spec"]) == lease.get(&["spec"]) => *since,
+            _ => now,
+        };
+        self.seen = Some((Arc::clone(&lease), since));
+        let holder = lease.str_at(&["spec", "holderIdentity"]);
+        let is_ours = holder == self.election.identity;
+        if !holder.is_empty() && !is_ours && now < since + duration_of(&lease) {
+            return Ok(false);
+        }
+        match self.client.update(self.target(), self.renewed(&lease, is_ours), WriteOptions::default()).await {
+            Ok(lease) => {
+                self.seen = Some((lease, Instant::now()));
+                Ok(true)
+            }
+            Err(status) if status.is_conflict() || status.is_not_found() => Ok(false),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Lets the next leader start at once. Best effort: without it, it starts a lease duration later.
+    async fn release(&self) {
+        let Some((lease, _)) = &self.seen else { return };
+        if lease.str_at(&["spec", "holderIdentity"]) != self.election.identity {
+            return;
+        }
+        let mut free = Object::clone(lease);
+        let now = format_micros(self.clock.now());
+        free.set(&["spec", "holderIdentity"], "");
+        free.set(&["spec", "leaseDurationSeconds"], 1);
+        free.set(&["spec", "renewTime"], now.clone());
+        free.set(&["spec", "acquireTime"], now);
+        if let Err(error) = self.client.update(self.target(), free, WriteOptions::default()).await {
+            tracing::warn!(lease = self.election.name, %error, "cannot give the lease up");
+        }
+    }
+
+    fn renewed(&self, lease: &Object, is_ours: bool) -> Object {
+        let mut renewed = Object::clone(lease);
+        let now = format_micros(self.clock.now());
+        let seconds = i64::try_from(self.election.lease_duration.as_secs()).unwrap_or(i64::MAX);
+        renewed.set(&["spec", "holderIdentity"], self.election.identity.clone());
+        renewed.set(&["spec", "leaseDurationSeconds"], seconds);
+        renewed.set(&["spec", "renewTime"], now.clone());
+        if !is_ours {
+            let transitions = lease.i64_at(&["spec", "leaseTransitions"]).unwrap_or(0);
+            renewed.set(&["spec", "acquireTime"], now);
+            renewed.set(&["spec", "leaseTransitions"], transitions + 1);
+        }
+        renewed
+    }
+
+    fn new_lease(&self) -> Object {
+        let kind = GroupVersionKind::new("coordination.k8s.io", "v1", "Lease");
+        let empty = Object::new(&kind, Some(&self.election.namespace), &self.election.name);
+        let mut lease = self.renewed(&empty, false);
+        lease.set(&["spec", "leaseTransitions"], 0);
+        lease
+    }
+
+    fn target(&self) -> ResourceRef {
+        ResourceRef::namespaced(&leases(), &self.election.namespace, &self.election.name)
+    }
+
+    fn collection(&self) -> ResourceRef {
+        ResourceRef::within(&leases(), &self.election.namespace)
+    }
+}
+
+fn leases() -> GroupVersionResource {
+    GroupVersionResource::new("coordination.k8s.io", "v1", "leases")
+}
+
+fn duration_of(lease: &Object) -> Duration {
+    let seconds = lease.i64_at(&["spec", "leaseDurationSeconds"]).unwrap_or(0);
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}

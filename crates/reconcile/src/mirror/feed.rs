@@ -1,0 +1,190 @@
+//! Keeps a mirror current: list, watch, begin again where the watch cannot go on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cluster_client::{ClusterClient, ListOptions, ResourceRef, WatchCall, WatchEvent, WatchEvents};
+use futures::StreamExt;
+use object::{Object, Status};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::{MIRROR_BACKOFF, jittered};
+use crate::mirror::{Mirror, ObjectKey, STREAMING_LIST_SILENCE_MAX, WATCH_TIMEOUT};
+
+/// A feed that worked for this long starts its waits from the shortest again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(120);
+
+/// A watch that the server ends sooner than this is no watch; opening the next at once would be a storm.
+const WATCH_SHORT: Duration = Duration::from_secs(1);
+
+/// Runs until cancelled, and closes the mirror then.
+pub async fn run(mirror: Mirror, client: ClusterClient, cancel: CancellationToken) {
+    let mut feed = Feed { mirror, client, can_stream: true, version: None };
+    tokio::select! {
+        () = cancel.cancelled() => {}
+        () = feed.run() => {}
+    }
+    feed.mirror.shared.store.write().close();
+}
+
+struct Feed {
+    mirror: Mirror,
+    client: ClusterClient,
+    /// The server has not refused a streaming list.
+    can_stream: bool,
+    /// The version to watch from; `None` when everything must be listed.
+    version: Option<String>,
+}
+
+impl Feed {
+    async fn run(&mut self) {
+        let mut failures = 0;
+        loop {
+            let start = Instant::now();
+            let ended = self.follow().await;
+            if start.elapsed() > HEALTHY_AFTER {
+                failures = 0;
+            }
+            let status = match ended {
+                // The server closed the watch, as it does from time to time; go on where it ended.
+                Ok(()) if start.elapsed() >= WATCH_SHORT => {
+                    failures = 0;
+                    continue;
+                }
+                Ok(()) => Status::unavailable("the server closes every watch at once"),
+                Err(status) => status,
+            };
+            if status.is_expired() {
+                self.version = None;
+            }
+            *self.mirror.shared.trouble.write() = Some(status.to_string());
+            // The first expiry is an ordinary event; only a second in a row is a reason to wait.
+            if !status.is_expired() || failures > 0 {
+                let wait = MIRROR_BACKOFF.jittered(failures);
+                let resource = &self.mirror.gvr().resource;
+                tracing::warn!(resource, error = %status, ?wait, "a mirror is not current");
+                tokio::time::sleep(wait).await;
+            }
+            failures += 1;
+        }
+    }
+
+    /// Lists if need be, then watches until the watch ends.
+    async fn follow(&mut self) -> Result<(), Status> {
+        let mut events = match self.version.clone() {
+            Some(version) => self.watch_from(version).await?,
+            None => match self.list_by_streaming().await? {
+                Some(events) => events,
+                None => {
+                    let version = self.list_by_pages().await?;
+                    self.watch_from(version).await?
+                }
+            },
+        };
+        *self.mirror.shared.trouble.write() = None;
+        while let Some(event) = events.next().await {
+            self.take_in(event)?;
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, event: WatchEvent) -> Result<(), Status> {
+        let object = match event {
+            WatchEvent::Error(status) => return Err(status),
+            WatchEvent::Bookmark { resource_version, .. } => {
+                self.version = Some(resource_version);
+                return Ok(());
+            }
+            WatchEvent::Deleted(object) => {
+                self.mirror.shared.store.write().remove(&ObjectKey::of(&object));
+                object
+            }
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                self.mirror.shared.store.write().put(Arc::clone(&object));
+                object
+            }
+        };
+        self.version = Some(object.resource_version().to_owned());
+        Ok(())
+    }
+
+    async fn watch_from(&self, version: String) -> Result<WatchEvents, Status> {
+        let call = WatchCall { resource_version: Some(version), ..self.watch_call() };
+        self.client.watch(call).await
+    }
+
+    /// What exists comes as events, without a list in the memory of either side. `None` when the server cannot.
+    async fn list_by_streaming(&mut self) -> Result<Option<WatchEvents>, Status> {
+        if !self.can_stream {
+            return Ok(None);
+        }
+        let call = WatchCall { send_initial_events: true, ..self.watch_call() };
+        let mut events = match self.client.watch(call).await {
+            Ok(events) => events,
+            Err(status) if matches!(status.code, 400 | 405 | 422 | 501) => {
+                self.can_stream = false;
+                return Ok(None);
+            }
+            Err(status) => return Err(status),
+        };
+        let mut objects: HashMap<ObjectKey, Arc<Object>> = HashMap::new();
+        loop {
+            match tokio::time::timeout(STREAMING_LIST_SILENCE_MAX, events.next()).await {
+                // A server that does not know streaming lists goes silent after what exists.
+                Err(_) => {
+                    self.can_stream = false;
+                    return Ok(None);
+                }
+                Ok(None) => return Err(Status::unavailable("the watch ended before all objects had come")),
+                Ok(Some(WatchEvent::Error(status))) => return Err(status),
+                Ok(Some(WatchEvent::Bookmark { resource_version, initial_events_end: true })) => {
+                    self.replace(objects.into_values().collect(), resource_version);
+                    return Ok(Some(events));
+                }
+                Ok(Some(WatchEvent::Bookmark { .. })) => {}
+                Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
+                    objects.insert(ObjectKey::of(&object), object);
+                }
+                Ok(Some(WatchEvent::Deleted(object))) => drop(objects.remove(&ObjectKey::of(&object))),
+            }
+        }
+    }
+
+    async fn list_by_pages(&mut self) -> Result<String, Status> {
+        let spec = &self.mirror.shared.spec;
+        let target = ResourceRef { gvr: spec.gvr.clone(), namespace: spec.namespace.clone(), ..ResourceRef::default() };
+        let options = ListOptions {
+            label_selector: spec.label_selector.clone(),
+            field_selector: spec.field_selector.clone(),
+            ..ListOptions::default()
+        };
+        let list = self.client.list_all(target, options).await?;
+        self.replace(list.items, list.resource_version.clone());
+        Ok(list.resource_version)
+    }
+
+    fn replace(&mut self, objects: Vec<Arc<Object>>, version: String) {
+        self.version = Some(version);
+        let shared = &self.mirror.shared;
+        shared.store.write().replace(objects);
+        shared.relists.fetch_add(1, Ordering::Relaxed);
+        shared.synced.send_replace(true);
+    }
+
+    fn watch_call(&self) -> WatchCall {
+        let spec = &self.mirror.shared.spec;
+        WatchCall {
+            gvr: spec.gvr.clone(),
+            namespace: spec.namespace.clone(),
+            label_selector: spec.label_selector.clone(),
+            field_selector: spec.field_selector.clone(),
+            resource_version: None,
+            bookmarks: true,
+            send_initial_events: false,
+            timeout: Some(jittered(WATCH_TIMEOUT, 1.0)),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! A queue of keys: each key at most once, never handed to two workers, later again when it fails.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::backoff::{Backoff, KEY_BACKOFF};
+
+/// Keys that may wait before `add` holds its caller back.
+pub const KEYS_WAITING_MAX: usize = 100_000;
+
+/// Higher goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Priority(pub i32);
+
+impl Priority {
+    /// What a controller finds when it starts: must not hold up what changes now.
+    pub const LOW: Self = Self(-100);
+    pub const NORMAL: Self = Self(0);
+    pub const HIGH: Self = Self(100);
+}
+
+/// What a queue is made of keys by. Shared by reference; every method takes `&self`.
+pub struct WorkQueue<K> {
+    state: Mutex<State<K>>,
+    backoff: Backoff,
+    keys_waiting_max: usize,
+    /// Work has come, or a time to wait for, or the end.
+    wake: Notify,
+    /// A key was taken: there is room for another.
+    room: Notify,
+    counters: Counters,
+}
+
+struct State<K> {
+    /// Ready keys in the order they go out.
+    ready: BTreeMap<(Reverse<Priority>, u64), K>,
+    keys: HashMap<K, Place>,
+    /// Keys that become ready later.
+    delayed: BTreeMap<(Instant, u64), (K, Priority)>,
+    delayed_at: HashMap<K, (Instant, u64)>,
+    failures: HashMap<K, u32>,
+    sequence: u64,
+    is_shut: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Ready {
+        priority: Priority,
+        sequence: u64,
+    },
+    /// A worker has it.
+    Taken,
+    /// A worker has it and it came again.
+    TakenAndDue {
+        priority: Priority,
+    },
+}
+
+#[derive(Default)]
+struct Counters {
+    adds: AtomicU64,
+    retries: AtomicU64,
+    taken: AtomicU64,
+}
+
+/// What happened so far, for `/metrics`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    pub adds: u64,
+    pub retries: u64,
+    pub taken: u64,
+    pub ready: usize,
+    pub delayed: usize,
+    pub in_work: usize,
+}
+
+impl<K: Clone + Eq + Hash> Default for WorkQueue<K> {
+    fn default() -> Self {
+        Self::new(KEY_BACKOFF, KEYS_WAITING_MAX)
+    }
+}
+
+impl<K: Clone + Eq + Hash> WorkQueue<K> {
+    pub fn new(backoff: Backoff, keys_waiting_max: usize) -> Self {
+        let state = State {
+            ready: BTreeMap::new(),
+            keys: HashMap::new(),
+            delayed: BTreeMap::new(),
+            delayed_at: HashMap::new(),
+            failures: HashMap::new(),
+            sequence: 0,
+            is_shut: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            backoff,
+            keys_waiting_max,
+            wake: Notify::new(),
+            room: Notify::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Adds a key, or raises the priority of one that waits. Holds the caller back while too many keys wait.
+    pub async fn add(&self, key: K, priority: Priority) {
+        loop {
+            let room = self.room.notified();
+            tokio::pin!(room);
+            // Registered before the check, so that room made in between is not missed.
+            room.as_mut().enable();
+            if self.has_room_for(&key) {
+                break;
+            }
+            room.await;
+        }
+        self.add_now(key, priority);
+    }
+
+    /// Adds a key whatever the number that wait: for keys that come from the workers themselves.
+    pub fn add_now(&self, key: K, priority: Priority) {
+        let mut state = self.state.lock();
+        if state.is_shut {
+            return;
+        }
+        self.counters.adds.fetch_add(1, Ordering::Relaxed);
+        state.make_ready(key, priority);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Adds the key later. A key that waits already comes at the earlier of both times.
+    pub fn add_after(&self, key: K, wait: Duration, priority: Priority) {
+        if wait.is_zero() {
+            return self.add_now(key, priority);
+        }
+        let mut state = self.state.lock();
+        if state.is_shut {
+            return;
+        }
+        state.delay(key, Instant::now() + wait, priority);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Adds the key after a wait that doubles each time, until `forget`.
+    pub fn add_failed(&self, key: K, priority: Priority) -> Duration {
+        self.counters.retries.fetch_add(1, Ordering::Relaxed);
+        let failures = {
+            let mut state = self.state.lock();
+            let failures = state.failures.entry(key.clone()).or_insert(0);
+            *failures += 1;
+            *failures
+        };
+        let wait = self.backoff.wait(failures - 1);
+        self.add_after(key, wait, priority);
+        wait
+    }
+
+    /// The key is well: its next failure is its first.
+    pub fn forget(&self, key: &K) {
+        self.state.lock().failures.remove(key);
+    }
+
+    pub fn failures(&self, key: &K) -> u32 {
+        self.state.lock().failures.get(key).copied().unwrap_or(0)
+    }
+
+    /// The next key, which is then this caller's until `done`. `None` once the queue is shut down.
+    pub async fn next(&self) -> Option<K> {
+        loop {
+            let wake = self.wake.notified();
+            tokio::pin!(wake);
+            wake.as_mut().enable();
+            let next_due = {
+                let mut state = self.state.lock();
+                if state.is_shut {
+                    return None;
+                }
+                state.promote_due(Instant::now());
+                if let Some(key) = state.take() {
+                    // One wake may stand for several keys.
+                    if !state.ready.is_empty() {
+                        self.wake.notify_one();
+                    }
+                    self.counters.taken.fetch_add(1, Ordering::Relaxed);
+                    self.room.notify_one();
+                    return Some(key);
+                }
+                state.delayed.keys().next().map(|(at, _)| *at)
+            };
+            match next_due {
+                None => wake.await,
+                Some(at) => {
+                    tokio::select! {
+                        () = wake => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the key back. If it came again meanwhile it is ready now.
+    pub fn done(&self, key: &K) {
+        let mut state = self.state.lock();
+        if let Some(Place::TakenAndDue { priority }) = state.keys.remove(key) {
+            state.make_ready(key.clone(), priority);
+            drop(state);
+            self.wake.notify_one();
+        }
+    }
+
+    /// No more keys go out; whoever waits for one, or for room, is let go.
+    pub fn shut_down(&self) {
+        self.state.lock().is_shut = true;
+        self.wake.notify_waiters();
+        self.room.notify_waiters();
+    }
+
+    pub fn counts(&self) -> QueueCounts {
+        let state = self.state.lock();
+        QueueCounts {
+            adds: self.counters.adds.load(Ordering::Relaxed),
+            retries: self.counters.retries.load(Ordering::Relaxed),
+            taken: self.counters.taken.load(Ordering::Relaxed),
+            ready: state.ready.len(),
+            delayed: state.delayed.len(),
+            in_work: state.keys.len() - state.ready.len(),
+        }
+    }
+
+    fn has_room_for(&self, key: &K) -> bool {
+        let state = self.state.lock();
+        state.is_shut || state.ready.len() < self.keys_waiting_max || state.keys.contains_key(key)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn make_ready(&mut self, key: K, priority: Priority) {
+        // It comes now, so not again later: what was to happen then happens now.
+        if let Some(at) = self.delayed_at.remove(&key) {
+            self.delayed.remove(&at);
+        }
+        let place = match self.keys.get(&key).copied() {
+            Some(Place::Ready { priority: old, .. }) if old >= priority => return,
+            Some(Place::Ready { priority: old, sequence }) => {
+                self.ready.remove(&(Reverse(old), sequence));
+                self.enqueue(key.clone(), priority)
+            }
+            Some(Place::Taken) => Place::TakenAndDue { priority },
+            Some(Place::TakenAndDue { priority: old }) => Place::TakenAndDue { priority: old.max(priority) },
+            None => self.enqueue(key.clone(), priority),
+        };
+        self.keys.insert(key, place);
+    }
+
+    fn enqueue(&mut self, key: K, priority: Priority) -> Place {
+        self.sequence += 1;
+        self.ready.insert((Reverse(priority), self.sequence), key);
+        Place::Ready { priority, sequence: self.sequence }
+    }
+
+    fn delay(&mut self, key: K, at: Instant, priority: Priority) {
+        if let Some(Place::Ready { .. }) = self.keys.get(&key) {
+            return;
+        }
+        match self.delayed_at.get(&key) {
+            Some((earlier, _)) if *earlier <= at => return,
+            Some(later) => drop(self.delayed.remove(later)),
+            None => {}
+        }
+        self.sequence += 1;
+        self.delayed_at.insert(key.clone(), (at, self.sequence));
+        self.delayed.insert((at, self.sequence), (key, priority));
+    }
+
+    fn promote_due(&mut self, now: Instant) {
+        while let Some(entry) = self.delayed.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let (key, priority) = entry.remove();
+            self.delayed_at.remove(&key);
+            self.make_ready(key, priority);
+        }
+    }
+
+    fn take(&mut self) -> Option<K> {
+        let (_, key) = self.ready.pop_first()?;
+        self.keys.insert(key.clone(), Place::Taken);
+        Some(key)
+    }
+}

@@ -1,0 +1,202 @@
+//! Mirrors: complete, current, indexed, and healed after every kind of interruption.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::testing::MemoryApi;
+use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, Verb, WriteOptions};
+use object::{GroupVersionKind, GroupVersionResource, Object, Status};
+use reconcile::{Change, Mirror, MirrorSpec, ObjectKey, Subscription};
+use serde_json::json;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+fn pods() -> GroupVersionResource {
+    GroupVersionResource::new("", "v1", "pods")
+}
+
+fn pod(namespace: &str, name: &str, node: &str) -> Object {
+    let mut pod = Object::new(&GroupVersionKind::new("", "v1", "Pod"), Some(namespace), name);
+    pod.set(&["spec", "nodeName"], node);
+    pod.set_label("app", name);
+    pod
+}
+
+async fn create(client: &ClusterClient, namespace: &str, name: &str, node: &str) {
+    let target = ResourceRef::within(&pods(), namespace);
+    client.create(target, pod(namespace, name, node), WriteOptions::default()).await.expect("created");
+}
+
+async fn move_to(client: &ClusterClient, namespace: &str, name: &str, node: &str) {
+    let patch = Patch::merge(json!({"spec": {"nodeName": node}}));
+    let target = ResourceRef::namespaced(&pods(), namespace, name);
+    client.patch(target, patch, WriteOptions::default()).await.expect("patched");
+}
+
+async fn delete(client: &ClusterClient, namespace: &str, name: &str) {
+    let target = ResourceRef::namespaced(&pods(), namespace, name);
+    client.delete(target, DeleteOptions::default()).await.expect("deleted");
+}
+
+fn by_node(object: &Object) -> Vec<String> {
+    vec![object.str_at(&["spec", "nodeName"]).to_owned()]
+}
+
+async fn start(api: &MemoryApi, spec: MirrorSpec) -> (Mirror, CancellationToken) {
+    let cancel = CancellationToken::new();
+    let mirror = Mirror::start(api.client(), spec, cancel.clone());
+    timeout(Duration::from_secs(300), mirror.synced()).await.expect("complete in time");
+    (mirror, cancel)
+}
+
+fn names(objects: Vec<Arc<Object>>) -> Vec<String> {
+    objects.iter().map(|object| ObjectKey::of(object).to_string()).collect()
+}
+
+async fn next(changes: &mut Subscription) -> String {
+    let change = timeout(Duration::from_secs(300), changes.next()).await.expect("a change in time");
+    let Change { key, before, now, is_initial } = change.expect("the mirror goes on");
+    let node = |object: Option<Arc<Object>>| object.map_or("-".into(), |o| o.str_at(&["spec", "nodeName"]).to_owned());
+    format!("{key} {}>{}{}", node(before), node(now), if is_initial { " initial" } else { "" })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mirror_holds_what_the_api_holds_and_finds_it_by_index() {
+    let api = MemoryApi::default();
+    let client = api.client();
+    create(&client, "a", "x", "n1").await;
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods()).index("node", by_node)).await;
+    let mut changes = mirror.subscribe();
+    assert_eq!(next(&mut changes).await, "a/x ->n1 initial");
+    create(&client, "a", "y", "n1").await;
+    assert_eq!(next(&mut changes).await, "a/y ->n1");
+    create(&client, "b", "z", "n2").await;
+    assert_eq!(next(&mut changes).await, "b/z ->n2");
+    assert_eq!(names(mirror.list()), ["a/x", "a/y", "b/z"]);
+    assert_eq!(names(mirror.list_within("a")), ["a/x", "a/y"]);
+    assert_eq!(names(mirror.list_by("node", "n1")), ["a/x", "a/y"]);
+    move_to(&client, "a", "x", "n2").await;
+    assert_eq!(next(&mut changes).await, "a/x n1>n2");
+    assert_eq!(names(mirror.list_by("node", "n1")), ["a/y"]);
+    assert_eq!(names(mirror.list_by("node", "n2")), ["a/x", "b/z"]);
+    delete(&client, "a", "x").await;
+    assert_eq!(next(&mut changes).await, "a/x n2>-");
+    assert_eq!(mirror.get(&ObjectKey::new("a", "x")), None);
+    assert_eq!(names(mirror.list_by("node", "n2")), ["b/z"]);
+    // One streaming list did it all.
+    assert_eq!((mirror.relists(), api.watches().len()), (1, 1));
+    assert!(!api.calls().iter().any(|call| call.starts_with("list")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mirror_can_be_narrowed() {
+    let api = MemoryApi::default();
+    for (namespace, name) in [("a", "x"), ("a", "y"), ("b", "x")] {
+        create(&api.client(), namespace, name, "n").await;
+    }
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods()).within("a").labels("app=x")).await;
+    assert_eq!(names(mirror.list()), ["a/x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_object_is_the_one_the_api_holds_not_a_copy() {
+    let api = MemoryApi::default();
+    let stored = api.seed(&pods(), pod("a", "x", "n"));
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
+    assert!(Arc::ptr_eq(&stored, &mirror.get(&ObjectKey::new("a", "x")).expect("mirrored")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_goes_on_where_it_was() {
+    let api = MemoryApi::default();
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
+    let mut changes = mirror.subscribe();
+    for round in 0..3 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        api.cut_watches();
+        create(&api.client(), "a", &format!("p{round}"), "n").await;
+        assert_eq!(next(&mut changes).await, format!("a/p{round} ->n"));
+    }
+    assert_eq!(mirror.relists(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_version_lists_again_and_tells_what_was_missed() {
+    let api = MemoryApi::default();
+    let client = api.client();
+    for name in ["gone", "kept", "moved"] {
+        create(&client, "a", name, "n1").await;
+    }
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
+    let mut changes = mirror.subscribe();
+    for _ in 0..3 {
+        next(&mut changes).await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    // All between two polls of the watch.
+    api.cut_watches();
+    delete(&client, "a", "gone").await;
+    move_to(&client, "a", "moved", "n2").await;
+    create(&client, "a", "new", "n3").await;
+    api.compact();
+    let mut told = [next(&mut changes).await, next(&mut changes).await, next(&mut changes).await];
+    told.sort();
+    assert_eq!(told, ["a/gone n1>-", "a/moved n1>n2", "a/new ->n3"]);
+    assert_eq!(names(mirror.list()), ["a/kept", "a/moved", "a/new"]);
+    assert!(timeout(Duration::from_secs(60), changes.next()).await.is_err(), "what did not change is not told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_streaming_lists_is_listed_page_by_page() {
+    let api = MemoryApi::default();
+    api.refuse_streaming_lists();
+    for index in 0..1200 {
+        api.seed(&pods(), pod("a", &format!("p{index:04}"), "n"));
+    }
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
+    assert_eq!(mirror.len(), 1200);
+    assert_eq!(api.calls().iter().filter(|call| call.starts_with("list")).count(), 3);
+    create(&api.client(), "a", "later", "n").await;
+    let mut changes = mirror.subscribe();
+    while next(&mut changes).await != "a/later ->n" {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_that_is_away_is_tried_again_and_keeps_its_copy() {
+    let api = MemoryApi::default();
+    api.refuse_streaming_lists();
+    api.seed(&pods(), pod("a", "x", "n"));
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
+    api.set_fault(|call| matches!(call.verb, Verb::List(_)).then(|| Status::unavailable("away")));
+    api.seed(&pods(), pod("a", "y", "n"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    api.cut_watches();
+    api.seed(&pods(), pod("a", "z", "n"));
+    api.compact();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(names(mirror.list()), ["a/x", "a/y"], "what was known stays");
+    assert_eq!(mirror.trouble().as_deref(), Some("away"));
+    let tries = api.calls().len();
+    assert!((4..=20).contains(&tries), "{tries} tries in two minutes");
+    api.clear_fault();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(names(mirror.list()), ["a/x", "a/y", "a/z"]);
+    assert_eq!(mirror.trouble(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_is_told_once_of_many_steps() {
+    let api = MemoryApi::default();
+    let client = api.client();
+    create(&client, "a", "x", "n0").await;
+    let (mirror, cancel) = start(&api, MirrorSpec::new(&pods())).await;
+    let mut changes = mirror.subscribe();
+    next(&mut changes).await;
+    for step in 1..=5 {
+        move_to(&client, "a", "x", &format!("n{step}")).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(next(&mut changes).await, "a/x n0>n5");
+    cancel.cancel();
+    assert_eq!(changes.next().await, None);
+}
