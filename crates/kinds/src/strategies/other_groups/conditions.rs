@@ -15,11 +15,7 @@ pub(super) fn validate(conditions: Field<'_>) {
     let mut seen = BTreeSet::new();
     for condition in conditions.items() {
         let ty = condition.field("type");
-        if ty.is_empty() {
-            ty.required("must be set");
-        } else {
-            ty.qualified_name();
-        }
+        ty.problems_as(ty.text(), names::qualified_name(ty.text()));
         if !seen.insert(ty.text()) {
             ty.duplicate();
         }
@@ -28,9 +24,7 @@ pub(super) fn validate(conditions: Field<'_>) {
         if generation.int().is_some_and(|n| n < 0) {
             generation.invalid("must be greater than or equal to zero");
         }
-        if condition.field("lastTransitionTime").is_empty() {
-            condition.field("lastTransitionTime").required("must be set");
-        }
+        condition.field("lastTransitionTime").require();
         validate_reason(condition.field("reason"));
         if condition.field("message").len() > MESSAGE_BYTES_MAX {
             condition.field("message").too_long(MESSAGE_BYTES_MAX);
@@ -40,9 +34,10 @@ pub(super) fn validate(conditions: Field<'_>) {
 
 fn validate_reason(reason: Field<'_>) {
     let Ok(pattern) = Regex::new(&format!("^{REASON_PATTERN}$")) else { return };
-    if reason.is_empty() {
-        reason.required("must be set");
-    } else if !pattern.is_match(reason.text()) {
+    if !reason.require() {
+        return;
+    }
+    if !pattern.is_match(reason.text()) {
         let rule = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
         reason.invalid(names::regex_message(rule, REASON_PATTERN, &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"]));
     } else if reason.len() > REASON_BYTES_MAX {

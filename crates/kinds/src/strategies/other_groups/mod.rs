@@ -5,16 +5,24 @@ pub mod certificates;
 mod conditions;
 mod coordination;
 mod definitions;
+mod discovery;
+mod events;
+mod networking;
+mod node;
+mod policy;
 mod rbac;
+mod scheduling;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod webhook_client;
 
 use std::sync::Arc;
 
-use object::Object;
+use object::{FieldError, FieldErrorKind, Object};
 use serde_json::{Map, Value};
 
+use crate::strategies::fields::Field;
 use crate::strategy::Strategy;
 
 pub fn for_kind(group: &str, kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
@@ -23,6 +31,13 @@ pub fn for_kind(group: &str, kind: &str, _version: &str) -> Option<Arc<dyn Strat
         "certificates.k8s.io" => certificates::for_kind(kind),
         "coordination.k8s.io" => coordination::for_kind(kind),
         "admissionregistration.k8s.io" => admission::for_kind(kind),
+        "networking.k8s.io" => networking::for_kind(kind),
+        "policy" => policy::for_kind(kind),
+        "storage.k8s.io" => storage::for_kind(kind),
+        "scheduling.k8s.io" => scheduling::for_kind(kind),
+        "discovery.k8s.io" => discovery::for_kind(kind),
+        "events.k8s.io" => events::for_kind(kind),
+        "node.k8s.io" => node::for_kind(kind),
         "apiextensions.k8s.io" => definitions::for_kind(kind),
         _ => None,
     }
@@ -34,4 +49,10 @@ fn show_empty(object: &mut Object, field: &str) {
     if slot.is_null() {
         *slot = Value::Object(Map::new());
     }
+}
+
+/// An error whose value is a structure of the server's own, already in the form it is shown in.
+fn invalid_shown(field: Field<'_>, shown: &str, detail: &str) {
+    let detail = format!("{shown}: {detail}");
+    field.push(FieldError { kind: FieldErrorKind::Invalid, path: field.field_path(), value: None, detail });
 }

@@ -13,6 +13,10 @@ const RECORDED: &[(&str, &str)] = &[
     ("certificates", include_str!("../../../testdata/rules/certificates.json")),
     ("coordination", include_str!("../../../testdata/rules/coordination.json")),
     ("definitions", include_str!("../../../testdata/rules/definitions.json")),
+    ("networking", include_str!("../../../testdata/rules/networking.json")),
+    ("policy", include_str!("../../../testdata/rules/policy.json")),
+    ("storage", include_str!("../../../testdata/rules/storage.json")),
+    ("small", include_str!("../../../testdata/rules/small.json")),
     ("admission", include_str!("../../../testdata/rules/admission.json")),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use object::{FieldError, FieldErrorKind, FieldPath, Object};
+use object::{FieldError, FieldPath, Object};
 use serde_json::Value;
 
 use super::schema_tree::{any, flag, is_convertible, schemas, type_of};
@@ -111,19 +111,13 @@ fn refuse_at_root(validation: Field<'_>, schema: Field<'_>, value: &Value) {
     };
     if REFUSED_AT_ROOT.iter().any(|key| is_set(&key)) {
         let detail = format!("only {ALLOWED_AT_ROOT} fields are allowed at the root of the schema if the status subresource is enabled");
-        return invalid_shown(schema, &form::shown_schema(value), &detail);
+        return super::super::invalid_shown(schema, &form::shown_schema(value), &detail);
     }
     let ty = type_of(value);
     if !ty.is_empty() && ty != "object" {
         let at = validation.field("openAPIV3Schema.type");
         at.invalid_as(ty, "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled");
     }
-}
-
-/// An error whose value is a structure of the server's own, already in the form it is shown in.
-pub(super) fn invalid_shown(field: Field<'_>, shown: &str, detail: &str) {
-    let detail = format!("{shown}: {detail}");
-    field.push(FieldError { kind: FieldErrorKind::Invalid, path: field.field_path(), value: None, detail });
 }
 
 fn validate_schema(schema: Field<'_>, place: &Place, tolerance: &Tolerance) {

@@ -74,7 +74,7 @@ fn validate_spec(spec: Field<'_>, tolerance: &Tolerance<'_>) {
 }
 
 fn invalid_versions(versions: Field<'_>, detail: &str) {
-    openapi::invalid_shown(versions, &form::shown_versions(versions.value()), detail);
+    super::super::invalid_shown(versions, &form::shown_versions(versions.value()), detail);
 }
 
 fn validate_group(group: Field<'_>) {

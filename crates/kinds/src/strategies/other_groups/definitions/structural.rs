@@ -1,5 +1,6 @@
 //! Structural schemas: every field is described once outside of `allOf`, `anyOf`, `oneOf` and `not`, which only restrict it.
 
+use object::schema::CompiledPattern;
 use object::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
@@ -150,8 +151,8 @@ fn check_value_rules(schema: Field<'_>, skip_any_of: bool, skip_first_all_of: bo
 
 /// What Go's parser says of a pattern it does not accept, as near as another parser can tell.
 fn pattern_problem(pattern: &str) -> Option<String> {
-    let error = regex::Regex::new(pattern).err()?.to_string();
-    let problem = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    let error = CompiledPattern::default().is_match(pattern, "").err()?;
+    let problem = error.trim_start_matches("error: ");
     Some(match problem {
         "unclosed character class" => format!("missing closing ]: `{}`", &pattern[pattern.rfind('[').unwrap_or(0)..]),
         "unclosed group" => format!("missing closing ): `{pattern}`"),
