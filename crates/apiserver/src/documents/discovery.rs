@@ -65,7 +65,7 @@ async fn aggregated(
     let bytes = documents::group_discovery_list(items).to_string();
     let tag = format!("\"{}\"", hex_of(ring::digest::digest(&ring::digest::SHA512, bytes.as_bytes()).as_ref()));
     if incoming.headers.get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes()) {
-        return Ok(respond::empty(304));
+        return Ok(respond::not_modified(&tag));
     }
     let mut response = respond::json(200, bytes);
     let headers = response.headers_mut();

@@ -68,7 +68,7 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming, segments: &[&str])
 fn document_response(document: &Document, content_type: &'static str, headers: &HeaderMap) -> Response<Body> {
     let tag = document.etag();
     if headers.get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes()) {
-        return respond::empty(304);
+        return respond::not_modified(&tag);
     }
     let gzip = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).is_some_and(|v| v.contains("gzip"));
     let mut response = if gzip {

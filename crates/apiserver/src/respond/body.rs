@@ -70,8 +70,14 @@ pub fn text(code: u16, content_type: &'static str, text: impl Into<Bytes>) -> Re
     respond(code, content_type, Body::whole(text))
 }
 
-pub fn empty(code: u16) -> Response<Body> {
-    respond(code, "text/plain", Body::Whole(None))
+/// The client has it already. Nothing is said of the content, or caches would take it for the new truth.
+pub fn not_modified(etag: &str) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(None));
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    if let Ok(etag) = http::HeaderValue::from_str(etag) {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
+    response
 }
 
 /// A `Status` with the headers clients act on.

@@ -7,7 +7,7 @@ mod object;
 mod table;
 mod watch;
 
-pub use body::{Body, empty, json, status, text, value};
+pub use body::{Body, json, not_modified, status, text, value};
 pub use list::{list_response, list_value};
 pub use negotiate::{Format, Shape};
 pub use object::object_response;
