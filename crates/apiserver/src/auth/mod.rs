@@ -112,14 +112,12 @@ impl Auth {
         server: &Server,
         caller: &Arc<User>,
         headers: &HeaderMap,
+        info: &RequestInfo,
     ) -> Result<Arc<User>, Status> {
-        let Some(wanted) = impersonation::read(headers)? else {
-            return Ok(caller.clone());
-        };
-        for action in wanted.actions() {
-            self.require(server, caller, &action).await?;
+        match impersonation::read(headers)? {
+            None => Ok(caller.clone()),
+            Some(wanted) => impersonation::assume(self, server, caller, wanted, info).await.map(Arc::new),
         }
-        Ok(Arc::new(wanted.into_user()))
     }
 
     /// 403 unless the user may do this.
@@ -192,4 +190,3 @@ async fn find_core(server: &Server, plural: &str, namespace: &str, name: &str) -
     let key = crate::storage::key(&GroupResource::new("", plural), namespace, name);
     Ok(server.objects.get(&key).await?.map(|current| current.object))
 }
-

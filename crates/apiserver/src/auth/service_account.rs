@@ -97,7 +97,9 @@ impl ServiceAccounts {
     }
 
     pub fn issued_by(&self, issuer: &str) -> bool {
-        issuer == self.config.issuer || issuer == LEGACY_ISSUER || self.config.former_issuers.iter().any(|i| i == issuer)
+        issuer == self.config.issuer
+            || issuer == LEGACY_ISSUER
+            || self.config.former_issuers.iter().any(|i| i == issuer)
     }
 
     pub async fn review(&self, server: &Server, token: &str, wanted: &[String]) -> Result<TokenUser, String> {

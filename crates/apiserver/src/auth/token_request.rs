@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use access::user::service_account_user;
 use jiff::Timestamp;
-use object::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersion, Object, Status};
+use object::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersion, Object, Status, schema};
 use serde_json::{Map, Value, json};
 
 use super::find_core;
@@ -15,6 +15,7 @@ use crate::verbs::{Answer, Target};
 
 const GROUP: &str = "authentication.k8s.io";
 const API_VERSION: &str = "authentication.k8s.io/v1";
+const DEFINITION: &str = "io.k8s.api.authentication.v1.TokenRequest";
 const EXPIRATION_DEFAULT: i64 = 3600;
 const EXPIRATION_MIN: i64 = 600;
 const EXPIRATION_MAX: i64 = 1 << 32;
@@ -45,15 +46,14 @@ struct Bound {
 }
 
 pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
-    let request = call.object()?;
+    let request = read_request(call)?;
     check_identity(target, &request)?;
     let account = find_core(server, "serviceaccounts", &target.namespace, &target.name).await?;
     let account = account.ok_or_else(|| target.not_found())?;
     if !request.uid().is_empty() && request.uid() != account.uid() {
         let (asked, is) = (request.uid(), account.uid());
-        let detail = format!(
-            "the UID in the token request ({asked}) does not match the UID of the service account ({is})"
-        );
+        let detail =
+            format!("the UID in the token request ({asked}) does not match the UID of the service account ({is})");
         return Err(Status::conflict(&GroupResource::new(GROUP, "TokenRequest"), &target.name, detail));
     }
     let accounts = server.auth.service_accounts();
@@ -88,44 +88,47 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
     Ok(Answer::Object { code: 201, object: Arc::new(answer(request, &account, &asked, token, now)) })
 }
 
-fn check_identity(target: &Target, request: &Object) -> Result<(), Status> {
-    let kind = GroupKind::new(GROUP, "TokenRequest");
+/// The body as a TokenRequest: of the right kind, every field of the right type, unknown ones gone.
+fn read_request(call: &Call) -> Result<Object, Status> {
+    let request = call.object()?;
     let typed = (request.api_version(), request.kind());
     if typed != ("", "") && typed != (API_VERSION, "TokenRequest") {
+        let (version, kind) = (request.gvk().version, request.kind());
         return Err(Status::bad_request(format!(
-            "no kind {:?} is registered for version {:?} at a token subresource",
-            request.kind(),
-            request.api_version()
+            "{kind} in version {version:?} cannot be handled as a TokenRequest: \
+             converting ({version}.{kind}) to (authentication.TokenRequest): unknown conversion"
         )));
     }
+    let shape = kinds::schemas::named(DEFINITION).ok_or_else(|| Status::internal("TokenRequest has no schema"))?;
+    let mut value = request.into_value();
+    schema::drop_nulls(&shape, &mut value);
+    schema::decode_check(&shape, &value).map_err(|problem| {
+        let text = format!("TokenRequest in version \"v1\" cannot be handled as a TokenRequest: {problem}");
+        Status::bad_request(text)
+    })?;
+    schema::prune(&shape, &mut value);
+    Object::from_value(value).ok_or_else(|| Status::bad_request("the request body must be a JSON object"))
+}
+
+fn check_identity(target: &Target, request: &Object) -> Result<(), Status> {
     for (field, given, is) in
         [("name", request.name(), &target.name), ("namespace", request.namespace(), &target.namespace)]
     {
         if !given.is_empty() && given != is {
             let detail = format!("must match the service account {field} if specified");
             let error = FieldError::invalid(FieldPath::new("metadata").child(field), given, detail);
-            return Err(Status::invalid(&kind, &target.name, &[error]));
+            return Err(Status::invalid(&GroupKind::new(GROUP, "TokenRequest"), &target.name, &[error]));
         }
     }
     Ok(())
 }
 
 fn read_spec(request: &Object, audiences_default: &[String]) -> Result<Asked, Status> {
-    let malformed = |what: &str| {
-        let text = format!("TokenRequest in version \"v1\" cannot be handled as a TokenRequest: {what} cannot be read");
-        Status::bad_request(text)
-    };
-    let audiences: Vec<String> = match request.get(&["spec", "audiences"]) {
-        None | Some(Value::Null) => Vec::new(),
-        Some(list) => serde_json::from_value(list.clone()).map_err(|_| malformed("spec.audiences"))?,
-    };
-    let seconds = match request.get(&["spec", "expirationSeconds"]) {
-        None | Some(Value::Null) => EXPIRATION_DEFAULT,
-        Some(value) => value.as_i64().ok_or_else(|| malformed("spec.expirationSeconds"))?,
-    };
-    let path = FieldPath::new("spec.expirationSeconds");
+    let audiences = request.items(&["spec", "audiences"]).iter().filter_map(Value::as_str);
+    let audiences: Vec<String> = audiences.map(str::to_owned).collect();
+    let seconds = request.i64_at(&["spec", "expirationSeconds"]).unwrap_or(EXPIRATION_DEFAULT);
     let refuse = |detail: &str| {
-        let error = FieldError::invalid(path.clone(), seconds, detail);
+        let error = FieldError::invalid(FieldPath::new("spec.expirationSeconds"), seconds, detail);
         Err(Status::invalid(&GroupKind::new(GROUP, "TokenRequest"), "", &[error]))
     };
     if seconds < EXPIRATION_MIN {
@@ -134,15 +137,10 @@ fn read_spec(request: &Object, audiences_default: &[String]) -> Result<Asked, St
     if seconds > EXPIRATION_MAX {
         return refuse("may not specify a duration larger than 2^32 seconds");
     }
-    let bound = match request.get(&["spec", "boundObjectRef"]) {
-        None | Some(Value::Null) => None,
-        Some(Value::Object(reference)) => {
-            let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let (api_version, kind) = (text("apiVersion"), text("kind"));
-            Some(BoundReference { api_version, kind, name: text("name"), uid: text("uid") })
-        }
-        Some(_) => return Err(malformed("spec.boundObjectRef")),
-    };
+    let bound = request.get(&["spec", "boundObjectRef"]).map(|reference| {
+        let text = |key: &str| reference[key].as_str().unwrap_or_default().to_owned();
+        BoundReference { api_version: text("apiVersion"), kind: text("kind"), name: text("name"), uid: text("uid") }
+    });
     let audiences = if audiences.is_empty() { audiences_default.to_vec() } else { audiences };
     Ok(Asked { audiences, seconds, bound })
 }
@@ -160,6 +158,9 @@ async fn find_bound(server: &Server, target: &Target, reference: &BoundReference
             )));
         }
     };
+    if reference.name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
     let found = find_core(server, plural, namespace, &reference.name).await?;
     let found = found.ok_or_else(|| Status::not_found(&GroupResource::new("", plural), &reference.name))?;
     let mut bound = Bound { is_pod: plural == "pods", ..Bound::default() };

@@ -2,7 +2,7 @@
 
 use access::user::ResourceAction;
 use access::{Action, PolicyRule, User};
-use object::{FieldError, FieldPath, Object, Status};
+use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
@@ -13,7 +13,8 @@ pub async fn access(server: &Server, ctx: &Context, target: &Target, review: Obj
     let kind = &target.resource.kind;
     let errors = problems(&kind.gvk.kind, &review);
     if !errors.is_empty() {
-        return Err(Status::invalid(&kind.group_kind(), "", &errors));
+        // kube-apiserver leaves the kind out of this message, and clients may compare it.
+        return Err(Status::invalid(&GroupKind::new(kind.gvk.group.clone(), ""), "", &errors));
     }
     if kind.gvk.kind == "LocalSubjectAccessReview" && review.namespace() != target.namespace {
         let namespace = &target.namespace;

@@ -18,18 +18,19 @@ pub async fn serve(server: &Arc<Server>, target: &Target, format: Format) -> Res
         Ok(()) => ("True", "ok".to_owned()),
         Err(error) => ("False", error.to_string()),
     };
-    let component = json!({
-        "apiVersion": "v1", "kind": "ComponentStatus", "metadata": {"name": STORE},
+    let mut component = json!({
+        "metadata": {"name": STORE},
         "conditions": [{"type": "Healthy", "status": healthy, "message": message}],
     });
     if target.name.is_empty() {
-        let list =
-            json!({"apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [component]});
+        let list = json!({"apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [component]});
         return Ok(respond::value(200, &list));
     }
     if target.name != STORE {
         return Err(target.not_found());
     }
+    component["apiVersion"] = "v1".into();
+    component["kind"] = "ComponentStatus".into();
     let object = Arc::new(Object::from_value(component).expect("written as a map above"));
     respond::object_response(server, &target.resource, Answer::Object { code: 200, object }, format).await
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::decode::{self, BodyFormat};
 use crate::http::Incoming;
+use crate::managed;
 use crate::request::WriteOptions;
 use crate::respond::{self, Body, Format};
 use crate::server::Server;
@@ -62,7 +63,16 @@ async fn answer_with(
     object: Object,
     options: WriteOptions,
 ) -> Result<Object, Status> {
-    match target.resource.kind.gvk.kind.as_str() {
+    let kind = target.resource.kind.gvk.kind.as_str();
+    let mut object = object;
+    if kind == "LocalSubjectAccessReview" && object.namespace().is_empty() {
+        object.set_namespace(&target.namespace);
+    }
+    if matches!(kind, "SubjectAccessReview" | "LocalSubjectAccessReview" | "SelfSubjectAccessReview" | "TokenReview") {
+        object.remove(&["status"]);
+        managed::on_write(server, ctx, target, None, &mut object, &options);
+    }
+    match kind {
         "SubjectAccessReview" | "LocalSubjectAccessReview" | "SelfSubjectAccessReview" => {
             access_review::access(server, ctx, target, object).await
         }

@@ -11,12 +11,8 @@ pub async fn review(server: &Server, review: Object) -> Result<Object, Status> {
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    let audiences: Vec<String> = review
-        .items(&["spec", "audiences"])
-        .iter()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect();
+    let audiences: Vec<String> =
+        review.items(&["spec", "audiences"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     let status = match server.auth.review_token(server, token, &audiences).await {
         Ok(Some(found)) => {
             json!({"authenticated": true, "user": user_info(&found.user), "audiences": found.audiences})
