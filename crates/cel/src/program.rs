@@ -143,7 +143,7 @@ impl Budget {
 /// The values of the variables for one evaluation.
 #[derive(Debug, Clone, Default)]
 pub struct Activation<'a> {
-    values: HashMap<String, Value<'a>>,
+    values: HashMap<String, Result<Value<'a>, EvalError>>,
     composed: Option<(String, Vec<(String, Program)>)>,
     computed: RefCell<HashMap<String, Result<Value<'a>, EvalError>>>,
 }
@@ -154,7 +154,13 @@ impl<'a> Activation<'a> {
     }
 
     pub fn with(mut self, name: impl Into<String>, value: Value<'a>) -> Self {
-        self.values.insert(name.into(), value);
+        self.values.insert(name.into(), Ok(value));
+        self
+    }
+
+    /// A variable whose data could not be read fails the expressions that read it, and no others.
+    pub(crate) fn with_result(mut self, name: &str, value: Result<Value<'a>, EvalError>) -> Self {
+        self.values.insert(name.to_owned(), value);
         self
     }
 
@@ -165,8 +171,8 @@ impl<'a> Activation<'a> {
         self
     }
 
-    pub(crate) fn value(&self, name: &str) -> Option<&Value<'a>> {
-        self.values.get(name)
+    pub(crate) fn value(&self, name: &str) -> Option<Result<Value<'a>, EvalError>> {
+        self.values.get(name).cloned()
     }
 
     /// The program behind `name.field`, if that is a composed variable.

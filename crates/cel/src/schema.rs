@@ -95,6 +95,14 @@ impl Schema {
         self
     }
 
+    pub(crate) fn max_items(&self) -> Option<u64> {
+        self.max_items
+    }
+
+    pub(crate) fn max_properties(&self) -> Option<u64> {
+        self.max_properties
+    }
+
     /// Adds the resource fields to this schema, if it is embedded, and to every embedded resource below.
     pub fn complete_embedded(mut self) -> Self {
         if self.embedded_resource {

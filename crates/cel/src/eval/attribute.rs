@@ -69,10 +69,8 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     }
 
     fn variable(&self, name: &str) -> Evaluated<'a> {
-        match self.variables.value(name) {
-            Some(value) => Ok(value.clone()),
-            None => Err(EvalError::new(format!("no such attribute(s): {name}"))),
-        }
+        let missing = || Err(EvalError::new(format!("no such attribute(s): {name}")));
+        self.variables.value(name).unwrap_or_else(missing)
     }
 
     fn composed(&self, name: &str, by: &'p By) -> Option<(&'p str, &'p Program)> {

@@ -1,0 +1,75 @@
+//! Rules in schemas, with what kube-apiserver 1.36.4's libraries say about the schemas and about objects.
+//!
+//! `testdata/rules.jsonl`: a schema and objects with the errors and the cost of validating them.
+//! `testdata/schemas.jsonl`: a schema with the errors of writing it into a CRD.
+
+use cel::rules::CompiledRules;
+use cel::{Budget, VALIDATION_COST_BUDGET};
+use object::{FieldError, FieldPath};
+use serde_json::Value as Json;
+use std::fs;
+use std::path::Path;
+
+fn cases(file: &str) -> Vec<Json> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(file);
+    let text = fs::read_to_string(path).expect("the cases are there");
+    text.lines().map(|line| serde_json::from_str(line).expect("a case is JSON")).collect()
+}
+
+/// Upstream walks maps in random order, so errors are compared as sets.
+fn sorted(mut errors: Vec<String>) -> Vec<String> {
+    errors.sort();
+    errors
+}
+
+fn texts(errors: &[FieldError]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn recorded(case: &Json) -> Vec<String> {
+    let errors = case["errors"].as_array().expect("a case has errors");
+    errors.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+}
+
+fn check(name: &str, rules: &CompiledRules, case: &Json) -> Vec<String> {
+    let mut budget = Budget::for_validation();
+    let found = rules.validate(&FieldPath::root(), &case["new"], case.get("old"), &mut budget);
+    let (found, wanted) = (sorted(texts(&found.errors)), sorted(recorded(case)));
+    let used = VALIDATION_COST_BUDGET - budget.remaining();
+    let mut failures = Vec::new();
+    if found != wanted {
+        failures.push(format!("{name}: {}\n  wanted {wanted:#?}\n  found {found:#?}", case["new"]));
+    } else if Some(used) != case["used"].as_i64() {
+        failures.push(format!("{name}: {}\n  wanted cost {} found {used}", case["new"], case["used"]));
+    }
+    failures
+}
+
+#[test]
+fn objects_are_judged_as_recorded() {
+    let mut failures = Vec::new();
+    for group in cases("rules.jsonl") {
+        let name = group["name"].as_str().unwrap_or_default();
+        let (rules, _) = CompiledRules::compile(&group["schema"], &FieldPath::root());
+        for case in group["cases"].as_array().into_iter().flatten() {
+            failures.extend(check(name, &rules, case));
+        }
+    }
+    assert!(failures.is_empty(), "{} differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn schemas_are_judged_as_recorded() {
+    let mut failures = Vec::new();
+    for case in cases("schemas.jsonl") {
+        let path = FieldPath::new("spec.versions[0].schema.openAPIV3Schema");
+        let (_, errors) = CompiledRules::compile(&case["schema"], &path);
+        let (found, wanted) = (sorted(texts(&errors)), sorted(recorded(&case)));
+        if found != wanted {
+            let missing: Vec<&String> = wanted.iter().filter(|error| !found.contains(error)).collect();
+            let extra: Vec<&String> = found.iter().filter(|error| !wanted.contains(error)).collect();
+            failures.push(format!("{}\n  missing {missing:#?}\n  extra {extra:#?}", case["name"]));
+        }
+    }
+    assert!(failures.is_empty(), "{} differ:\n{}", failures.len(), failures.join("\n"));
+}
