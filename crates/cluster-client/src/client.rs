@@ -30,6 +30,7 @@ pub struct ClusterClient {
 }
 
 /// Where the API is.
+#[expect(clippy::large_enum_variant, reason = "made once and taken apart at once")]
 pub enum Endpoint {
     /// In this process: no socket, no encoding.
     Direct { server: Arc<dyn Backend>, identity: Identity },
