@@ -66,6 +66,13 @@ mod tests {
     }
 
     #[test]
+    fn words_beside_a_reference_belong_to_the_place() {
+        let deployment = named("io.k8s.api.apps.v1.Deployment").expect("built in");
+        let strategy = deployment.root().property("spec").and_then(|spec| spec.property("strategy")).expect("a field");
+        assert!(strategy.node().patch.retain_keys && strategy.property("rollingUpdate").is_some());
+    }
+
+    #[test]
     fn values_with_a_spelling_of_their_own_are_marked() {
         let quantity = named("io.k8s.apimachinery.pkg.api.resource.Quantity").expect("built in");
         assert_eq!(quantity.root().ty(), SchemaType::IntOrString);

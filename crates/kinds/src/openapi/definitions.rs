@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::GroupVersion;
 use serde_json::{Map, Value, json};
 
-use super::path_item::PathItem;
 use crate::schemas;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -35,16 +34,13 @@ impl Definitions {
         }
     }
 
-    /// Takes what the paths name and everything that in turn refers to.
-    pub fn take_used(mut self, items: &[PathItem]) -> BTreeMap<String, Value> {
-        let mut waiting: BTreeSet<String> = items.iter().flat_map(PathItem::definitions).map(str::to_owned).collect();
+    /// Takes what is named (by paths) and everything that in turn refers to.
+    pub fn take_used(mut self, mut named: BTreeSet<String>) -> BTreeMap<String, Value> {
         let mut used = BTreeMap::new();
-        while let Some(name) = waiting.pop_first() {
-            if used.contains_key(&name) {
-                continue;
-            }
+        while let Some(name) = named.pop_first() {
+            // Gone already when it was named before.
             if let Some(schema) = self.known.remove(&name) {
-                collect_references(&schema, &mut waiting);
+                collect_references(&schema, &mut named);
                 used.insert(name, schema);
             }
         }

@@ -6,6 +6,7 @@
 mod custom;
 mod definitions;
 mod fixed;
+mod object_text;
 mod operations;
 mod parameters;
 mod path_item;
@@ -13,7 +14,7 @@ mod proto;
 mod v2;
 mod v3;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use ring::digest;
 use serde_json::{Map, Value, json};
 
 use crate::kind::Kind;
-use crate::{builtin, discovery, schemas};
+use crate::schemas;
 use definitions::Definitions;
 use path_item::PathItem;
 use v3::Origin;
@@ -112,17 +113,25 @@ impl OpenApi {
 
     /// The answer to `/openapi/v3/NAME`, such as `apis/apps/v1`; `None` when there is no such document.
     pub fn v3_document(&self, name: &str) -> Option<Document> {
-        self.v3_names().iter().any(|known| known == name).then(|| self.cached(name, || encode(&self.build_v3(name))))
+        self.v3_names().iter().any(|known| known == name).then(|| self.cached(name, || self.build_v3(name)))
     }
 
     /// The answer to `/openapi/v2` as JSON.
     pub fn v2_json(&self) -> Document {
-        self.cached("v2.json", || encode(&self.build_v2()))
+        self.cached("v2.json", || {
+            let mut sink = v2::JsonSink::default();
+            let rest = self.write_v2(&mut sink);
+            sink.finish(&rest)
+        })
     }
 
     /// The answer to `/openapi/v2` as protobuf.
     pub fn v2_protobuf(&self) -> Document {
-        self.cached("v2.pb", || proto::document(&self.build_v2()))
+        self.cached("v2.pb", || {
+            let mut sink = proto::ProtoSink::default();
+            let rest = self.write_v2(&mut sink);
+            sink.finish(&rest)
+        })
     }
 
     fn cached(&self, name: &str, build: impl FnOnce() -> Vec<u8>) -> Document {
@@ -163,46 +172,60 @@ impl OpenApi {
         context.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect()
     }
 
-    fn build_v3(&self, name: &str) -> Value {
+    fn build_v3(&self, name: &str) -> Vec<u8> {
+        let single = |item: PathItem| {
+            v3::document(Origin::Builtin, std::iter::once(item), |named| Definitions::new([]).take_used(named))
+        };
         if let Some((_, item)) = fixed::standalone().into_iter().find(|(known, _)| *known == name) {
-            return v3_of(Origin::Builtin, vec![item], Definitions::new([]));
+            return single(item);
         }
         let entries: Vec<&Entry> =
             self.entries.iter().filter(|entry| document_name(&entry.kind.gvk.group_version()) == name).collect();
         let Some(first) = entries.first() else {
-            let group = name.trim_start_matches("apis/");
-            return v3_of(Origin::Builtin, vec![fixed::group_path(group)], Definitions::new([]));
+            return single(fixed::group_path(name.trim_start_matches("apis/")));
         };
         let gv = first.kind.gvk.group_version();
         let origin = if first.is_custom() { Origin::Custom } else { Origin::Builtin };
-        let mut items = paths_of(&entries);
-        if origin == Origin::Builtin {
-            items.push(fixed::group_version_path(&gv.group, &gv.version));
-        }
-        let mut definitions = Definitions::new(custom_definitions(&entries, custom::v3_schema));
-        definitions.mark_shared(&shared_with_core(gv));
-        v3_of(origin, items, definitions)
+        let discovery = (origin == Origin::Builtin).then(|| fixed::group_version_path(&gv.group, &gv.version));
+        let of_kinds = entries.iter().flat_map(|entry| operations::paths_of(&entry.kind, entry.is_custom()));
+        v3::document(origin, of_kinds.chain(discovery), |named| {
+            let mut definitions = Definitions::new(custom_definitions(&entries, custom::v3_schema));
+            definitions.mark_shared(&shared_with_core(gv));
+            definitions.take_used(named)
+        })
     }
 
-    fn build_v2(&self) -> Value {
-        let entries: Vec<&Entry> = self.entries.iter().collect();
-        let kinds: Vec<Arc<Kind>> = self.entries.iter().map(|entry| entry.kind.clone()).collect();
-        let mut items = paths_of(&entries);
-        items.extend(fixed::standalone().into_iter().map(|(_, item)| item));
-        let mut gvs: Vec<GroupVersion> = builtin::group_versions().collect();
+    /// Sends paths and definitions to the sink and returns the rest of the document.
+    fn write_v2(&self, sink: &mut dyn v2::Sink) -> Value {
+        let mut writer = v2::Writer::new(sink);
+        let mut named = BTreeSet::new();
+        let mut write = |item: PathItem| {
+            named.extend(item.definitions().map(str::to_owned));
+            writer.path(&item);
+        };
+        for entry in &self.entries {
+            operations::paths_of(&entry.kind, entry.is_custom()).into_iter().for_each(&mut write);
+        }
+        fixed::standalone().into_iter().for_each(|(_, item)| write(item));
+        let gvs = self.builtin_group_versions();
         for gv in &gvs {
-            items.push(fixed::group_version_path(&gv.group, &gv.version));
+            write(fixed::group_version_path(&gv.group, &gv.version));
         }
-        for group in discovery::groups(&kinds).iter().filter(|group| gvs.iter().any(|gv| gv.group == group.name)) {
-            if !group.name.is_empty() {
-                items.push(fixed::group_path(&group.name));
-            }
-        }
-        gvs.sort();
+        let groups: BTreeSet<&str> = gvs.iter().map(|gv| gv.group.as_str()).filter(|group| !group.is_empty()).collect();
+        groups.into_iter().for_each(|group| write(fixed::group_path(group)));
+        let entries: Vec<&Entry> = self.entries.iter().collect();
         let mut definitions = Definitions::new(custom_definitions(&entries, custom::v2_schema));
         definitions.mark_shared(&gvs);
-        let used = definitions.take_used(&items);
-        v2::document(&items, used)
+        for (name, schema) in definitions.take_used(named) {
+            writer.definition(&name, schema);
+        }
+        writer.finish()
+    }
+
+    fn builtin_group_versions(&self) -> Vec<GroupVersion> {
+        let builtin = self.entries.iter().filter(|entry| !entry.is_custom());
+        let gvs: BTreeSet<GroupVersion> = builtin.map(|entry| entry.kind.gvk.group_version()).collect();
+        gvs.into_iter().collect()
     }
 }
 
@@ -217,15 +240,6 @@ fn list_definition(kind: &Kind) -> String {
         Some((package, _)) => format!("{package}.{}", kind.list_kind),
         None => kind.list_kind.clone(),
     }
-}
-
-fn v3_of(origin: Origin, items: Vec<PathItem>, definitions: Definitions) -> Value {
-    let used = definitions.take_used(&items);
-    v3::document(origin, &items, used)
-}
-
-fn paths_of(entries: &[&Entry]) -> Vec<PathItem> {
-    entries.iter().flat_map(|entry| operations::paths_of(&entry.kind, entry.is_custom())).collect()
 }
 
 fn custom_definitions(entries: &[&Entry], schema: fn(&Kind, Option<&Value>) -> Value) -> Vec<(String, Value)> {
@@ -268,10 +282,6 @@ fn security_schemes() -> Value {
         "name": "authorization",
         "in": "header",
     } })
-}
-
-fn encode(value: &Value) -> Vec<u8> {
-    serde_json::to_vec(value).expect("a tree of JSON values encodes")
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The parameters of the API's paths, each described once.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +15,7 @@ pub struct Parameter {
     pub name: &'static str,
     pub place: Place,
     pub ty: &'static str,
-    pub description: String,
+    pub description: Cow<'static, str>,
 }
 
 pub const LIST: &[&str] = &[
@@ -129,22 +131,22 @@ const QUERY: &[(&str, &str, &str)] = &[
 pub fn query(name: &str) -> Parameter {
     let (name, ty, description) =
         QUERY.iter().find(|(known, _, _)| *known == name).expect("the sets above name parameters of the table");
-    Parameter { name, place: Place::Query, ty, description: (*description).to_owned() }
+    Parameter { name, place: Place::Query, ty, description: Cow::Borrowed(description) }
 }
 
 pub fn object_name(kind: &str) -> Parameter {
-    path("name", format!("name of the {kind}"))
+    path("name", format!("name of the {kind}").into())
 }
 
 pub fn namespace() -> Parameter {
-    path("namespace", "the namespace the object lives in".to_owned())
+    path("namespace", "the namespace the object lives in".into())
 }
 
 pub fn proxied_path() -> Parameter {
-    path("path", "the path on the other side".to_owned())
+    path("path", "the path on the other side".into())
 }
 
-fn path(name: &'static str, description: String) -> Parameter {
+fn path(name: &'static str, description: Cow<'static, str>) -> Parameter {
     Parameter { name, place: Place::Path, ty: "string", description }
 }
 

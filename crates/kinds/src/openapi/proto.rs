@@ -4,6 +4,8 @@
 
 use serde_json::Value;
 
+use super::v2::Sink;
+
 /// How the value of a JSON word is written.
 #[derive(Clone, Copy)]
 enum Form {
@@ -23,25 +25,41 @@ type Fields = &'static [(&'static str, u32, Form)];
 
 use Form::{Any, Anys, Double, Flag, Integer, Message, Messages, Text, Texts};
 
-pub fn document(value: &Value) -> Vec<u8> {
-    const FIELDS: Fields = &[
-        ("swagger", 1, Text),
-        ("info", 2, Message(info)),
-        ("paths", 8, Message(paths)),
-        ("definitions", 9, Message(|v| named(v, 1, schema))),
-        ("parameters", 10, Message(|v| named(v, 1, parameter))),
-        ("security", 12, Messages(|v| named(v, 1, texts_message))),
-        ("securityDefinitions", 13, Message(|v| named(v, 1, |v| wrapped(2, &api_key(v))))),
-    ];
-    message(value, FIELDS, Some(16))
+/// The document as protobuf, its large parts encoded as they come.
+#[derive(Default)]
+pub struct ProtoSink {
+    paths: Vec<u8>,
+    definitions: Vec<u8>,
+}
+
+impl Sink for ProtoSink {
+    fn path(&mut self, name: &str, item: &Value) {
+        write_bytes(&mut self.paths, 2, &pair(name, &path_item(item)));
+    }
+
+    fn definition(&mut self, name: &str, value: &Value) {
+        write_bytes(&mut self.definitions, 1, &pair(name, &schema(value)));
+    }
+}
+
+impl ProtoSink {
+    pub fn finish(self, rest: &Value) -> Vec<u8> {
+        const FIELDS: Fields = &[
+            ("swagger", 1, Text),
+            ("info", 2, Message(info)),
+            ("parameters", 10, Message(|v| named(v, 1, parameter))),
+            ("security", 12, Messages(|v| named(v, 1, texts_message))),
+            ("securityDefinitions", 13, Message(|v| named(v, 1, |v| wrapped(2, &api_key(v))))),
+        ];
+        let mut out = message(rest, FIELDS, Some(16));
+        write_bytes(&mut out, 8, &self.paths);
+        write_bytes(&mut out, 9, &self.definitions);
+        out
+    }
 }
 
 fn info(value: &Value) -> Vec<u8> {
     message(value, &[("title", 1, Text), ("version", 2, Text), ("description", 3, Text)], Some(7))
-}
-
-fn paths(value: &Value) -> Vec<u8> {
-    named(value, 2, path_item)
 }
 
 fn path_item(value: &Value) -> Vec<u8> {

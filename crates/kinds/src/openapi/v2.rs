@@ -1,36 +1,82 @@
 //! Writes the OpenAPI v2 document.
 
-use std::collections::BTreeMap;
-
 use base64::Engine;
 use ring::digest;
 use serde_json::{Map, Value, json};
 
 use super::definitions::each_schema;
+use super::object_text::ObjectText;
 use super::parameters::{Parameter, Place};
 use super::path_item::{Answer, Operation, PathItem, RequestBody, status_text};
 
 const DEFINITIONS: &str = "#/definitions/";
 
-pub fn document(items: &[PathItem], definitions: BTreeMap<String, Value>) -> Value {
-    let mut shared = SharedParameters::default();
-    let paths: Map<String, Value> = items.iter().map(|item| (item.path.clone(), path(item, &mut shared))).collect();
-    let definitions: Map<String, Value> = definitions
-        .into_iter()
-        .map(|(name, mut schema)| {
-            each_schema(&mut schema, &mut simplify);
-            (name, schema)
+/// Takes the parts of the document as they are made: the whole tree at once would be tens of megabytes.
+pub struct Writer<'a> {
+    sink: &'a mut dyn Sink,
+    shared: SharedParameters,
+}
+
+/// An encoding of the document.
+pub trait Sink {
+    fn path(&mut self, name: &str, item: &Value);
+    fn definition(&mut self, name: &str, schema: &Value);
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(sink: &'a mut dyn Sink) -> Self {
+        Self { sink, shared: SharedParameters::default() }
+    }
+
+    pub fn path(&mut self, item: &PathItem) {
+        let value = path(item, &mut self.shared);
+        self.sink.path(&item.path, &value);
+    }
+
+    pub fn definition(&mut self, name: &str, mut schema: Value) {
+        each_schema(&mut schema, &mut simplify);
+        self.sink.definition(name, &schema);
+    }
+
+    /// Everything but paths and definitions.
+    pub fn finish(self) -> Value {
+        json!({
+            "swagger": "2.0",
+            "info": super::info(),
+            "parameters": self.shared.named,
+            "securityDefinitions": super::security_schemes(),
+            "security": [{ "BearerToken": [] }],
         })
-        .collect();
-    json!({
-        "swagger": "2.0",
-        "info": super::info(),
-        "paths": paths,
-        "definitions": definitions,
-        "parameters": shared.named,
-        "securityDefinitions": super::security_schemes(),
-        "security": [{ "BearerToken": [] }],
-    })
+    }
+}
+
+/// The document as JSON text.
+#[derive(Default)]
+pub struct JsonSink {
+    paths: ObjectText,
+    definitions: ObjectText,
+}
+
+impl Sink for JsonSink {
+    fn path(&mut self, name: &str, item: &Value) {
+        self.paths.member(name, item);
+    }
+
+    fn definition(&mut self, name: &str, schema: &Value) {
+        self.definitions.member(name, schema);
+    }
+}
+
+impl JsonSink {
+    pub fn finish(self, rest: &Value) -> Vec<u8> {
+        let mut document = ObjectText::default();
+        for (name, value) in rest.as_object().into_iter().flatten() {
+            document.member(name, value);
+        }
+        document.text_member("paths", &self.paths.finish());
+        document.text_member("definitions", &self.definitions.finish());
+        document.finish()
+    }
 }
 
 /// Parameters are written once and referred to; their names carry a hash, so that twins with other texts can live.

@@ -1,10 +1,11 @@
 //! Writes OpenAPI v3 documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
 use super::definitions::each_schema;
+use super::object_text::ObjectText;
 use super::path_item::{Answer, Operation, PathItem, RequestBody, status_text};
 
 const SCHEMAS: &str = "#/components/schemas/";
@@ -16,22 +17,38 @@ pub enum Origin {
     Custom,
 }
 
-pub fn document(origin: Origin, items: &[PathItem], definitions: BTreeMap<String, Value>) -> Value {
-    let paths: Map<String, Value> = items.iter().map(|item| (item.path.clone(), path(item))).collect();
-    let mut components = Map::new();
-    if !definitions.is_empty() {
-        let schemas: Map<String, Value> =
-            definitions.into_iter().map(|(name, schema)| definition(name, schema)).collect();
-        components.insert("schemas".to_owned(), Value::Object(schemas));
+/// The document's text. Paths are made as they are asked for; `definitions` is given every name they used.
+pub fn document(
+    origin: Origin,
+    items: impl Iterator<Item = PathItem>,
+    definitions: impl FnOnce(BTreeSet<String>) -> BTreeMap<String, Value>,
+) -> Vec<u8> {
+    let (mut paths, mut schemas, mut components) =
+        (ObjectText::default(), ObjectText::default(), ObjectText::default());
+    let mut named = BTreeSet::new();
+    for item in items {
+        named.extend(item.definitions().map(str::to_owned));
+        paths.member(&item.path, &path(&item));
+    }
+    for (name, schema) in definitions(named) {
+        schemas.member(&name, &definition(&name, schema));
+    }
+    if !schemas.is_empty() {
+        components.text_member("schemas", &schemas.finish());
     }
     let info = match origin {
         Origin::Builtin => {
-            components.insert("securitySchemes".to_owned(), super::security_schemes());
+            components.member("securitySchemes", &super::security_schemes());
             super::info()
         }
         Origin::Custom => json!({ "title": "Kubernetes CRD Swagger", "version": "v0.1.0" }),
     };
-    json!({ "openapi": "3.0.0", "info": info, "paths": paths, "components": components })
+    let mut document = ObjectText::default();
+    document.member("openapi", &json!("3.0.0"));
+    document.member("info", &info);
+    document.text_member("paths", &paths.finish());
+    document.text_member("components", &components.finish());
+    document.finish()
 }
 
 fn path(item: &PathItem) -> Value {
@@ -83,20 +100,20 @@ fn reference(definition: &str) -> Value {
     json!({ "$ref": format!("{SCHEMAS}{definition}") })
 }
 
-fn definition(name: String, mut schema: Value) -> (String, Value) {
-    let types = match name.as_str() {
+fn definition(name: &str, mut schema: Value) -> Value {
+    let types = match name {
         "io.k8s.apimachinery.pkg.api.resource.Quantity" => ["string", "number"],
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => ["integer", "string"],
         _ => {
             each_schema(&mut schema, &mut wrap_reference);
-            return (name, schema);
+            return schema;
         }
     };
     if let Some(map) = schema.as_object_mut() {
         map.remove("type");
         map.insert("oneOf".to_owned(), types.iter().map(|ty| json!({ "type": ty })).collect());
     }
-    (name, schema)
+    schema
 }
 
 /// A reference may not have neighbours in OpenAPI v3, so one that does becomes a list of one.
