@@ -167,10 +167,10 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A float shown the way Go's `%v` does it: no trailing `.0`, an exponent for the very large and very small.
+/// A float shown the way Go's `%v` does it: no trailing `.0`, an exponent from a million on and below 0.0001.
 pub fn go_float(number: f64) -> String {
     let magnitude = number.abs();
-    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
+    if magnitude != 0.0 && !(1e-4..1e6).contains(&magnitude) {
         let text = format!("{number:e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::format::parse_go_duration;
 use super::{Schema, SchemaRef, SchemaType};
@@ -19,6 +19,21 @@ pub fn decode_check(schema: &Schema, value: &Value) -> Result<(), String> {
 /// UTC. Call it on a value that passed `decode_check`.
 pub fn canonicalize(schema: &Schema, value: &mut Value) {
     canonicalize_at(schema.root(), value);
+}
+
+/// Writes whole floats as integers, as Go's encoder does: what was sent as `2.0` is stored and shown as `2`.
+pub fn normalize_numbers(value: &mut Value) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(normalize_numbers),
+        Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < i64::MAX as f64);
+            if let Some(whole) = whole {
+                *value = Value::from(whole as i64);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn canonicalize_at(at: SchemaRef<'_>, value: &mut Value) {
@@ -84,23 +99,12 @@ fn check(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>) -> Result<(), Stri
     if value.is_null() {
         return Ok(());
     }
-    if let Some(verdict) = check_special(at, value) {
+    if let Some(verdict) = check_special(at, value, trail) {
         return verdict;
     }
     match (at.ty(), value) {
         (SchemaType::Any, _) => Ok(()),
-        (SchemaType::Object, Value::Object(map)) => {
-            let owner = at.node().definition_name();
-            for (key, inner) in map {
-                if let Some(below) = at.property(key) {
-                    check(below, inner, &Trail { parent: Some(trail), owner, field: key })?;
-                } else if let Some(below) = at.additional() {
-                    // Go does not name map keys in its errors.
-                    check(below, inner, trail)?;
-                }
-            }
-            Ok(())
-        }
+        (SchemaType::Object, Value::Object(map)) => check_fields(at, map, trail),
         (SchemaType::Array, Value::Array(items)) => {
             let Some(below) = at.items() else { return Ok(()) };
             items.iter().try_for_each(|item| check(below, item, trail))
@@ -118,39 +122,67 @@ fn check(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>) -> Result<(), Stri
     }
 }
 
-/// Types with a decoder of their own; their errors name neither struct nor field.
-fn check_special(at: SchemaRef<'_>, value: &Value) -> Option<Result<(), String>> {
+fn check_fields(at: SchemaRef<'_>, map: &Map<String, Value>, trail: &Trail<'_>) -> Result<(), String> {
+    let owner = at.node().definition_name();
+    for (key, inner) in map {
+        let Some(below) = at.property(key) else {
+            // Go does not name map keys in its errors.
+            at.additional().map_or(Ok(()), |below| check(below, inner, trail))?;
+            continue;
+        };
+        match embedded_struct(owner, key) {
+            Some(embedded) => {
+                let step = Trail { parent: Some(trail), owner, field: embedded };
+                check(below, inner, &Trail { parent: Some(&step), owner: embedded, field: key })?;
+            }
+            None => check(below, inner, &Trail { parent: Some(trail), owner, field: key })?,
+        }
+    }
+    Ok(())
+}
+
+/// The Go struct a field really lives in where one struct is embedded in another: its name shows in the path.
+fn embedded_struct(owner: &str, field: &str) -> Option<&'static str> {
+    Some(match (owner, field) {
+        ("Probe", "exec" | "httpGet" | "tcpSocket" | "grpc") => "ProbeHandler",
+        ("Volume", field) if field != "name" => "VolumeSource",
+        ("EphemeralContainer", field) if field != "targetContainerName" => "EphemeralContainerCommon",
+        ("ConfigMapKeySelector" | "SecretKeySelector", "name") => "LocalObjectReference",
+        ("ConfigMapVolumeSource" | "ConfigMapProjection" | "SecretProjection", "name") => "LocalObjectReference",
+        ("ConfigMapEnvSource" | "SecretEnvSource", "name") => "LocalObjectReference",
+        _ => return None,
+    })
+}
+
+/// Types with a decoder of their own. What they cannot read as JSON is blamed on the field, what they cannot parse is not.
+fn check_special(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>) -> Option<Result<(), String>> {
     let node = at.node();
-    let own = |ok: bool, go_type: &str| if ok { Ok(()) } else { Err(plain(value, go_type)) };
-    if node.ty == SchemaType::IntOrString && node.definition_name() != "Quantity" {
+    if node.ty == SchemaType::IntOrString && node.definition_name() != "Quantity"
+        || node.definition_name() == "IntOrString"
+    {
         return Some(match value {
             Value::String(_) => Ok(()),
             Value::Number(n) if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
-            Value::Number(n) => Err(format!("json: cannot unmarshal number {n} into Go value of type int32")),
-            _ => Err(plain(value, "int32")),
+            Value::Number(n) => Err(trail.refuse(&format!("number {n}"), "int32")),
+            _ => Err(trail.refuse(word(value), "int32")),
         });
     }
     if node.rules.as_ref().is_some_and(|rules| rules.format.as_deref() == Some("byte")) {
         return value.as_str().map(check_base64);
     }
+    let text = || value.as_str().ok_or_else(|| trail.refuse(word(value), "string"));
     match node.definition_name() {
-        "Quantity" => Some(match value {
-            Value::String(text) => Quantity::parse(text).map(|_| ()).map_err(|e| e.to_string()),
-            other => Quantity::parse(&other.to_string()).map(|_| ()).map_err(|e| e.to_string()),
-        }),
-        "Time" => Some(value.as_str().map_or_else(|| own(false, "string"), |text| check_time(text, TIME_LAYOUT))),
-        "MicroTime" => Some(value.as_str().map_or_else(|| own(false, "string"), |text| check_time(text, MICRO_LAYOUT))),
-        "Duration" => Some(match value.as_str() {
-            Some(text) if parse_go_duration(text) => Ok(()),
-            Some(text) => Err(format!("time: invalid duration {}", go_quote(text))),
-            None => own(false, "string"),
-        }),
+        "Quantity" => {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Some(Quantity::parse(&text).map(|_| ()).map_err(|error| error.to_string()))
+        }
+        "Time" => Some(text().and_then(|text| check_time(text, TIME_LAYOUT))),
+        "MicroTime" => Some(text().and_then(|text| check_time(text, MICRO_LAYOUT))),
+        "Duration" => Some(text().and_then(|text| {
+            if parse_go_duration(text) { Ok(()) } else { Err(format!("time: invalid duration {}", go_quote(text))) }
+        })),
         _ => None,
     }
-}
-
-fn plain(value: &Value, go_type: &str) -> String {
-    format!("json: cannot unmarshal {} into Go value of type {go_type}", word(value))
 }
 
 /// What Go calls a JSON value it cannot store.
@@ -179,6 +211,7 @@ fn go_type(at: SchemaRef<'_>) -> String {
         SchemaType::Any => "interface {}".into(),
         SchemaType::Array => format!("[]{}", at.items().map_or_else(|| "interface {}".into(), go_type)),
         SchemaType::Object => match at.additional() {
+            Some(below) if below.node().definition_name() == "Quantity" => "v1.ResourceList".into(),
             Some(below) => format!("map[string]{}", go_type(below)),
             None => "map[string]interface {}".into(),
         },

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use decode::{canonicalize, decode_check};
+pub use decode::{canonicalize, decode_check, normalize_numbers};
 pub use default::{apply_defaults, fill_zeros};
 pub use embedded::coerce;
 pub use format::has_format;

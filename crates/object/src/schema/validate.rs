@@ -164,26 +164,33 @@ impl Walk<'_> {
             SchemaType::Boolean => "boolean",
             SchemaType::IntOrString => "integer,string",
         };
-        let actual = match value {
+        let (actual, actual_format) = match value {
             Value::Null if at.node().nullable => return None,
-            Value::Null => "null",
-            Value::Bool(_) => "boolean",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-            Value::Number(number) if number.is_f64() => "number",
-            Value::Number(_) => "integer",
+            Value::Null => ("null", ""),
+            Value::Bool(_) => ("boolean", ""),
+            Value::String(_) => ("string", ""),
+            Value::Array(_) => ("array", ""),
+            Value::Object(_) => ("object", ""),
+            Value::Number(number) if number.as_i64().is_none() => ("number", "float64"),
+            Value::Number(_) => ("integer", "int64"),
         };
         let fits = expected.split(',').any(|expected| {
             expected == actual
                 || (expected == "number" && actual == "integer")
-                || (expected == "integer" && number::is_integral(value))
+                || (expected == "integer" && actual == "number" && number::is_integral(value))
         });
-        (!fits).then(|| {
-            let name = place.text();
-            let detail = format!("{name} in body must be of type {expected}: {}", go_quote(actual));
-            FieldError::type_invalid(self.path(&name), actual, detail)
-        })
+        if fits {
+            return None;
+        }
+        // Where a format is asked for, Go's library speaks of formats instead of types, and lets lists pass for strings.
+        let (expected, actual) = match (checked_format(at), value) {
+            (Some(_), Value::Array(_)) if at.ty() == SchemaType::String => return None,
+            (Some(format), Value::Number(_) | Value::Bool(_) | Value::Object(_)) => (format, actual_format),
+            _ => (expected, actual),
+        };
+        let name = place.text();
+        let detail = format!("{name} in body must be of type {expected}: {}", go_quote(actual));
+        Some(FieldError::type_invalid(self.path(&name), actual, detail))
     }
 
     fn enum_error(&self, rules: &Rules, value: &Value, place: &Place<'_>) -> Option<FieldError> {
@@ -332,6 +339,18 @@ impl Walk<'_> {
             outcome.add(self.composite(format!("{} must not validate the schema (not)", go_quote(&place.text()))));
         }
     }
+}
+
+/// The format of a place, when it is one that is checked for its type.
+fn checked_format(at: SchemaRef<'_>) -> Option<&str> {
+    let format = at.rules()?.format.as_deref()?;
+    let known = match at.ty() {
+        SchemaType::String => has_format(format, "").is_some(),
+        SchemaType::Integer => matches!(format, "int32" | "int64"),
+        SchemaType::Number => matches!(format, "float" | "double"),
+        _ => false,
+    };
+    known.then_some(format)
 }
 
 /// The outcome of trying several schemas: how many held, and the first that held or the closest that did not.

@@ -54,10 +54,9 @@ impl Ord for PathElement {
         match (self, other) {
             (Self::Field(a), Self::Field(b)) => a.cmp(b),
             (Self::Key(a), Self::Key(b)) => {
-                let pair = |(a, b): (&(Box<str>, Value), &(Box<str>, Value))| {
-                    a.0.cmp(&b.0).then_with(|| compare_values(&a.1, &b.1))
-                };
-                a.iter().zip(b).map(pair).find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
+                let pairs = a.iter().zip(b);
+                let mut orders = pairs.map(|(a, b)| a.0.cmp(&b.0).then_with(|| compare_values(&a.1, &b.1)));
+                orders.find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
             }
             (Self::Value(a), Self::Value(b)) => compare_values(a, b),
             (Self::Index(a), Self::Index(b)) => a.cmp(b),

@@ -89,7 +89,8 @@ fn compare_as(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>, out: &
         Shape::Map(shape) => {
             let (a, b) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
             // Two empty maps are one leaf, so that empty and null stay apart.
-            if !shape.atomic && !(a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty)) {
+            let both_empty = a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty);
+            if !shape.atomic && !both_empty {
                 compare_maps(shape, a, b, out);
                 return false;
             }

@@ -19,10 +19,16 @@ impl Walk<'_> {
         self.range_error(at, rules, number, place).into_iter().for_each(|e| outcome.add(e));
         let refuse =
             |complaint: String| -> FieldError { self.invalid(place, Value::Number(number.clone()), &complaint) };
-        if let Some(factor) = rules.multiple_of
-            && !is_multiple(number, factor)
-        {
-            outcome.add(refuse(format!("should be a multiple of {}", shown(number, factor))));
+        if let Some(factor) = rules.multiple_of {
+            // An integer is divided by the factor cut to an integer, as Go does, and what is cut to zero divides nothing.
+            if number.as_i64().is_some() && factor as i64 <= 0 {
+                let whole = factor as i64;
+                let name = place.text();
+                let detail = format!("factor MultipleOf declared for {name} must be positive: {whole}");
+                outcome.add(FieldError::invalid(self.path(&name), whole, detail));
+            } else if !is_multiple(number, factor) {
+                outcome.add(refuse(format!("should be a multiple of {}", shown(number, factor))));
+            }
         }
         if let Some(min) = rules.minimum {
             let low = compare(number, min);
@@ -43,17 +49,14 @@ impl Walk<'_> {
     /// A number outside the range of its format, such as 3000000000 for int32.
     fn range_error(&self, at: SchemaRef<'_>, rules: &Rules, number: &Number, place: &Place<'_>) -> Option<FieldError> {
         let format = rules.format.as_deref().unwrap_or_default();
+        let value = number.as_f64().unwrap_or(f64::NAN);
         let (ty, fits) = match (at.ty(), format) {
-            (SchemaType::Integer, "int32") => {
-                ("integer", number.as_f64().is_some_and(|n| n.abs() <= 2147483648.0 && n != 2147483648.0))
+            (SchemaType::Integer, "int32") => ("integer", value.fract() == 0.0 && i32::try_from(value as i64).is_ok()),
+            (SchemaType::Integer, _) => {
+                let whole = value.fract() == 0.0 && value.abs() < i64::MAX as f64;
+                ("integer", number.as_i64().is_some() || whole)
             }
-            (SchemaType::Integer, _) => (
-                "integer",
-                !is_integral(&Value::Number(number.clone())) || number.as_f64().is_some_and(|n| n.abs() < 9.3e18),
-            ),
-            (SchemaType::Number, "float") => {
-                ("number", number.as_f64().is_some_and(|n| n.abs() <= f64::from(f32::MAX)))
-            }
+            (SchemaType::Number, "float") => ("number", value.abs() <= f64::from(f32::MAX)),
             _ => return None,
         };
         let known = matches!(format, "int32" | "int64" | "float" | "double");
@@ -70,11 +73,11 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// Whether a number is whole; beyond what a double holds exactly, only integers are.
 pub(super) fn is_integral(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => !number.is_f64() || number.as_f64().is_some_and(|n| n.fract() == 0.0),
-        _ => false,
-    }
+    const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+    let whole = |n: f64| n.fract() == 0.0 && n.abs() <= EXACT_MAX;
+    value.as_i64().is_some() || value.as_f64().is_some_and(whole)
 }
 
 /// Integers are compared with the bound cut to an integer, as Go does.
@@ -86,14 +89,14 @@ fn compare(number: &Number, bound: f64) -> std::cmp::Ordering {
 }
 
 fn is_multiple(number: &Number, factor: f64) -> bool {
-    if let (Some(integer), true) = (number.as_i64(), factor.fract() == 0.0) {
-        return factor as i64 != 0 && integer % (factor as i64) == 0;
+    if let Some(integer) = number.as_i64() {
+        return integer % (factor as i64) == 0;
     }
     let value = number.as_f64().unwrap_or(f64::NAN);
     let ratio = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
-    (ratio - ratio.round()).abs() <= 1e-9 * ratio.abs().max(1.0)
+    is_integral(&Value::from(ratio))
 }
 
 fn shown(number: &Number, bound: f64) -> String {
-    if number.is_f64() { go_float(bound) } else { (bound as i64).to_string() }
+    if number.as_i64().is_none() { go_float(bound) } else { (bound as i64).to_string() }
 }
