@@ -125,7 +125,7 @@ async fn admit(
         Some(user) => user,
         None => server.auth.authenticate(server, peer, &incoming.headers, &incoming.info).await?,
     };
-    let user = server.auth.impersonated(server, &caller, &incoming.headers).await?;
+    let user = server.auth.impersonated(server, &caller, &incoming.headers, &incoming.info).await?;
     record.caller(&caller, &user);
     let _slot = server.limits.enter(&user, &incoming.info)?;
     let agent = incoming.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
