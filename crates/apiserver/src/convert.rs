@@ -37,7 +37,7 @@ async fn convert_custom(
         return Ok(object);
     }
     match &custom.conversion {
-        Conversion::None => custom.convert_plainly(object, api_version),
+        Conversion::None => Ok(custom.convert_plainly(object, api_version)),
         Conversion::Webhook(webhook) => {
             crate::crd::conversion::call(server, custom, webhook, object, api_version).await
         }

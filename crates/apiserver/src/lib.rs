@@ -19,6 +19,7 @@ pub mod http;
 pub mod limits;
 mod managed;
 pub mod metrics;
+mod outgoing;
 pub mod registry;
 pub mod request;
 pub mod respond;
@@ -35,5 +36,6 @@ use object::Status;
 
 /// What must be in the store before clients come: system namespaces and default roles.
 pub async fn prepare(server: &Arc<server::Server>) -> Result<(), Status> {
-    auth::bootstrap::ensure(server).await
+    auth::bootstrap::ensure(server).await?;
+    crd::controller::start(server).await
 }

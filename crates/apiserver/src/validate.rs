@@ -29,13 +29,20 @@ pub fn on_status_update(resource: &Resource, new: &Object, old: &Object) -> Vec<
 
 /// Schema and CEL of a custom kind; built-in kinds have rules in code instead.
 fn on_custom(resource: &Resource, new: &Object, old: Option<&Object>) -> Vec<FieldError> {
-    let Some(_custom) = &resource.custom else { return Vec::new() };
+    let Some(custom) = &resource.custom else { return Vec::new() };
     let shape = &resource.kind.schema;
     let new_value = new.to_value();
     let old_value = old.map(Object::to_value);
-    let errors = match &old_value {
+    let mut errors = match &old_value {
         None => schema::validate(shape, &new_value, &FieldPath::root()),
         Some(old_value) => schema::validate_update(shape, &new_value, old_value, &FieldPath::root()),
     };
+    // Rules assume a value of the right shape, so they only speak when the schema has nothing to say.
+    if errors.is_empty()
+        && let Some(rules) = &custom.rules
+    {
+        let mut budget = cel::Budget::for_validation();
+        errors.extend(rules.validate(&FieldPath::root(), &new_value, old_value.as_ref(), &mut budget).errors);
+    }
     errors
 }

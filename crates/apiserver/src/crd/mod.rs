@@ -1,10 +1,13 @@
 //! CustomResourceDefinitions: kinds made at run time, with their schemas, rules and conversion.
 
+pub mod controller;
 pub mod conversion;
+mod names;
+mod resource;
 
 use std::sync::Arc;
 
-use object::{Object, Status};
+use object::Object;
 use serde_json::Value;
 
 /// What a kind from a CRD has beyond a built-in one.
@@ -13,7 +16,10 @@ pub struct Custom {
     pub definition_name: String,
     /// The version's schema as its author wrote it, descriptions included, for OpenAPI.
     pub raw_schema: Option<Arc<Value>>,
+    pub rules: Option<cel::rules::CompiledRules>,
     pub conversion: Conversion,
+    /// While the definition is being deleted nothing new may come.
+    pub terminating: bool,
 }
 
 /// How objects get from one served version to another.
@@ -26,9 +32,9 @@ pub enum Conversion {
 }
 
 impl Custom {
-    /// Brings `object` to `api_version`.
-    pub fn convert_plainly(&self, mut object: Object, api_version: &str) -> Result<Object, Status> {
+    /// Brings `object` to `api_version` where the versions differ by name only.
+    pub fn convert_plainly(&self, mut object: Object, api_version: &str) -> Object {
         object.set(&["apiVersion"], api_version);
-        Ok(object)
+        object
     }
 }

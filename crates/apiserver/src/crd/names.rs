@@ -1,0 +1,129 @@
+//! Decides whether a definition gets the names it asks for, and what its status says.
+
+use jiff::Timestamp;
+use object::Object;
+use serde_json::{Value, json};
+
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The definition as it should be, when that is not how it is. `others` are all definitions of the same group.
+pub fn settle(definition: &Object, others: &[Object], now: Timestamp) -> Option<Object> {
+    let mut new = definition.clone();
+    if !new.is_deleting() {
+        new.add_finalizer(CLEANUP_FINALIZER);
+    }
+    let conflict = conflict(definition, others);
+    let accepted = conflict.is_none();
+    if accepted {
+        let names = definition.get(&["spec", "names"]).cloned().unwrap_or_default();
+        new.set(&["status", "acceptedNames"], names);
+    }
+    let (status, reason, message) = match &conflict {
+        None => ("True", "NoConflicts", "no conflicts found".to_owned()),
+        Some((reason, message)) => ("False", *reason, message.clone()),
+    };
+    set_condition(&mut new, "NamesAccepted", (status, reason, &message), now);
+    let was_established = is_true(definition, "Established");
+    if accepted || was_established {
+        set_condition(
+            &mut new,
+            "Established",
+            ("True", "InitialNamesAccepted", "the initial names have been accepted"),
+            now,
+        );
+    } else {
+        set_condition(&mut new, "Established", ("False", "NotAccepted", "not all names are accepted"), now);
+    }
+    if new.is_deleting() {
+        let text = "CustomResource deletion is in progress";
+        set_condition(&mut new, "Terminating", ("True", "InstanceDeletionInProgress", text), now);
+    }
+    (new != *definition).then_some(new)
+}
+
+/// The first name that another definition of the group already has.
+fn conflict(definition: &Object, others: &[Object]) -> Option<(&'static str, String)> {
+    let wanted = |field: &str| definition.str_at(&["spec", "names", field]).to_owned();
+    let rivals: Vec<&Object> = others.iter().filter(|other| other.name() != definition.name()).collect();
+    let taken = |value: &str, fields: &[&str]| {
+        rivals.iter().any(|other| {
+            let single = fields.iter().any(|field| other.str_at(&["status", "acceptedNames", field]) == value);
+            let short = fields.contains(&"shortNames")
+                && other.items(&["status", "acceptedNames", "shortNames"]).iter().any(|name| name == value);
+            single || short
+        })
+    };
+    let names = ["plural", "singular", "shortNames"];
+    for (field, reason) in [("plural", "PluralConflict"), ("singular", "SingularConflict")] {
+        let value = wanted(field);
+        if taken(&value, &names) {
+            return Some((reason, format!("{value:?} is already in use")));
+        }
+    }
+    for short in definition.items(&["spec", "names", "shortNames"]).iter().filter_map(Value::as_str) {
+        if taken(short, &names) {
+            return Some(("ShortNamesConflict", format!("{short:?} is already in use")));
+        }
+    }
+    for (field, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {
+        let value = wanted(field);
+        if taken(&value, &["kind", "listKind"]) {
+            return Some((reason, format!("{value:?} is already in use")));
+        }
+    }
+    None
+}
+
+pub fn is_true(definition: &Object, condition: &str) -> bool {
+    let conditions = definition.items(&["status", "conditions"]);
+    conditions.iter().any(|c| c["type"] == condition && c["status"] == "True")
+}
+
+pub fn set_condition(object: &mut Object, ty: &str, (status, reason, message): (&str, &str, &str), now: Timestamp) {
+    let mut conditions = object.items(&["status", "conditions"]).to_vec();
+    let existing = conditions.iter().position(|c| c["type"] == ty);
+    let since = match existing {
+        Some(index) if conditions[index]["status"] == status => conditions[index]["lastTransitionTime"].clone(),
+        _ => object::time::format_seconds(now).into(),
+    };
+    let condition =
+        json!({"type": ty, "status": status, "reason": reason, "message": message, "lastTransitionTime": since});
+    match existing {
+        Some(index) => conditions[index] = condition,
+        None => conditions.push(condition),
+    }
+    object.set(&["status", "conditions"], conditions);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(plural: &str, kind: &str) -> Object {
+        Object::from_value(json!({
+            "metadata": {"name": format!("{plural}.example.com")},
+            "spec": {"group": "example.com", "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")}},
+        }))
+        .expect("a map")
+    }
+
+    #[test]
+    fn a_new_definition_gets_its_names_and_is_established() {
+        let settled = settle(&definition("widgets", "Widget"), &[], Timestamp::UNIX_EPOCH).expect("changes");
+        assert!(is_true(&settled, "Established") && is_true(&settled, "NamesAccepted"));
+        assert!(settled.has_finalizer(CLEANUP_FINALIZER));
+        assert_eq!(settle(&settled, &[], Timestamp::now()), None, "settled is settled");
+    }
+
+    #[test]
+    fn a_name_in_use_is_refused_and_named() {
+        let first = settle(&definition("widgets", "Widget"), &[], Timestamp::UNIX_EPOCH).expect("changes");
+        let second = settle(&definition("gadgets", "Widget"), &[first], Timestamp::UNIX_EPOCH).expect("changes");
+        assert!(!is_true(&second, "Established"));
+        let reason = &second.items(&["status", "conditions"])[0];
+        assert_eq!(
+            (reason["reason"].as_str(), reason["message"].as_str()),
+            (Some("SingularConflict"), Some("\"widget\" is already in use"))
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Calls the server makes itself: webhooks and aggregated servers, over TLS with the trust their configuration names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use bytes::Bytes;
+use http::{Request, Response, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::rt::TokioIo;
+use object::Object;
+use pki::tls::client::{ClientTls, ClientTlsOptions, ReloadableClientCert, ServerTrust};
+use serde_json::Value;
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::server::Server;
+
+/// Answers above this are not read.
+const ANSWER_BYTES_MAX: usize = 10 * 1024 * 1024;
+
+#[derive(Debug, Error)]
+pub enum OutgoingError {
+    #[error("{0}")]
+    BadConfiguration(String),
+    #[error("failed to call webhook: Post {url:?}: {problem}")]
+    Unreachable { url: String, problem: String },
+    #[error("failed to call webhook: Post {url:?}: context deadline exceeded")]
+    TimedOut { url: String },
+    #[error("an error on the server ({problem:?}) has prevented the request from succeeding")]
+    Refused { code: u16, problem: String },
+}
+
+/// Where a call goes, read from a `clientConfig` or an APIService.
+pub struct Destination {
+    pub host: String,
+    pub port: u16,
+    /// What the certificate must be for, when that is not the host.
+    pub server_name: String,
+    pub path: String,
+    pub ca: Option<Vec<u8>>,
+    pub insecure: bool,
+}
+
+impl Destination {
+    pub fn url(&self) -> String {
+        format!("https://{}:{}{}", self.server_name, self.port, self.path)
+    }
+
+    /// Reads `{url | service{namespace,name,path,port}, caBundle}`.
+    pub async fn of_client_config(server: &Server, config: &Value) -> Result<Self, OutgoingError> {
+        let ca = match config["caBundle"].as_str() {
+            None | Some("") => None,
+            Some(text) => {
+                let decoded = base64::engine::general_purpose::STANDARD.decode(text);
+                Some(decoded.map_err(|e| OutgoingError::BadConfiguration(format!("caBundle is not base64: {e}")))?)
+            }
+        };
+        if let Some(url) = config["url"].as_str() {
+            return Self::of_url(url, ca);
+        }
+        let service = &config["service"];
+        let text = |key: &str| service[key].as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let port = service["port"].as_u64().unwrap_or(443) as u16;
+        let path =
+            if text("path").is_empty() { "/".to_owned() } else { format!("/{}", text("path").trim_start_matches('/')) };
+        Self::of_service(server, &namespace, &name, port, path, ca).await
+    }
+
+    fn of_url(url: &str, ca: Option<Vec<u8>>) -> Result<Self, OutgoingError> {
+        let bad = || OutgoingError::BadConfiguration(format!("{url:?} is not an https URL"));
+        let uri: http::Uri = url.parse().map_err(|_| bad())?;
+        if uri.scheme_str() != Some("https") {
+            return Err(bad());
+        }
+        let host = uri.host().ok_or_else(bad)?.trim_matches(['[', ']']).to_owned();
+        let path = uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
+        Ok(Self { server_name: host.clone(), host, port: uri.port_u16().unwrap_or(443), path, ca, insecure: false })
+    }
+
+    /// A Service is reached by its cluster IP, an ExternalName by its name. The certificate is for `NAME.NAMESPACE.svc`.
+    pub async fn of_service(
+        server: &Server,
+        namespace: &str,
+        name: &str,
+        port: u16,
+        path: String,
+        ca: Option<Vec<u8>>,
+    ) -> Result<Self, OutgoingError> {
+        let missing = || OutgoingError::BadConfiguration(format!("service {namespace}/{name} not found"));
+        let resource = server.registry.find("", "v1", "services").ok_or_else(missing)?;
+        let found = server.objects.get(&resource.key(namespace, name)).await;
+        let service: Object =
+            found.map_err(|e| OutgoingError::BadConfiguration(e.to_string()))?.ok_or_else(missing)?.object;
+        let host = match service.str_at(&["spec", "type"]) {
+            "ExternalName" => service.str_at(&["spec", "externalName"]).to_owned(),
+            _ => service.str_at(&["spec", "clusterIP"]).to_owned(),
+        };
+        if host.is_empty() || host == "None" {
+            let text = format!("service {namespace}/{name} has no address: give it a clusterIP or an externalName");
+            return Err(OutgoingError::BadConfiguration(text));
+        }
+        Ok(Self { host, port, server_name: format!("{name}.{namespace}.svc"), path, ca, insecure: false })
+    }
+}
+
+/// Opens a TLS connection that speaks HTTP/1.1.
+pub async fn connect(
+    destination: &Destination,
+    identity: Option<Arc<ReloadableClientCert>>,
+) -> Result<TlsStream<TcpStream>, OutgoingError> {
+    let unreachable = |problem: String| OutgoingError::Unreachable { url: destination.url(), problem };
+    let trust = match (&destination.ca, destination.insecure) {
+        (_, true) => ServerTrust::Anyone,
+        (Some(ca), false) => ServerTrust::Bundle(ca.clone()),
+        (None, false) => ServerTrust::System,
+    };
+    let mut options = ClientTlsOptions::trusting(trust);
+    options.alpn = vec![b"http/1.1".to_vec()];
+    options.identity = identity;
+    let tls = ClientTls::build(options).map_err(|e| OutgoingError::BadConfiguration(e.to_string()))?;
+    let name = tls.server_name_for(&destination.server_name).map_err(|e| unreachable(e.to_string()))?;
+    let address = (destination.host.as_str(), destination.port);
+    let stream = TcpStream::connect(address).await.map_err(|e| unreachable(format!("dial tcp: {e}")))?;
+    let _ = stream.set_nodelay(true);
+    let connector = TlsConnector::from(tls.config.clone());
+    connector.connect(name, stream).await.map_err(|e| unreachable(format!("tls: {e}")))
+}
+
+/// Posts a JSON document and reads the JSON answer.
+pub async fn post_json(destination: &Destination, body: &Value, timeout: Duration) -> Result<Value, OutgoingError> {
+    let url = destination.url();
+    let exchange = exchange(destination, body);
+    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(OutgoingError::TimedOut { url }))
+}
+
+async fn exchange(destination: &Destination, body: &Value) -> Result<Value, OutgoingError> {
+    let unreachable = |problem: String| OutgoingError::Unreachable { url: destination.url(), problem };
+    let stream = connect(destination, None).await?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|e| unreachable(e.to_string()))?;
+    let driver = tokio::spawn(connection);
+    let request = Request::post(&destination.path)
+        .header(header::HOST, format!("{}:{}", destination.server_name, destination.port))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, "application/json")
+        .header(header::USER_AGENT, "flotilla")
+        .body(Full::new(Bytes::from(body.to_string())))
+        .map_err(|e| unreachable(e.to_string()))?;
+    let response: Response<hyper::body::Incoming> =
+        sender.send_request(request).await.map_err(|e| unreachable(e.to_string()))?;
+    let code = response.status().as_u16();
+    let bytes = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let bytes = bytes.map_err(|e| unreachable(e.to_string()))?.to_bytes();
+    driver.abort();
+    if !(200..300).contains(&code) {
+        return Err(OutgoingError::Refused { code, problem: String::from_utf8_lossy(&bytes).trim().to_owned() });
+    }
+    serde_json::from_slice(&bytes).map_err(|e| unreachable(format!("the answer is not JSON: {e}")))
+}
