@@ -3,8 +3,11 @@
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
 
+use object::GroupVersionKind;
 use object::schema::{Schema, SchemaSet, SchemaSetBuilder};
 use serde_json::{Map, Value};
+
+use crate::builtin;
 
 const COMPACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/compact.json.gz"));
 const DESCRIBED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/described.json.gz"));
@@ -24,6 +27,12 @@ pub fn compact() -> Arc<SchemaSet> {
 /// The schema of one built-in definition, such as `io.k8s.api.apps.v1.Deployment`.
 pub fn named(definition: &str) -> Option<Schema> {
     compact().named(definition)
+}
+
+/// The schema of a built-in kind, or of a body that is no resource: Scale, Eviction, TokenRequest, `meta.k8s.io/v1`
+/// DeleteOptions.
+pub fn for_kind(gvk: &GroupVersionKind) -> Option<Schema> {
+    named(&builtin::definition_name(gvk))
 }
 
 /// All definitions with descriptions, inflated anew: about a megabyte that nobody should hold on to.
@@ -63,6 +72,18 @@ mod tests {
         assert_eq!(ports.node().list_type, ListType::Map(vec!["containerPort".to_owned(), "protocol".to_owned()]));
         let protocol = ports.items().and_then(|port| port.property("protocol")).expect("a field");
         assert_eq!(protocol.node().default.as_deref(), Some(&Value::from("TCP")));
+    }
+
+    #[test]
+    fn bodies_of_subresources_have_schemas() {
+        for (group, kind) in [
+            ("autoscaling", "Scale"),
+            ("policy", "Eviction"),
+            ("authentication.k8s.io", "TokenRequest"),
+            ("meta.k8s.io", "DeleteOptions"),
+        ] {
+            assert!(for_kind(&GroupVersionKind::new(group, "v1", kind)).is_some(), "{kind}");
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use object::{GroupVersion, GroupVersionKind};
 use crate::kind::Kind;
 use table::SECTIONS;
 
+pub use row::definition_name;
+
 /// All built-in kinds in the order discovery shows them.
 pub fn builtin() -> Vec<Kind> {
     SECTIONS

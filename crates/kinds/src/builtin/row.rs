@@ -69,10 +69,12 @@ impl Row {
     }
 }
 
-/// `io.k8s.api.` and the first label of the group, but for the two groups that live in modules of their own.
-fn definition_name(gvk: &GroupVersionKind) -> String {
+/// The definition of a built-in kind or of the body of a subresource: `io.k8s.api.` and the first label of the group, but
+/// for the groups that live in modules of their own.
+pub fn definition_name(gvk: &GroupVersionKind) -> String {
     let package = match gvk.group.as_str() {
         "" => "io.k8s.api.core".to_owned(),
+        "meta.k8s.io" => "io.k8s.apimachinery.pkg.apis.meta".to_owned(),
         "apiextensions.k8s.io" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions".to_owned(),
         "apiregistration.k8s.io" => "io.k8s.kube-aggregator.pkg.apis.apiregistration".to_owned(),
         group => format!("io.k8s.api.{}", group.split('.').next().unwrap_or(group)),

@@ -6,26 +6,64 @@ use crate::kind::Kind;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
+/// The fields every object has, in the words the built-in kinds describe them with.
+pub struct ObjectFields {
+    api_version: Value,
+    kind: Value,
+    metadata: Value,
+}
+
+impl ObjectFields {
+    /// Reads them off a built-in kind.
+    pub fn of(described: &Map<String, Value>) -> Self {
+        let field = |name: &str| described["io.k8s.api.core.v1.ConfigMap"]["properties"][name].clone();
+        let mut metadata = field("metadata");
+        if let Some(words) = metadata.as_object_mut() {
+            words.remove("default");
+        }
+        Self { api_version: field("apiVersion"), kind: field("kind"), metadata }
+    }
+
+    fn add_to(&self, schema: &mut Value) {
+        let Some(map) = schema.as_object_mut() else { return };
+        let Some(properties) = map.entry("properties").or_insert_with(|| json!({})).as_object_mut() else { return };
+        properties.insert("apiVersion".to_owned(), self.api_version.clone());
+        properties.insert("kind".to_owned(), self.kind.clone());
+        properties.insert("metadata".to_owned(), self.metadata.clone());
+    }
+
+    /// Embedded objects are objects too. In v2 those that keep unknown fields stay as they are: readers of v2 would take
+    /// the fields listed for all there are.
+    fn add_to_embedded(&self, schema: &mut Value, beside_unknown: bool) {
+        each_child(schema, &mut |child| self.add_to_embedded(child, beside_unknown));
+        let open = flag(schema, "x-kubernetes-preserve-unknown-fields");
+        if flag(schema, "x-kubernetes-embedded-resource") && (beside_unknown || !open) {
+            self.add_to(schema);
+            require_type(schema);
+        }
+    }
+}
+
 /// The schema for `/openapi/v3`, with references as bare names.
-pub fn v3_schema(kind: &Kind, raw: Option<&Value>) -> Value {
+pub fn v3_schema(fields: &ObjectFields, kind: &Kind, raw: Option<&Value>) -> Value {
     let Some(raw) = raw else { return opaque(kind) };
     let mut schema = raw.clone();
     unfold(&mut schema);
-    add_object_fields(&mut schema);
-    add_embedded_fields(&mut schema);
+    fields.add_to(&mut schema);
+    fields.add_to_embedded(&mut schema, true);
     mark(&mut schema, kind);
     schema
 }
 
 /// The schema for `/openapi/v2`. A kind that keeps unknown fields at its root says nothing there: clients that read v2
 /// would take the listed fields for all there are.
-pub fn v2_schema(kind: &Kind, raw: Option<&Value>) -> Value {
+pub fn v2_schema(fields: &ObjectFields, kind: &Kind, raw: Option<&Value>) -> Value {
     match raw {
         Some(raw) if !flag(raw, "x-kubernetes-preserve-unknown-fields") => {
             let mut schema = raw.clone();
             simplify(&mut schema);
-            add_object_fields(&mut schema);
-            add_embedded_fields_v2(&mut schema);
+            fields.add_to(&mut schema);
+            fields.add_to_embedded(&mut schema, false);
             mark(&mut schema, kind);
             schema
         }
@@ -33,14 +71,14 @@ pub fn v2_schema(kind: &Kind, raw: Option<&Value>) -> Value {
     }
 }
 
-pub fn list_schema(kind: &Kind) -> Value {
-    json!({
+pub fn list_schema(fields: &ObjectFields, kind: &Kind) -> Value {
+    let mut schema = json!({
         "description": format!("{} is a list of {}", kind.list_kind, kind.gvk.kind),
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": api_version_field(),
-            "kind": kind_field(),
+            "apiVersion": fields.api_version,
+            "kind": fields.kind,
             "metadata": { "description": "Resource version and paging of the list.", "$ref": format!("{META}.ListMeta") },
             "items": {
                 "description": format!("The {} of the list.", kind.plural),
@@ -50,7 +88,11 @@ pub fn list_schema(kind: &Kind) -> Value {
         },
         "x-kubernetes-group-version-kind":
             [{ "group": kind.gvk.group, "version": kind.gvk.version, "kind": kind.list_kind }],
-    })
+    });
+    if let Some(selectable) = selectable_fields(kind) {
+        schema["x-kubernetes-selectable-fields"] = selectable;
+    }
+    schema
 }
 
 /// The name custom kinds are published under: the group's labels backwards, then version and kind.
@@ -69,46 +111,16 @@ fn opaque(kind: &Kind) -> Value {
 fn mark(schema: &mut Value, kind: &Kind) {
     schema["x-kubernetes-group-version-kind"] =
         json!([{ "group": kind.gvk.group, "version": kind.gvk.version, "kind": kind.gvk.kind }]);
-}
-
-fn api_version_field() -> Value {
-    json!({ "description": "The group and version this object is written in, such as apps/v1.", "type": "string" })
-}
-
-fn kind_field() -> Value {
-    json!({ "description": "What this object is, in CamelCase.", "type": "string" })
-}
-
-fn metadata_field() -> Value {
-    json!({ "description": "Name, namespace, labels, annotations and what the server keeps about the object.", "$ref": format!("{META}.ObjectMeta") })
-}
-
-fn add_object_fields(schema: &mut Value) {
-    let Some(properties) = properties_of(schema) else { return };
-    properties.insert("apiVersion".to_owned(), api_version_field());
-    properties.insert("kind".to_owned(), kind_field());
-    properties.insert("metadata".to_owned(), metadata_field());
-}
-
-/// The properties of a schema, made where there are none.
-fn properties_of(schema: &mut Value) -> Option<&mut Map<String, Value>> {
-    schema.as_object_mut()?.entry("properties").or_insert_with(|| json!({})).as_object_mut()
-}
-
-fn add_embedded_fields(schema: &mut Value) {
-    each_child(schema, &mut add_embedded_fields);
-    if flag(schema, "x-kubernetes-embedded-resource") {
-        add_object_fields(schema);
-        require_type(schema);
+    if let Some(selectable) = selectable_fields(kind) {
+        schema["x-kubernetes-selectable-fields"] = selectable;
     }
 }
 
-fn add_embedded_fields_v2(schema: &mut Value) {
-    each_child(schema, &mut add_embedded_fields_v2);
-    if flag(schema, "x-kubernetes-embedded-resource") && !flag(schema, "x-kubernetes-preserve-unknown-fields") {
-        add_object_fields(schema);
-        require_type(schema);
-    }
+/// The fields a custom kind lets selectors name, beside those every kind does.
+pub fn selectable_fields(kind: &Kind) -> Option<Value> {
+    let own = kind.selectable_fields.iter().filter(|field| !field.name.starts_with("metadata."));
+    let own: Vec<Value> = own.map(|field| json!({ "fieldPath": field.name.trim_start_matches('.') })).collect();
+    (!own.is_empty()).then_some(Value::Array(own))
 }
 
 fn require_type(schema: &mut Value) {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::GroupVersion;
 use serde_json::{Map, Value, json};
 
+use super::custom::ObjectFields;
 use crate::schemas;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -15,9 +16,14 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    pub fn new(custom: impl IntoIterator<Item = (String, Value)>) -> Self {
+    pub fn builtin() -> Self {
+        Self { known: schemas::described() }
+    }
+
+    /// Adds what custom kinds define; `custom` is given the fields every object has.
+    pub fn with_custom(custom: impl FnOnce(&ObjectFields) -> Vec<(String, Value)>) -> Self {
         let mut known = schemas::described();
-        for (name, schema) in custom {
+        for (name, schema) in custom(&ObjectFields::of(&known)) {
             known.entry(name).or_insert(schema);
         }
         Self { known }

@@ -26,6 +26,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kind::Kind;
 use crate::schemas;
+use custom::ObjectFields;
 use definitions::Definitions;
 use path_item::PathItem;
 use v3::Origin;
@@ -174,7 +175,7 @@ impl OpenApi {
 
     fn build_v3(&self, name: &str) -> Vec<u8> {
         let single = |item: PathItem| {
-            v3::document(Origin::Builtin, std::iter::once(item), |named| Definitions::new([]).take_used(named))
+            v3::document(Origin::Builtin, std::iter::once(item), |named| Definitions::builtin().take_used(named))
         };
         if let Some((_, item)) = fixed::standalone().into_iter().find(|(known, _)| *known == name) {
             return single(item);
@@ -189,7 +190,8 @@ impl OpenApi {
         let discovery = (origin == Origin::Builtin).then(|| fixed::group_version_path(&gv.group, &gv.version));
         let of_kinds = entries.iter().flat_map(|entry| operations::paths_of(&entry.kind, entry.is_custom()));
         v3::document(origin, of_kinds.chain(discovery), |named| {
-            let mut definitions = Definitions::new(custom_definitions(&entries, custom::v3_schema));
+            let mut definitions =
+                Definitions::with_custom(|fields| custom_definitions(fields, &entries, custom::v3_schema));
             definitions.mark_shared(&shared_with_core(gv));
             definitions.take_used(named)
         })
@@ -214,7 +216,8 @@ impl OpenApi {
         let groups: BTreeSet<&str> = gvs.iter().map(|gv| gv.group.as_str()).filter(|group| !group.is_empty()).collect();
         groups.into_iter().for_each(|group| write(fixed::group_path(group)));
         let entries: Vec<&Entry> = self.entries.iter().collect();
-        let mut definitions = Definitions::new(custom_definitions(&entries, custom::v2_schema));
+        let mut definitions =
+            Definitions::with_custom(|fields| custom_definitions(fields, &entries, custom::v2_schema));
         definitions.mark_shared(&gvs);
         for (name, schema) in definitions.take_used(named) {
             writer.definition(&name, schema);
@@ -242,15 +245,18 @@ fn list_definition(kind: &Kind) -> String {
     }
 }
 
-fn custom_definitions(entries: &[&Entry], schema: fn(&Kind, Option<&Value>) -> Value) -> Vec<(String, Value)> {
+/// How a custom kind's schema is published in one version of OpenAPI.
+type Publish = fn(&ObjectFields, &Kind, Option<&Value>) -> Value;
+
+fn custom_definitions(fields: &ObjectFields, entries: &[&Entry], publish: Publish) -> Vec<(String, Value)> {
     entries
         .iter()
         .filter(|entry| entry.is_custom())
         .flat_map(|entry| {
             let kind = &entry.kind;
             [
-                (kind.definition.clone(), schema(kind, entry.schema.as_deref())),
-                (list_definition(kind), custom::list_schema(kind)),
+                (kind.definition.clone(), publish(fields, kind, entry.schema.as_deref())),
+                (list_definition(kind), custom::list_schema(fields, kind)),
             ]
         })
         .collect()
@@ -266,8 +272,15 @@ fn signature(entry: &Entry) -> String {
     let subresources: Vec<&str> = kind.subresources.iter().map(|sub| sub.name.as_str()).collect();
     let schema = entry.schema.as_ref().map(|schema| schema.to_string()).unwrap_or_default();
     format!(
-        "{}|{}|{}|{}|{}|{:?}|{:?}|{schema}\n",
-        kind.gvk, kind.plural, kind.list_kind, kind.namespaced, kind.definition, kind.verbs, subresources
+        "{}|{}|{}|{}|{}|{:?}|{:?}|{:?}|{schema}\n",
+        kind.gvk,
+        kind.plural,
+        kind.list_kind,
+        kind.namespaced,
+        kind.definition,
+        kind.verbs,
+        subresources,
+        custom::selectable_fields(kind)
     )
 }
 

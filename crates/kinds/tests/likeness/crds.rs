@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kinds::kind::ScaleSelector;
 use kinds::openapi::{Entry, definition_name};
-use kinds::{Catalog, Kind, Subresource, SubresourceKind};
+use kinds::{Catalog, Kind, SelectableField, Subresource, SubresourceKind};
 use object::{GroupResource, GroupVersionKind};
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ pub fn definitions() -> Vec<Value> {
             json!([
                 {
                     "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": widget() },
+                    "selectableFields": [{ "jsonPath": ".spec.mode" }],
                     "subresources": { "status": {}, "scale": { "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" } },
                 },
                 {
@@ -102,11 +103,18 @@ fn entry(spec: &Value, version: &Value) -> Entry {
         storage_resource: GroupResource::new(group.clone(), text(&names["plural"])),
         verbs: vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
         subresources: subresources(&gvk, &version["subresources"]),
+        selectable_fields: selectable_fields(&version["selectableFields"]),
         definition: definition_name(&group, &name, &gvk.kind),
         gvk,
         ..model
     };
     Entry { kind: Arc::new(kind), schema: Some(Arc::new(version["schema"]["openAPIV3Schema"].clone())) }
+}
+
+fn selectable_fields(declared: &Value) -> Vec<SelectableField> {
+    let own = declared.as_array().into_iter().flatten().filter_map(|field| field["jsonPath"].as_str());
+    let own = own.map(|path| path.trim_start_matches('.'));
+    ["metadata.name", "metadata.namespace"].into_iter().chain(own).map(SelectableField::path).collect()
 }
 
 fn subresources(parent: &GroupVersionKind, declared: &Value) -> Vec<Subresource> {

@@ -166,6 +166,7 @@ fn compare_custom_kinds(real: &RealServer, differences: &mut Differences) {
         let name = format!("apis/example.com/{version}");
         let ours = parsed(&api.v3_document(&name).expect("served"));
         let theirs = real.get(&format!("/openapi/v3/{name}"));
+        compare_descriptions(&name, &theirs["components"]["schemas"], &ours["components"]["schemas"], differences);
         differences.compare(&name, &accepted::v3(theirs), &accepted::v3(ours));
         let gv = GroupVersion::new("example.com", version);
         let ours = discovery::api_resource_list(&kinds, &gv).expect("served");
