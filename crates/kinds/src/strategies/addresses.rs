@@ -67,8 +67,14 @@ impl Field<'_> {
     }
 }
 
+/// Can it be read as a subnet at all, however it is spelled?
+pub fn is_cidr(text: &str) -> bool {
+    cidr_problem(text).is_none_or(|problem| problem != MALFORMED)
+}
+
+const MALFORMED: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+
 fn cidr_problem(text: &str) -> Option<&'static str> {
-    const MALFORMED: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let Some((address, length)) = text.split_once('/') else { return Some(MALFORMED) };
     let Some(ip) = parse_sloppy(address) else { return Some(MALFORMED) };
     let bits_max = if ip.is_ipv4() { 32 } else { 128 };

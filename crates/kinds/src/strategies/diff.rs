@@ -1,14 +1,11 @@
 //! The difference of two objects as text, for messages that say what may not change.
 
-use serde_json::Value;
-
 const CONTEXT: usize = 3;
 /// Above this many lines on both sides the common part is not searched for; the message stays a message.
 const CELLS_MAX: usize = 4_000_000;
 
-/// A unified diff of the two values as indented JSON.
-pub fn unified(old: &Value, new: &Value) -> String {
-    let (old, new) = (pretty(old), pretty(new));
+/// A unified diff of two texts.
+pub fn unified(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let lines = compare(&old, &new);
     let mut out = String::new();
@@ -39,16 +36,6 @@ pub fn unified(old: &Value, new: &Value) -> String {
         at = end;
     }
     out
-}
-
-/// Indented by one space, as Kubernetes prints it.
-fn pretty(value: &Value) -> String {
-    let text = serde_json::to_string_pretty(value).expect("a JSON value encodes to memory");
-    let halve = |line: &str| {
-        let indent = line.len() - line.trim_start_matches(' ').len();
-        format!("{}{}", &line[..indent / 2], &line[indent..])
-    };
-    text.lines().map(halve).collect::<Vec<_>>().join("\n")
 }
 
 /// Every line of both sides, marked ` `, `-` or `+`.
@@ -97,17 +84,11 @@ fn compare_middle<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(char, &'a str)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_change_is_shown_with_its_neighbours() {
-        let old = json!({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6});
-        let new = json!({"a": 1, "b": 2, "c": 3, "d": 7, "e": 5, "f": 6});
-        assert_eq!(
-            unified(&old, &new),
-            "@@ -2,7 +2,7 @@\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3,\n- \"d\": 4,\n+ \"d\": 7,\n  \"e\": 5,\n  \"f\": 6\n }\n"
-        );
+        let (old, new) = ("a\nb\nc\nd\ne\nf\ng\nh", "a\nb\nc\nd\nx\nf\ng\nh");
+        assert_eq!(unified(old, new), "@@ -2,7 +2,7 @@\n b\n c\n d\n-e\n+x\n f\n g\n h\n");
     }
 }

@@ -4,8 +4,10 @@
 
 use std::cell::RefCell;
 
-use object::{FieldError, FieldPath, Object, names};
+use object::{FieldError, FieldErrorKind, FieldPath, Object, names};
 use serde_json::Value;
+
+use super::internal;
 
 pub const IMMUTABLE: &str = "field is immutable";
 pub const NEGATIVE: &str = "must be greater than or equal to 0";
@@ -233,6 +235,17 @@ impl<'a> Field<'a> {
         self.push(FieldError::invalid(self.field_path(), value, detail));
     }
 
+    /// Refuses a value spelled as the caller says, where Kubernetes shows one of its internal types.
+    pub fn invalid_shown(self, shown: &str, detail: &str) {
+        let detail = if detail.is_empty() { shown.to_owned() } else { format!("{shown}: {detail}") };
+        self.push(FieldError { kind: FieldErrorKind::Invalid, path: self.field_path(), value: None, detail });
+    }
+
+    /// Refuses the value that is there, shown as the named internal type.
+    pub fn invalid_internal(self, kind: &str, detail: &str) {
+        self.invalid_shown(&internal::compact(kind, self.value), detail);
+    }
+
     pub fn forbidden(self, detail: impl Into<String>) {
         self.push(FieldError::forbidden(self.field_path(), detail));
     }
@@ -403,6 +416,13 @@ impl<'a> Field<'a> {
             for value in values.items() {
                 value.problems(names::label_value(value.text()));
             }
+        }
+    }
+
+    /// Refuses any change of a label selector, shown in the order of its type.
+    pub fn immutable_selector(self, old: Option<&Value>) {
+        if !same(self.value, old) {
+            self.invalid_internal("*SLabelSelector", IMMUTABLE);
         }
     }
 

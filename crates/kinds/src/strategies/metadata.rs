@@ -120,15 +120,14 @@ fn validate_owners(owners: Field<'_>) {
             }
         }
         if api_version.text() == "v1" && kind.text() == "Event" {
-            owners.invalid_as(
-                owner.value().cloned().unwrap_or_default(),
-                "/v1, Kind=Event is disallowed from being an owner",
-            );
+            owners
+                .with(owner.value())
+                .invalid_internal("SOwnerReference", "/v1, Kind=Event is disallowed from being an owner");
         }
         if owner.field("controller").flag() {
             let this = format!("{}/{}", kind.text(), name.text());
             match &controller {
-                Some(first) => owners.invalid(format!(
+                Some(first) => owners.invalid_internal("[]SOwnerReference", &format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                 )),
                 None => controller = Some(this),

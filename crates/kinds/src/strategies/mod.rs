@@ -7,6 +7,7 @@ pub mod batch;
 pub mod core;
 pub mod defaults;
 pub mod fields;
+pub mod internal;
 pub mod diff;
 pub mod metadata;
 pub mod other_groups;

@@ -7,6 +7,7 @@ use super::{count_of, selects};
 use crate::strategies::core::{validate_always_restarts, validate_collisions};
 use crate::strategies::defaults::{map_or_new, set_absent, set_empty_str};
 use crate::strategies::fields::{Field, Report, same};
+use crate::strategies::internal;
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{self, Setting, warnings};
 use crate::strategy::{Strategy, WriteContext};
@@ -59,7 +60,7 @@ impl Strategy for DaemonSet {
         let report = Report::new();
         validate_built_in_finalizers(new, &report);
         let spec = report.field(new, "spec");
-        spec.field("selector").immutable(old.get(&["spec", "selector"]));
+        spec.field("selector").immutable_selector(old.get(&["spec", "selector"]));
         validate_spec(spec);
         report.finish()
     }
@@ -110,7 +111,7 @@ fn validate_spec(spec: Field<'_>) {
         labels.invalid_as(labels.value().cloned().unwrap_or_default(), "`selector` does not match template `labels`");
     }
     if selector.is_set() && selector.is_empty_selector() {
-        selector.invalid("empty selector is invalid for daemonset");
+        selector.invalid_internal("SLabelSelector", "empty selector is invalid for daemonset");
     }
     pod_spec::validate_template(template, Setting::default());
     validate_always_restarts(template, "DaemonSet");
@@ -124,12 +125,11 @@ fn validate_strategy(strategy: Field<'_>) {
     match strategy.field("type").text() {
         "OnDelete" => {}
         "RollingUpdate" => validate_rolling(rolling),
-        other => {
-            let shown = json!({"Type": other, "RollingUpdate": rolling.value()});
-            strategy.push(FieldError {
-                value: Some(shown),
-                ..FieldError::not_supported(strategy.field_path(), "", &["RollingUpdate", "OnDelete"])
-            });
+        _ => {
+            let shown = internal::compact("SDaemonSetUpdateStrategy", strategy.value());
+            let refused = FieldError::not_supported(strategy.field_path(), "", &["RollingUpdate", "OnDelete"]);
+            let detail = format!("{shown}: {}", refused.detail);
+            strategy.push(FieldError { value: None, detail, ..refused });
         }
     }
 }

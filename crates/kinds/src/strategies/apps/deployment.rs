@@ -8,6 +8,7 @@ use crate::strategies::core::controller_warnings;
 use crate::strategies::core::{validate_always_restarts, validate_collisions, validate_replica_counts};
 use crate::strategies::defaults::{map_or_new, set_absent, set_empty_str};
 use crate::strategies::fields::{Field, Report, same};
+use crate::strategies::internal;
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{self, Setting};
 use crate::strategy::{Strategy, WriteContext};
@@ -57,7 +58,7 @@ impl Strategy for Deployment {
         validate_built_in_finalizers(new, &report);
         let spec = report.field(new, "spec");
         validate_spec(spec);
-        spec.field("selector").immutable(old.get(&["spec", "selector"]));
+        spec.field("selector").immutable_selector(old.get(&["spec", "selector"]));
         report.finish()
     }
 
@@ -93,9 +94,10 @@ fn validate_spec(spec: Field<'_>) {
     spec.field("replicas").non_negative();
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     validate_selector(selector, "deployment");
-    validate_selects(selector, template);
-    pod_spec::validate_template(template, Setting::default());
-    validate_always_restarts(template, "ReplicaSet");
+    if validate_selects(selector, template, "invalid label selector") {
+        pod_spec::validate_template(template, Setting::default());
+        validate_always_restarts(template, "ReplicaSet");
+    }
     validate_strategy(spec.field("strategy"));
     spec.field("minReadySeconds").non_negative();
     spec.field("revisionHistoryLimit").non_negative();
@@ -116,12 +118,10 @@ fn validate_strategy(strategy: Field<'_>) {
         }
         "RollingUpdate" => validate_rolling(rolling),
         _ => {
-            // The whole strategy is shown, spelled as the internal type has it.
-            let shown = json!({"Type": strategy.field("type").text(), "RollingUpdate": rolling.value()});
-            strategy.push(FieldError {
-                value: Some(shown),
-                ..FieldError::not_supported(strategy.field_path(), "", &["Recreate", "RollingUpdate"])
-            });
+            let shown = internal::compact("SDeploymentStrategy", strategy.value());
+            let refused = FieldError::not_supported(strategy.field_path(), "", &["Recreate", "RollingUpdate"]);
+            let detail = format!("{shown}: {}", refused.detail);
+            strategy.push(FieldError { value: None, detail, ..refused });
         }
     }
 }

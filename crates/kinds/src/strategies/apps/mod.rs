@@ -32,17 +32,23 @@ fn validate_selector(selector: Field<'_>, kind: &str) {
     }
     selector.label_selector();
     if selector.is_empty_selector() {
-        selector.invalid(format!("empty selector is invalid for {kind}"));
+        selector.invalid_internal("SLabelSelector", &format!("empty selector is invalid for {kind}"));
     }
 }
 
-/// The pods of a template must be found by the selector that counts them.
-pub fn validate_selects<'a>(selector: Field<'a>, template: Field<'a>) {
+/// The pods of a template must be found by the selector that counts them. Answers false when the selector cannot be
+/// read; then the template is not looked at.
+pub fn validate_selects<'a>(selector: Field<'a>, template: Field<'a>, unreadable: &str) -> bool {
     let labels = template.path(&["metadata", "labels"]);
-    if selector.is_empty_selector() || selects(selector, labels) != Some(false) {
-        return;
+    // No selector at all selects nothing, an empty one everything.
+    let matches = if selector.is_set() { selects(selector, labels) } else { Some(false) };
+    match matches {
+        None => selector.invalid_internal("SLabelSelector", unreadable),
+        Some(false) => labels
+            .invalid_as(labels.value().cloned().unwrap_or_default(), "`selector` does not match template `labels`"),
+        Some(true) => {}
     }
-    labels.invalid_as(labels.value().cloned().unwrap_or_default(), "`selector` does not match template `labels`");
+    matches.is_some()
 }
 
 /// Whether the selector matches the labels; `None` when it is no valid selector.

@@ -36,7 +36,7 @@ impl Strategy for ReplicaSet {
         validate_built_in_finalizers(new, &report);
         let spec = report.field(new, "spec");
         validate_spec(spec);
-        spec.field("selector").immutable(old.get(&["spec", "selector"]));
+        spec.field("selector").immutable_selector(old.get(&["spec", "selector"]));
         report.finish()
     }
 
@@ -63,7 +63,8 @@ fn validate_spec(spec: Field<'_>) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     // Kubernetes calls it a deployment here too.
     validate_selector(selector, "deployment");
-    validate_selects(selector, template);
-    pod_spec::validate_template(template, Setting::default());
-    validate_always_restarts(template, "ReplicaSet");
+    if validate_selects(selector, template, "invalid label selector") {
+        pod_spec::validate_template(template, Setting::default());
+        validate_always_restarts(template, "ReplicaSet");
+    }
 }

@@ -155,14 +155,11 @@ fn validate_spec(spec: Field<'_>, is_new: bool) {
     }
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     validate_selector(selector, "statefulset");
-    validate_selects(selector, template);
-    // The claims of the set can be mounted as if they were volumes of the template.
-    let setting = Setting {
-        added_claims: Some(spec.field("volumeClaimTemplates")),
-        ignores_hostname: true,
-        ..Setting::default()
-    };
-    pod_spec::validate_template(template, setting);
+    if validate_selects(selector, template, "") {
+        // The claims of the set can be mounted as if they were volumes of the template.
+        let added_claims = Some(spec.field("volumeClaimTemplates"));
+        pod_spec::validate_template(template, Setting { added_claims, ignores_hostname: true, ..Setting::default() });
+    }
     validate_always_restarts(template, "StatefulSet");
 }
 
@@ -172,10 +169,10 @@ fn validate_update_strategy(strategy: Field<'_>) {
         "" => strategy.required(""),
         "OnDelete" => {
             if rolling.is_set() {
-                // Shown as the internal type has it.
-                let partition = rolling.field("partition").int_or(0);
-                let shown = json!({"Partition": partition, "MaxUnavailable": rolling.field("maxUnavailable").value()});
-                rolling.invalid_as(shown, "only allowed for updateStrategy 'RollingUpdate'");
+                rolling.invalid_internal(
+                    "SRollingUpdateStatefulSetStrategy",
+                    "only allowed for updateStrategy 'RollingUpdate'",
+                );
             }
         }
         "RollingUpdate" => {
@@ -189,9 +186,6 @@ fn validate_update_strategy(strategy: Field<'_>) {
                 unavailable.at_most_hundred_percent();
             }
         }
-        other => {
-            let shown = json!({"Type": other, "RollingUpdate": rolling.value()});
-            strategy.invalid_as(shown, "must be 'RollingUpdate' or 'OnDelete'");
-        }
+        _ => strategy.invalid_internal("SStatefulSetUpdateStrategy", "must be 'RollingUpdate' or 'OnDelete'"),
     }
 }

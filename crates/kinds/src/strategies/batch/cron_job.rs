@@ -82,13 +82,13 @@ fn validate_spec(spec: Field<'_>, old: Option<&Value>) {
     }
     spec.field("startingDeadlineSeconds").non_negative();
     if zone.is_set() && old.is_none_or(|o| o.get("timeZone") != zone.value()) {
-        zone.problems(schedule::zone_problem(zone.text()).into_iter().collect());
+        zone.problems(schedule::zone_problems(zone.text()));
     }
     spec.field("concurrencyPolicy").required_one_of(&["Allow", "Forbid", "Replace"]);
     let job = spec.field("jobTemplate").field("spec");
     job_spec::validate(job);
     if job.field("selector").is_set() {
-        job.field("selector").invalid("`selector` will be auto-generated");
+        job.field("selector").invalid_internal("SLabelSelector", "`selector` will be auto-generated");
     }
     let manual = job.field("manualSelector");
     if manual.flag() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{job_spec, job_status};
 use crate::strategies::apps::selects;
 use crate::strategies::defaults::{map_or_new, set_absent};
-use crate::strategies::fields::{Field, Report, same};
+use crate::strategies::fields::{Field, IMMUTABLE, Report, same};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::warnings;
 use crate::strategy::{Strategy, WriteContext};
@@ -29,8 +29,15 @@ impl Strategy for Job {
     }
 
     fn prepare_create(&self, object: &mut Object, _ctx: &WriteContext) {
+        let template_labels = ["spec", "template", "metadata", "labels"];
+        let follows =
+            object.labels().next().is_none() || object.get(&["metadata", "labels"]) == object.get(&template_labels);
         if object.bool_at(&["spec", "manualSelector"]) != Some(true) {
             generate_selector(object);
+        }
+        // A Job without labels of its own wears those of its pods, the generated ones included.
+        if follows && let Some(labels) = object.get(&template_labels).cloned() {
+            object.set(&["metadata", "labels"], labels);
         }
         object.set(&["status"], json!({}));
     }
@@ -157,7 +164,7 @@ fn validate_generated<'a>(spec: Field<'a>, job: &'a Object, requires_prefixed: b
         selects(report.at("", selector.value()), report.at("", Some(&expected)))
     };
     if matches == Some(false) {
-        selector.invalid("`selector` not auto-generated");
+        selector.invalid_internal("SLabelSelector", "`selector` not auto-generated");
     }
 }
 
@@ -172,10 +179,15 @@ fn validate_change(spec: Field<'_>, old: &Object) {
     {
         completions.invalid("can only be modified in tandem with spec.parallelism");
     }
-    spec.field("selector").immutable(stored("selector"));
+    spec.field("selector").immutable_selector(stored("selector"));
     validate_template_change(spec, old);
-    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+    for field in ["completionMode", "backoffLimitPerIndex", "managedBy"] {
         spec.field(field).immutable(stored(field));
+    }
+    for (field, kind) in [("podFailurePolicy", "*SPodFailurePolicy"), ("successPolicy", "*SSuccessPolicy")] {
+        if !same(spec.field(field).value(), stored(field)) {
+            spec.field(field).invalid_internal(kind, IMMUTABLE);
+        }
     }
 }
 
@@ -193,12 +205,11 @@ fn validate_template_change(spec: Field<'_>, old: &Object) {
     if open {
         allow_scheduling(&mut before, now);
         allow_resources(&mut before, now);
-        let at = spec.field("template.spec").with(now.get("spec"));
         if !same(now.get("spec"), before.get("spec")) {
-            at.invalid("field is immutable");
+            spec.field("template.spec").with(now.get("spec")).invalid_internal("SPodSpec", IMMUTABLE);
         }
     } else {
-        template.immutable(Some(&before));
+        template.invalid_internal("SPodTemplateSpec", IMMUTABLE);
     }
 }
 

@@ -144,7 +144,7 @@ fn validate_success_policy(spec: Field<'_>) {
         return;
     }
     if spec.field("completionMode").text() != "Indexed" {
-        return policy.invalid("requires indexed completion mode");
+        return policy.invalid_internal("SSuccessPolicy", "requires indexed completion mode");
     }
     let rules = policy.field("rules");
     rules.require_because("at least one rules must be specified when the successPolicy is specified");

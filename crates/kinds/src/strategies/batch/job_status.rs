@@ -142,7 +142,7 @@ fn validate_counts(status: Field<'_>, about: &Change<'_>) {
     let uncounted = status.field("uncountedTerminatedPods");
     let some_left = !uncounted.field("failed").is_empty() || !uncounted.field("succeeded").is_empty();
     if (about.finished_now() || about.changed("uncountedTerminatedPods")) && finished && some_left {
-        uncounted.invalid("must be empty for finished job");
+        uncounted.invalid_internal("SUncountedTerminatedPods", "must be empty for finished job");
     }
     if (about.changed("ready") || about.changed("active")) && about.number("ready") > about.number("active") {
         status.field("ready").invalid("cannot set more ready pods than active");

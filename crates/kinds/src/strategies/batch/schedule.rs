@@ -152,22 +152,25 @@ fn check_duration(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with the name of a time zone; `None` when there is one of that name.
-pub fn zone_problem(zone: &str) -> Option<String> {
+/// What is wrong with the name of a time zone; nothing when there is one of that name.
+pub fn zone_problems(zone: &str) -> Vec<String> {
     if zone.is_empty() {
-        return Some("timeZone must be nil or non-empty string".to_owned());
+        return vec!["timeZone must be nil or non-empty string".to_owned()];
     }
     let plain = |part: &str| {
         let characters = part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+'));
         characters && (1..=14).contains(&part.len()) && !matches!(part, "." | "..") && !part.starts_with('-')
     };
     if !zone.split('/').all(plain) {
-        return Some(format!("unknown time zone {zone}"));
+        return vec![format!("unknown time zone {zone}")];
     }
+    let mut problems = Vec::new();
     if zone.eq_ignore_ascii_case("Local") {
-        return Some("timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned());
+        problems
+            .push("timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned());
     }
-    load_problem(zone)
+    problems.extend(load_problem(zone));
+    problems
 }
 
 fn load_problem(zone: &str) -> Option<String> {
@@ -197,9 +200,9 @@ mod tests {
 
     #[test]
     fn zones_are_known_by_their_names() {
-        assert_eq!(zone_problem("Europe/Berlin"), None);
-        assert_eq!(zone_problem("Etc/UTC"), None);
-        assert_eq!(zone_problem("Mars/Olympus"), Some("unknown time zone Mars/Olympus".to_owned()));
-        assert_eq!(zone_problem("../x"), Some("unknown time zone ../x".to_owned()));
+        assert_eq!(zone_problems("Europe/Berlin"), Vec::<String>::new());
+        assert_eq!(zone_problems("Etc/UTC"), Vec::<String>::new());
+        assert_eq!(zone_problems("Mars/Olympus"), ["unknown time zone Mars/Olympus"]);
+        assert_eq!(zone_problems("../x"), ["unknown time zone ../x"]);
     }
 }

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use super::show_empty;
 use crate::strategies::amount::{Amount, canonicalize_list};
 use crate::strategies::defaults::map_at;
-use crate::strategies::diff;
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{defaults, resources, warnings};
+use crate::strategies::{diff, internal};
 use crate::strategy::{Strategy, WriteContext};
 
 pub const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -237,7 +237,10 @@ fn validate_change<'a>(report: &'a Report<'a>, new: &'a Object, old: &'a Object)
     if !same(Some(&now), Some(&before)) {
         spec.forbidden(format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{}",
-            diff::unified(&before, &now)
+            diff::unified(
+                &internal::pretty("SPersistentVolumeClaimSpec", Some(&before)),
+                &internal::pretty("SPersistentVolumeClaimSpec", Some(&now))
+            )
         ));
     }
     validate_size(spec, new, old);

@@ -8,10 +8,11 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::show_empty;
-use crate::strategies::addresses::is_ipv6;
+use crate::strategies::addresses::{is_cidr, is_ipv6};
 use crate::strategies::amount::canonicalize_list;
 use crate::strategies::defaults::{map_at, map_at_path};
 use crate::strategies::fields::{Field, Report, same};
+use crate::strategies::internal;
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{resources, scheduling};
 use crate::strategy::{Strategy, WriteContext};
@@ -139,11 +140,12 @@ fn validate_taints<'a>(report: &'a Report<'a>, object: &'a Object) {
         }
         effect.required_one_of(&scheduling::TAINT_EFFECTS);
         if !seen.insert((effect.text(), key.text())) {
+            let shown = internal::compact("STaint", taint.value());
             taint.push(FieldError {
                 kind: FieldErrorKind::Duplicate,
                 path: taint.field_path(),
-                value: taint.value().cloned(),
-                detail: "taints must be unique by key and effect pair".to_owned(),
+                value: None,
+                detail: format!("{shown}: taints must be unique by key and effect pair"),
             });
         }
     }
@@ -178,6 +180,14 @@ fn validate_ranges(ranges: Field<'_>) {
     for range in ranges.items() {
         range.cidr(&[]);
     }
+    let unreadable = ranges.texts().enumerate().find(|(_, range)| !is_cidr(range)).filter(|_| ranges.len() > 1);
+    if let Some((index, range)) = unreadable {
+        ranges.push(FieldError::internal(
+            ranges.field_path(),
+            format!("invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {range})"),
+        ));
+        return ranges.invalid("may specify no more than one CIDR for each IP family");
+    }
     let families: Vec<bool> = ranges.texts().map(|r| is_ipv6(r.split('/').next().unwrap_or(r))).collect();
     if families.len() > 2 || (families.len() == 2 && families[0] == families[1]) {
         ranges.invalid("may specify no more than one CIDR for each IP family");
@@ -190,7 +200,12 @@ fn validate_changes<'a>(report: &'a Report<'a>, new: &'a Object, old: &'a Object
     for address in status.field("addresses").items() {
         let Some(value) = address.value() else { continue };
         if addresses.contains(&value) {
-            address.duplicate();
+            address.push(FieldError {
+                kind: FieldErrorKind::Duplicate,
+                path: address.field_path(),
+                value: None,
+                detail: internal::compact("SNodeAddress", address.value()),
+            });
         }
         addresses.push(value);
     }

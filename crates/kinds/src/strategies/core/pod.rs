@@ -1,10 +1,10 @@
 //! Pods, and binding them to nodes.
 
-use object::{FieldError, Object};
+use object::{FieldError, Object, time};
 use serde_json::{Map, Value, json};
 
 use super::pod_status;
-use crate::strategies::defaults::map_or_new;
+use crate::strategies::defaults::{map_or_new, maps_in, set_absent};
 use crate::strategies::fields::{Report, same};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{self, defaults, qos, update, warnings};
@@ -20,15 +20,16 @@ impl Strategy for Pod {
         }
     }
 
-    fn prepare_create(&self, object: &mut Object, _ctx: &WriteContext) {
+    fn prepare_create(&self, object: &mut Object, ctx: &WriteContext) {
         let class = object.get(&["spec"]).map_or("BestEffort", qos::class_of);
         let mut status =
             Map::from_iter([("phase".to_owned(), Value::from("Pending")), ("qosClass".to_owned(), Value::from(class))]);
         if !object.items(&["spec", "schedulingGates"]).is_empty() {
-            status.insert("conditions".to_owned(), json!([gated_condition()]));
+            status.insert("conditions".to_owned(), json!([gated_condition(ctx)]));
         }
         object.set(&["status"], status);
         merge_label_keys(object);
+        adopt_app_armor_annotations(object);
     }
 
     fn validate_create(&self, object: &Object) -> Vec<FieldError> {
@@ -91,15 +92,49 @@ impl Strategy for Pod {
     }
 }
 
-fn gated_condition() -> Value {
+fn gated_condition(ctx: &WriteContext) -> Value {
     json!({
         "type": "PodScheduled",
         "status": "False",
         "reason": "SchedulingGated",
         "message": "Scheduling is blocked due to non-empty scheduling gates",
         "lastProbeTime": null,
-        "lastTransitionTime": null,
+        "lastTransitionTime": time::format_seconds(ctx.now),
     })
+}
+
+/// AppArmor profiles used to be annotations; a container without the field gets it from there.
+fn adopt_app_armor_annotations(object: &mut Object) {
+    const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+    let profiles: Vec<(String, Value)> = object
+        .annotations()
+        .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?.to_owned(), app_armor_profile(value)?)))
+        .collect();
+    if profiles.is_empty() || object.str_at(&["spec", "os", "name"]) == "windows" {
+        return;
+    }
+    let pod_profile = object.get(&["spec", "securityContext", "appArmorProfile"]).cloned().unwrap_or_default();
+    let Some(spec) = map_or_new(object.as_map_mut(), "spec") else { return };
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in maps_in(spec, list) {
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+            let Some((_, profile)) = profiles.iter().find(|(n, p)| n == name && *p != pod_profile) else { continue };
+            if let Some(context) = map_or_new(container, "securityContext") {
+                set_absent(context, "appArmorProfile", profile.clone());
+            }
+        }
+    }
+}
+
+fn app_armor_profile(annotation: &str) -> Option<Value> {
+    match annotation {
+        "runtime/default" => Some(json!({"type": "RuntimeDefault"})),
+        "unconfined" => Some(json!({"type": "Unconfined"})),
+        other => {
+            let name = other.strip_prefix("localhost/").filter(|n| !n.is_empty() && n.trim() == *n)?;
+            Some(json!({"type": "Localhost", "localhostProfile": name}))
+        }
+    }
 }
 
 /// Turns `matchLabelKeys` into requirements on this pod's own label values.

@@ -1,9 +1,9 @@
 //! What a kubelet may report about a pod.
 
-use object::Object;
+use object::{FieldError, Object};
 use serde_json::{Value, json};
 
-use crate::strategies::addresses::is_dual_stack;
+use crate::strategies::addresses::{is_dual_stack, parse_sloppy};
 use crate::strategies::fields::{Field, Report};
 use crate::strategies::pod_spec::update::node_name_problems;
 
@@ -62,9 +62,25 @@ fn validate_addresses(addresses: Field<'_>, old: &[Value]) {
         address.with(address.field("ip").value()).ip_address(&kept);
         all.push(address.field("ip").text());
     }
-    if all.len() > 2 || (all.len() == 2 && !is_dual_stack(&all)) {
-        addresses.invalid("may specify no more than one IP for each IP family");
+    if all.len() > 1
+        && let Some((index, ip)) = all.iter().enumerate().find(|(_, ip)| parse_sloppy(ip).is_none())
+    {
+        addresses.push(FieldError::internal(
+            addresses.field_path(),
+            format!("failed to check for dual stack with error:invalid IP[{index}]: {ip}"),
+        ));
+        return refuse_same_family(addresses);
     }
+    if all.len() > 2 || (all.len() == 2 && !is_dual_stack(&all)) {
+        refuse_same_family(addresses);
+    }
+}
+
+/// The list is shown as the internal type has it.
+fn refuse_same_family(addresses: Field<'_>) {
+    let shown: Vec<String> =
+        addresses.items().map(|a| format!("{{\"IP\":{}}}", Value::from(a.field("ip").text()))).collect();
+    addresses.invalid_shown(&format!("[{}]", shown.join(",")), "may specify no more than one IP for each IP family");
 }
 
 fn validate_claims(status: Field<'_>, new: &Object) {

@@ -119,7 +119,8 @@ fn validate_selector(spec: Field<'_>, names: &[&str]) {
         }
         for _ in names.iter().filter(|name| resources::is_standard_quota(name) && !covers(scope, name)) {
             expressions
-                .invalid_as(selector.value().cloned().unwrap_or_default(), "unsupported scope applied to resource");
+                .with(selector.value())
+                .invalid_internal("SScopeSelector", "unsupported scope applied to resource");
         }
         if is_scope(scope) && !matches!(scope, "PriorityClass" | "VolumeAttributesClass") && operator != "Exists" {
             expressions.field("operator").invalid_as(operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity");

@@ -113,15 +113,26 @@ fn json_problem(bytes: &[u8]) -> Option<String> {
         Ok(Value::Array(_)) => "array",
         Ok(Value::Number(_)) => "number",
         Ok(Value::Bool(_)) => "bool",
-        Err(error) if error.is_eof() || bytes.is_empty() => return Some("unexpected end of JSON input".to_owned()),
-        Err(error) => {
-            // serde counts columns from one and stops at the offending character.
-            let at = error.column().saturating_sub(1).min(bytes.len().saturating_sub(1));
-            let shown = bytes.get(at).map_or(' ', |b| *b as char);
-            return Some(format!("invalid character '{shown}' looking for beginning of value"));
-        }
+        Err(error) if error.is_eof() => return Some("unexpected end of JSON input".to_owned()),
+        Err(_) => return Some(syntax_problem(bytes)),
     };
     Some(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
+}
+
+/// Where the text stops being JSON. Exact for a wrong first value, which is what clients mostly get wrong.
+fn syntax_problem(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_start();
+    for literal in ["true", "false", "null"] {
+        if text.starts_with(&literal[..1]) {
+            let wrong = text.chars().zip(literal.chars()).find(|(have, want)| have != want);
+            if let Some((have, want)) = wrong {
+                return format!("invalid character '{have}' in literal {literal} (expecting '{want}')");
+            }
+        }
+    }
+    let first = text.chars().next().unwrap_or(' ');
+    format!("invalid character '{first}' looking for beginning of value")
 }
 
 /// Bytes behind a base64 text, without decoding it.

@@ -48,16 +48,24 @@ impl Strategy for Service {
 
     fn validate_create(&self, object: &Object) -> Vec<FieldError> {
         let report = Report::new();
-        validate_built_in_finalizers(object, &report);
-        validate(&report, object, None);
+        // Addresses are needed before anything else, so wrong ones are all that is reported.
+        addresses_of::validate(report.field(object, "spec"), object, None);
+        if report.is_empty() {
+            validate_built_in_finalizers(object, &report);
+            validate(&report, object, None);
+        }
         report.finish()
     }
 
     fn validate_update(&self, new: &Object, old: &Object) -> Vec<FieldError> {
         let report = Report::new();
+        let spec = report.field(new, "spec");
+        addresses_of::validate(spec, new, Some(old));
+        if !report.is_empty() {
+            return report.finish();
+        }
         validate_built_in_finalizers(new, &report);
         addresses_of::validate_change(&report, new, old);
-        let spec = report.field(new, "spec");
         let both_balanced = type_of(new) == "LoadBalancer" && type_of(old) == "LoadBalancer";
         let class = spec.field("loadBalancerClass");
         if both_balanced && class.value() != old.get(&["spec", "loadBalancerClass"]) {
@@ -127,6 +135,9 @@ fn default_spec(spec: &mut Map<String, Value>) {
         }
     }
     let kind = text(spec, "type");
+    if kind == "ExternalName" {
+        spec.remove("internalTrafficPolicy");
+    }
     let has_external_ips = spec.get("externalIPs").and_then(Value::as_array).is_some_and(|ips| !ips.is_empty());
     if is_external(&kind, has_external_ips) {
         set_empty_str(spec, "externalTrafficPolicy", "Cluster");
@@ -212,7 +223,6 @@ fn validate<'a>(report: &'a Report<'a>, service: &'a Object, old: Option<&'a Obj
     validate_ports(spec.field("ports"));
     spec.field("selector").labels();
     validate_affinity(spec);
-    addresses_of::validate(spec, service, old);
     validate_external_ips(spec.field("externalIPs"), old);
     spec.field("type").required_one_of(&["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
     validate_node_ports(spec.field("ports"), kind);
@@ -284,9 +294,12 @@ fn validate_node_ports(ports: Field<'_>, kind: &str) {
     let mut taken = BTreeSet::new();
     for port in ports.items() {
         if !taken.insert(key(port, "port")) {
-            // The value is shown as the internal type has it.
+            // The key is shown as the internal type has it.
             let (protocol, number) = key(port, "port");
-            port.duplicate_as(json!({"Name": "", "Protocol": protocol, "AppProtocol": null, "Port": number, "TargetPort": 0, "NodePort": 0}));
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":\"{protocol}\",\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}"
+            );
+            port.push(FieldError { value: None, detail: shown, ..FieldError::duplicate(port.field_path(), "") });
         }
     }
 }

@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 use super::claims::{VOLUME_MODES, validate_access_modes, validate_basic, validate_positive};
 use crate::strategies::amount::canonicalize_list;
 use crate::strategies::defaults::{map_or_new, set_absent, set_empty_str};
-use crate::strategies::diff;
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::volume_sources::{self, ONE_TYPE};
 use crate::strategies::pod_spec::{defaults, scheduling, warnings};
+use crate::strategies::{diff, internal};
 use crate::strategy::{Strategy, WriteContext};
 
 /// In the order Kubernetes checks them.
@@ -266,7 +266,13 @@ fn validate_change<'a>(report: &'a Report<'a>, new: &'a Object, old: &'a Object)
     if !same(Some(&now), Some(&before)) {
         report.push(FieldError::forbidden(
             FieldPath::new("spec.persistentvolumesource"),
-            format!("spec.persistentvolumesource is immutable after creation\n{}", diff::unified(&before, &now)),
+            format!(
+                "spec.persistentvolumesource is immutable after creation\n{}",
+                diff::unified(
+                    &internal::pretty("SPersistentVolumeSource", Some(&before)),
+                    &internal::pretty("SPersistentVolumeSource", Some(&now))
+                )
+            ),
         ));
     }
     report.at("volumeMode", new.get(&["spec", "volumeMode"])).immutable(old.get(&["spec", "volumeMode"]));
@@ -274,10 +280,8 @@ fn validate_change<'a>(report: &'a Report<'a>, new: &'a Object, old: &'a Object)
     if let Some(before) = old.get(&["spec", "nodeAffinity"])
         && !same(affinity.value().map(modern_labels).as_ref(), Some(&modern_labels(before)))
     {
-        affinity.invalid_as(
-            affinity.value().cloned().unwrap_or_default(),
-            "field is immutable, except for updating from beta label to GA",
-        );
+        affinity
+            .invalid_internal("*SVolumeNodeAffinity", "field is immutable, except for updating from beta label to GA");
     }
     let class = report.field(new, "spec").field("volumeAttributesClassName");
     if old.get(&["spec", "volumeAttributesClassName"]).is_some() && !class.is_set() {

@@ -39,6 +39,10 @@ pub fn default_pod_only(spec: &mut Spec) {
         }
     }
     resources::default_pod_level(spec);
+    // A pod cannot be given less than a second to end; a template still can say so.
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|s| s < 0) {
+        spec.insert("terminationGracePeriodSeconds".into(), 1.into());
+    }
     set_absent(spec, "enableServiceLinks", true);
     if spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false) {
         for list in ["containers", "initContainers"] {

@@ -253,11 +253,15 @@ pub fn validate_pod_claims<'a>(claims: Field<'a>, is_mirror: bool) -> Vec<&'a st
         }
         let (direct, template) = (claim.field("resourceClaimName"), claim.field("resourceClaimTemplateName"));
         match (direct.is_set(), template.is_set()) {
-            (true, true) => {
-                claim.invalid("at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
-            }
+            (true, true) => claim.invalid_internal(
+                "SPodResourceClaim",
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+            ),
             (false, false) => {
-                claim.invalid("must specify one of: `resourceClaimName`, `resourceClaimTemplateName`");
+                claim.invalid_internal(
+                    "SPodResourceClaim",
+                    "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+                );
             }
             _ => {}
         }

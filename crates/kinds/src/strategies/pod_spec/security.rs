@@ -44,7 +44,7 @@ pub fn validate_pod(spec: Field<'_>) {
     validate_windows(context.field("windowsOptions"));
     validate_app_armor(context.field("appArmorProfile"));
     context.field("supplementalGroupsPolicy").optional_one_of(&["Merge", "Strict"]);
-    context.field("seLinuxChangePolicy").optional_one_of(&["MountOption", "Recursive"]);
+    context.field("seLinuxChangePolicy").optional_one_of(&["Recursive"]);
 }
 
 pub fn validate_container(context: Field<'_>, host_users: bool) {
@@ -63,10 +63,16 @@ pub fn validate_container(context: Field<'_>, host_users: bool) {
     validate_seccomp(context.field("seccompProfile"));
     if context.field("allowPrivilegeEscalation").value().is_some_and(|v| v == false) {
         if context.field("privileged").flag() {
-            context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
+            context.invalid_internal(
+                "SSecurityContext",
+                "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+            );
         }
         if context.field("capabilities").field("add").texts().any(|c| c == "CAP_SYS_ADMIN") {
-            context.invalid("cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
+            context.invalid_internal(
+                "SSecurityContext",
+                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
+            );
         }
     }
     validate_windows(context.field("windowsOptions"));
@@ -147,7 +153,8 @@ fn validate_seccomp(profile: Field<'_>) {
         }
     } else if local.is_set() {
         local
-            .invalid_as(profile.value().cloned().unwrap_or_default(), "can only be set when seccomp type is Localhost");
+            .with(profile.value())
+            .invalid_internal("SSeccompProfile", "can only be set when seccomp type is Localhost");
     }
 }
 

@@ -3,8 +3,8 @@
 use object::{FieldError, Object, names};
 use serde_json::{Map, Value};
 
-use super::super::diff;
 use super::super::fields::{Field, Report, same};
+use super::super::{diff, internal};
 use super::annotations::{APP_ARMOR, MIRROR};
 use super::{images, scheduling};
 
@@ -132,7 +132,7 @@ fn validate_rest(spec: Field<'_>, old: &Object) {
     if !same(Some(&munged), Some(old_spec)) {
         spec.forbidden(format!(
             "pod updates may not change fields other than {UPDATABLE}\n{}",
-            diff::unified(old_spec, &munged)
+            diff::unified(&internal::pretty("SPodSpec", Some(old_spec)), &internal::pretty("SPodSpec", Some(&munged)))
         ));
     }
 }
@@ -205,7 +205,10 @@ pub fn validate_ephemeral_containers<'a>(report: &'a Report<'a>, new: &'a Object
             None => containers.forbidden(format!("existing ephemeral containers {quoted} may not be removed\n")),
             Some(now) if !same(Some(now), Some(stored)) => containers.forbidden(format!(
                 "existing ephemeral containers {quoted} may not be changed\n{}",
-                diff::unified(stored, now)
+                diff::unified(
+                    &internal::pretty("SEphemeralContainer", Some(stored)),
+                    &internal::pretty("SEphemeralContainer", Some(now))
+                )
             )),
             Some(_) => {}
         }
