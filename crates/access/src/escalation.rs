@@ -65,12 +65,10 @@ pub fn check_binding_write(index: &PolicyIndex, user: &User, new: &Object, old: 
     if matches!(role_kind, "Role" | "ClusterRole") && index.authorize(user, &Action::Resource(bind)).allowed {
         return Ok(());
     }
-    let rules = index.rules_of_role(role_kind, namespace, role_name).map_err(|text| {
-        let role_singular = role_resource.trim_end_matches('s');
-        match role_kind {
-            "Role" | "ClusterRole" => Status::not_found(&GroupResource::new(RBAC_GROUP, role_singular), role_name),
-            _ => Status::internal(text),
-        }
+    let rules = index.rules_of_role(role_kind, namespace, role_name).map_err(|text| match role_kind {
+        // kube-apiserver names the missing role, but as a resource of the kind that is written.
+        "Role" | "ClusterRole" => Status::not_found(&GroupResource::new(RBAC_GROUP, resource), role_name),
+        _ => Status::internal(text),
     })?;
     let refuse = |text: String| Status::forbidden(&GroupResource::new(RBAC_GROUP, resource), new.name(), text);
     index.covers(user, namespace, rules).map_err(refuse)
