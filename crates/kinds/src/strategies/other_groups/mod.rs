@@ -1,16 +1,20 @@
 //! The rules of all groups but core, apps and batch.
 
 mod admission;
+mod apiregistration;
+mod autoscaling;
 pub mod certificates;
 mod conditions;
 mod coordination;
 mod definitions;
 mod discovery;
 mod events;
+mod flowcontrol;
 mod networking;
 mod node;
 mod policy;
 mod rbac;
+mod reviews;
 mod scheduling;
 mod storage;
 #[cfg(test)]
@@ -25,12 +29,16 @@ use serde_json::{Map, Value};
 use crate::strategies::fields::Field;
 use crate::strategy::Strategy;
 
-pub fn for_kind(group: &str, kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
+pub fn for_kind(group: &str, kind: &str, version: &str) -> Option<Arc<dyn Strategy>> {
     match group {
         "rbac.authorization.k8s.io" => rbac::for_kind(kind),
         "certificates.k8s.io" => certificates::for_kind(kind),
         "coordination.k8s.io" => coordination::for_kind(kind),
         "admissionregistration.k8s.io" => admission::for_kind(kind),
+        "autoscaling" => autoscaling::for_kind(kind, version),
+        "apiregistration.k8s.io" => apiregistration::for_kind(kind),
+        "authentication.k8s.io" | "authorization.k8s.io" => reviews::for_kind(kind),
+        "flowcontrol.apiserver.k8s.io" => flowcontrol::for_kind(kind),
         "networking.k8s.io" => networking::for_kind(kind),
         "policy" => policy::for_kind(kind),
         "storage.k8s.io" => storage::for_kind(kind),

@@ -8,6 +8,7 @@ use object::{FieldError, Object};
 use crate::strategies::amount::canonicalize_list;
 use crate::strategies::defaults::map_at;
 use crate::strategies::fields::{Field, Report};
+use crate::strategies::pod_spec::scheduling;
 use crate::strategy::Strategy;
 
 pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
@@ -58,19 +59,12 @@ impl Strategy for RuntimeClass {
     }
 }
 
+/// As for pods, and none of them twice.
 fn validate_tolerations(tolerations: Field<'_>) {
+    scheduling::validate_tolerations(tolerations);
     let mut seen = BTreeSet::new();
     for toleration in tolerations.items() {
-        let text = |name: &'static str| toleration.field(name).text();
-        if !toleration.field("key").is_empty() {
-            toleration.field("key").qualified_name();
-        }
-        if text("key").is_empty() && text("operator") != "Exists" {
-            toleration
-                .field("operator")
-                .invalid_as(text("operator"), "operator must be Exists when `key` is empty, which means \"match all values and all keys\"");
-        }
-        if !seen.insert(["key", "operator", "value", "effect"].map(text)) {
+        if !seen.insert(["key", "operator", "value", "effect"].map(|name| toleration.field(name).text())) {
             toleration.duplicate();
         }
     }

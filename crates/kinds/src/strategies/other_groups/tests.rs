@@ -17,6 +17,10 @@ const RECORDED: &[(&str, &str)] = &[
     ("policy", include_str!("../../../testdata/rules/policy.json")),
     ("storage", include_str!("../../../testdata/rules/storage.json")),
     ("small", include_str!("../../../testdata/rules/small.json")),
+    ("autoscaling", include_str!("../../../testdata/rules/autoscaling.json")),
+    ("flowcontrol", include_str!("../../../testdata/rules/flowcontrol.json")),
+    ("apiregistration", include_str!("../../../testdata/rules/apiregistration.json")),
+    ("reviews", include_str!("../../../testdata/rules/reviews.json")),
     ("admission", include_str!("../../../testdata/rules/admission.json")),
 ];
 
