@@ -46,17 +46,12 @@ pub async fn serve(
         record.request_object(&decoded.value);
     }
     let object = decode::read_object(ctx, &target.resource, decoded, options.validation)?;
-    let object = answer_with(server, ctx, target, object, options).await?;
-    let answer = Answer::Object { code: 201, object: Arc::new(object) };
+    let answered = answer(server, ctx, target, object, options).await?;
+    let answer = Answer::Object { code: 201, object: Arc::new(answered) };
     respond::object_response(server, &target.resource, answer, format).await
 }
 
-/// Answers a review that has been read, free of HTTP, so that in-process callers take the same way.
-pub async fn answer(server: &Arc<Server>, ctx: &Context, target: &Target, object: Object) -> Result<Object, Status> {
-    answer_with(server, ctx, target, object, WriteOptions::default()).await
-}
-
-async fn answer_with(
+async fn answer(
     server: &Arc<Server>,
     ctx: &Context,
     target: &Target,
