@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use object::patch::{PatchError, json, merge, strategic};
+use object::patch::{PatchError, json, merge, strategic, undecodable};
 use object::schema::{self, SchemaSet, SchemaSetBuilder};
 use serde_json::Value;
 
@@ -58,6 +58,13 @@ fn check(set: &Arc<SchemaSet>, record: &Value) -> Result<(), String> {
             let status = error.to_status().to_value();
             let same = ["message", "code", "reason", "details"].iter().all(|key| status.get(key) == theirs.get(key));
             if same { Ok(()) } else { Err(format!("refused with {status}\n  theirs {theirs}")) }
+        }
+        Ok(ours) if theirs["message"].as_str().is_some_and(|text| text.starts_with(" \"\" is invalid: patch")) => {
+            let name = if record["kind"] == "Deployment" { "apps.v1.Deployment" } else { "core.v1.Service" };
+            let schema = set.named(&format!("io.k8s.api.{name}")).expect("defined");
+            let why = schema::conversion_check(&schema, &ours).expect_err("does not fit");
+            let status = undecodable(object::field::go_value(&record["patch"]), &why);
+            if theirs["message"] == status.message { Ok(()) } else { Err(format!("{status}\n  theirs {theirs}")) }
         }
         // Validation, which comes after patching, refused it.
         Ok(_)

@@ -1,5 +1,7 @@
 //! `metadata.managedFields`: which manager owns which fields, decoded and encoded as Kubernetes does.
 
+use std::cmp::Ordering;
+
 use serde_json::{Map, Value};
 
 use super::fieldset::Set;
@@ -100,7 +102,7 @@ impl ManagedEntry {
             operation,
             api_version: text("apiVersion"),
             subresource: text("subresource"),
-            time: value["time"].as_str().map(str::to_owned),
+            time: value["time"].as_str().map(canonical_time),
             fields,
         })
     }
@@ -124,8 +126,9 @@ impl ManagedEntry {
         Value::Object(map)
     }
 
-    pub(super) fn seconds(&self) -> i64 {
-        self.time.as_deref().and_then(crate::time::parse).map_or(0, |time| time.as_second())
+    /// Earlier first, without a time first of all. Times are written in one form, in which text sorts as time does.
+    pub(super) fn compare_times(&self, other: &Self) -> Ordering {
+        self.time.cmp(&other.time)
     }
 }
 
@@ -153,9 +156,10 @@ impl ManagedFields {
         if self.entries.is_empty() {
             return None;
         }
-        self.entries.sort_by_cached_key(|entry| {
-            let name = (entry.manager.clone(), entry.api_version.clone(), entry.subresource.clone());
-            (entry.operation, entry.seconds(), name)
+        self.entries.sort_by(|a, b| {
+            let order = a.operation.cmp(&b.operation).then_with(|| a.compare_times(b));
+            let order = order.then_with(|| a.manager.cmp(&b.manager)).then_with(|| a.api_version.cmp(&b.api_version));
+            order.then_with(|| a.subresource.cmp(&b.subresource))
         });
         Some(Value::Array(self.entries.iter().map(ManagedEntry::encode).collect()))
     }
@@ -163,6 +167,14 @@ impl ManagedFields {
     pub(super) fn find(&self, manager: &ManagedEntry) -> Option<usize> {
         self.entries.iter().position(|entry| entry.is_same_manager(manager))
     }
+}
+
+/// A time as the server writes it; what is no time stays as it is.
+fn canonical_time(text: &str) -> String {
+    if text.len() == 20 && text.ends_with('Z') {
+        return text.to_owned();
+    }
+    crate::time::parse(text).map_or_else(|| text.to_owned(), crate::time::format_seconds)
 }
 
 /// Whether a write asks to forget all ownership: an empty list, or a list of one empty entry.

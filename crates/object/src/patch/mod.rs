@@ -10,6 +10,8 @@ pub mod typed;
 
 use thiserror::Error;
 
+use crate::field::{FieldError, FieldPath};
+use crate::gvk::GroupKind;
 use crate::status::{Status, StatusDetails};
 
 /// Why a patch was refused; each kind has its own answer to the client.
@@ -27,6 +29,13 @@ pub enum PatchError {
     /// 500 in Kubernetes, although the patch is to blame.
     #[error("{0}")]
     Unexpected(String),
+}
+
+/// The refusal of a patch whose result does not decode. `shown` is what Kubernetes quotes: the patched JSON, or for a
+/// strategic merge patch the patch itself as Go prints a map.
+pub fn undecodable(shown: String, why: &str) -> Status {
+    let error = FieldError::invalid(FieldPath::new("patch"), shown, why);
+    Status::invalid(&GroupKind::new("", ""), "", &[error])
 }
 
 impl PatchError {

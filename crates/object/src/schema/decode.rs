@@ -11,8 +11,7 @@ use crate::quantity::Quantity;
 
 /// The message kube-apiserver puts behind `... cannot be handled as a <Kind>: `, for the first value that does not fit.
 pub fn decode_check(schema: &Schema, value: &Value) -> Result<(), String> {
-    let root = Trail { parent: None, owner: "", field: "" };
-    check(schema.root(), value, &root)
+    check(schema.root(), value, &Trail::ROOT)
 }
 
 /// Rewrites what Go's types rewrite when an object passes through them: quantities to their canonical form, times to
@@ -72,13 +71,15 @@ fn canonical_scalar(definition: &str, value: &Value) -> Option<String> {
 }
 
 /// The way from the root: which struct held which field. Only spelled out for an error.
-struct Trail<'a> {
+pub(super) struct Trail<'a> {
     parent: Option<&'a Trail<'a>>,
     owner: &'a str,
     field: &'a str,
 }
 
 impl Trail<'_> {
+    pub(super) const ROOT: Trail<'static> = Trail { parent: None, owner: "", field: "" };
+
     fn refuse(&self, value: &str, go_type: &str) -> String {
         let Some(_) = self.parent else {
             return format!("json: cannot unmarshal {value} into Go value of type {go_type}");
@@ -155,7 +156,7 @@ fn embedded_struct(owner: &str, field: &str) -> Option<&'static str> {
 }
 
 /// Types with a decoder of their own. What they cannot read as JSON is blamed on the field, what they cannot parse is not.
-fn check_special(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>) -> Option<Result<(), String>> {
+pub(super) fn check_special(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>) -> Option<Result<(), String>> {
     let node = at.node();
     if node.ty == SchemaType::IntOrString && node.definition_name() != "Quantity"
         || node.definition_name() == "IntOrString"
@@ -197,7 +198,7 @@ pub(super) fn word(value: &Value) -> &'static str {
     }
 }
 
-fn go_type(at: SchemaRef<'_>) -> String {
+pub(super) fn go_type(at: SchemaRef<'_>) -> String {
     let node = at.node();
     let format = node.rules.as_ref().and_then(|rules| rules.format.as_deref()).unwrap_or_default();
     match node.ty {

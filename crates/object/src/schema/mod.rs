@@ -3,6 +3,7 @@
 //! A `Schema` is a cheap handle on an arena of nodes; built-in kinds all live in one arena and refer to each other by
 //! name, a CRD version has an arena of its own. Texts (descriptions) are not kept here: only `explain` reads them.
 
+mod convert;
 mod decode;
 mod default;
 mod embedded;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use convert::conversion_check;
 pub use decode::{canonicalize, decode_check, normalize_numbers};
 pub use default::{apply_defaults, fill_zeros};
 pub use embedded::coerce;

@@ -26,9 +26,10 @@ pub fn update_managers(ctx: ApplyContext<'_>, live: Option<&Object>, new: &mut O
     changes.removed = changes.removed.difference(never_tracked());
     changes.added = changes.added.difference(never_tracked());
     changes.modified = changes.modified.difference(never_tracked());
-    let ignored = sent.is_none() || sent.as_ref() == stored || !ctx.subresource.is_empty();
+    let unchanged = sent.as_ref() == stored;
+    let ignored = sent.is_none() || unchanged || !ctx.subresource.is_empty();
     if ignored && changes.is_same() {
-        set_managed_fields(new, stored.cloned());
+        set_managed_fields(new, if unchanged { sent } else { stored.cloned() });
         return;
     }
     let mut managed = choose(stored, sent.as_ref().filter(|_| !ignored));
@@ -82,7 +83,7 @@ fn cap_updaters(managed: &mut ManagedFields) {
     }
     let (mut updaters, mut rest): (Vec<_>, Vec<_>) =
         std::mem::take(&mut managed.entries).into_iter().partition(|entry| entry.operation == Operation::Update);
-    updaters.sort_by_cached_key(|entry| (entry.seconds(), entry.identifier()));
+    updaters.sort_by(|a, b| a.compare_times(b).then_with(|| a.identifier().cmp(&b.identifier())));
     let mut surplus = updaters.len() - UPDATERS_MAX;
     let mut kept: Vec<ManagedEntry> = Vec::with_capacity(UPDATERS_MAX);
     for entry in updaters {
