@@ -1,22 +1,26 @@
-//! CEL expressions in admission: do they compile with the variables they get?
+//! CEL expressions in admission: do they compile with the variables they get, and to the type that is wanted?
+
+use cel::types::opaque;
+use cel::{Env, EnvBuilder, Type};
 
 use crate::strategies::fields::Field;
 
-/// Which variables an expression may use beside `object`, `oldObject`, `request`, `namespaceObject` and `authorizer`.
+/// Which variables an expression may use beside `object`, `oldObject`, `request` and `namespaceObject`.
 #[derive(Clone, Copy)]
 pub(super) struct Variables<'a> {
-    pub(super) params: bool,
-    /// The policy's own variables, of which one may use those before it.
-    pub(super) composed: Option<(Field<'a>, usize)>,
+    params: bool,
+    authorizer: bool,
+    /// The policy's own variables and how many of them come before the expression.
+    composed: Option<(Field<'a>, usize)>,
 }
 
 impl<'a> Variables<'a> {
     pub(super) fn without_params() -> Self {
-        Self { params: false, composed: None }
+        Self { params: false, authorizer: true, composed: None }
     }
 
     pub(super) fn of(variables: Field<'a>, params: bool) -> Self {
-        Self { params, composed: Some((variables, variables.len())) }
+        Self { params, authorizer: true, composed: Some((variables, variables.len())) }
     }
 
     /// Without the policy's own variables, as match conditions are evaluated before them.
@@ -24,19 +28,136 @@ impl<'a> Variables<'a> {
         Self { composed: None, ..self }
     }
 
+    /// With only those of the policy's own variables that come before the given one.
     pub(super) fn up_to(self, index: usize) -> Self {
         Self { composed: self.composed.map(|(variables, _)| (variables, index)), ..self }
+    }
+
+    fn without_authorizer(self) -> Self {
+        Self { authorizer: false, ..self }
+    }
+
+    fn env(self) -> Env {
+        let env = self.base();
+        let Some((variables, count)) = self.composed else { return env.build() };
+        // A variable sees those before it; one that does not compile is reported where it stands and is unknown after.
+        let mut known: Vec<(String, Type)> = Vec::new();
+        for variable in variables.items().take(count) {
+            let env = self.base().variable("variables", Type::object("kubernetes.variables", known.clone())).build();
+            if let Ok(program) = env.compile(variable.field("expression").text()) {
+                known.push((variable.field("name").text().to_owned(), program.result_type().clone()));
+            }
+        }
+        env.variable("variables", Type::object("kubernetes.variables", known)).build()
+    }
+
+    fn base(self) -> EnvBuilder {
+        let mut env = Env::builder()
+            .variable("object", Type::Dyn)
+            .variable("oldObject", Type::Dyn)
+            .variable("namespaceObject", namespace_type())
+            .variable("request", request_type());
+        if self.params {
+            env = env.variable("params", Type::Dyn);
+        }
+        if self.authorizer {
+            env = env
+                .variable("authorizer", Type::Opaque(opaque::AUTHORIZER))
+                .variable("authorizer.requestResource", Type::Opaque(opaque::RESOURCE_CHECK));
+        }
+        env
     }
 }
 
 /// Refuses an expression that does not compile to a yes or no.
-pub(super) fn check_condition(_field: Field<'_>, _expression: &str, _variables: Variables<'_>) {}
+pub(super) fn check_condition<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
+    check(field, expression, variables, &[Type::Bool]);
+}
 
-pub(super) fn check_text(_field: Field<'_>, _expression: &str, _variables: Variables<'_>) {}
+/// Refuses an expression that does not compile to a text. Texts may not depend on what the caller may do.
+pub(super) fn check_text<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
+    check(field, expression, variables.without_authorizer(), &[Type::String]);
+}
 
-pub(super) fn check_text_or_null(_field: Field<'_>, _expression: &str, _variables: Variables<'_>) {}
+pub(super) fn check_text_or_null<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
+    check(field, expression, variables, &[Type::String, Type::Null]);
+}
 
-pub(super) fn check_any(_field: Field<'_>, _expression: &str, _variables: Variables<'_>) {}
+/// Refuses an expression that does not compile at all.
+pub(super) fn check_any<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
+    check(field, expression, variables, &[]);
+}
+
+fn check<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>, wanted: &[Type]) {
+    let program = match variables.env().compile(expression) {
+        Ok(program) => program,
+        Err(error) => return field.invalid_as(expression, format!("compilation failed: {error}")),
+    };
+    let got = program.result_type();
+    let detail = match wanted {
+        [] => return,
+        wanted if wanted.contains(got) => return,
+        [only] => format!("must evaluate to {} but got {}", type_name(only), type_name(got)),
+        several => {
+            let several: Vec<String> = several.iter().map(type_name).collect();
+            format!("must evaluate to one of [{}] but got {}", several.join(" "), type_name(got))
+        }
+    };
+    field.invalid_as(expression, detail);
+}
+
+/// These messages use the long names of types, unlike the checker's own.
+fn type_name(ty: &Type) -> String {
+    match ty {
+        Type::Null => "null_type".to_owned(),
+        Type::Timestamp => "google.protobuf.Timestamp".to_owned(),
+        Type::Duration => "google.protobuf.Duration".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn fields(names: &[&str], ty: Type) -> Vec<(String, Type)> {
+    names.iter().map(|name| ((*name).to_owned(), ty.clone())).collect()
+}
+
+/// The request as expressions see it.
+fn request_type() -> Type {
+    let kind = Type::object("kubernetes.GroupVersionKind", fields(&["group", "version", "kind"], Type::String));
+    let resource =
+        Type::object("kubernetes.GroupVersionResource", fields(&["group", "version", "resource"], Type::String));
+    let texts = Type::list(Type::String);
+    let mut user = fields(&["username", "uid"], Type::String);
+    user.extend(fields(&["groups"], texts.clone()));
+    user.extend(fields(&["extra"], Type::map(Type::String, texts)));
+    let mut request = fields(&["subResource", "requestSubResource", "name", "namespace", "operation"], Type::String);
+    request.extend(fields(&["kind", "requestKind"], kind));
+    request.extend(fields(&["resource", "requestResource"], resource));
+    request.extend(fields(&["userInfo"], Type::object("kubernetes.UserInfo", user)));
+    request.extend(fields(&["dryRun"], Type::Bool));
+    request.extend(fields(&["options"], Type::Dyn));
+    Type::object("kubernetes.AdmissionRequest", request)
+}
+
+/// The request's namespace as expressions see it; what is left out is left out on purpose upstream.
+fn namespace_type() -> Type {
+    let texts = Type::list(Type::String);
+    let labels = Type::map(Type::String, Type::String);
+    let mut metadata = fields(&["name", "generateName", "namespace", "UID", "resourceVersion"], Type::String);
+    metadata.extend(fields(&["labels", "annotations"], labels));
+    metadata.extend(fields(&["creationTimestamp", "deletionTimestamp"], Type::Timestamp));
+    metadata.extend(fields(&["deletionGracePeriodSeconds", "generation"], Type::Int));
+    metadata.extend(fields(&["finalizers"], texts.clone()));
+    let mut condition = fields(&["status", "type", "message", "reason"], Type::String);
+    condition.extend(fields(&["lastTransitionTime"], Type::Timestamp));
+    let conditions = Type::list(Type::object("kubernetes.NamespaceCondition", condition));
+    let mut status = fields(&["conditions"], conditions);
+    status.extend(fields(&["phase"], Type::String));
+    let spec = Type::object("kubernetes.NamespaceSpec", fields(&["finalizers"], texts));
+    let mut namespace = fields(&["metadata"], Type::object("kubernetes.NamespaceMetadata", metadata));
+    namespace.extend(fields(&["spec"], spec));
+    namespace.extend(fields(&["status"], Type::object("kubernetes.NamespaceStatus", status)));
+    Type::object("kubernetes.Namespace", namespace)
+}
 
 /// A name that can stand alone in CEL.
 pub(super) fn is_identifier(name: &str) -> bool {

@@ -1,20 +1,18 @@
 //! The CEL rules of a definition's schemas: do they compile, and are they cheap enough?
 
-use std::collections::BTreeSet;
-
+use cel::rules::CompiledRules;
+use object::FieldErrorKind;
 use serde_json::Value;
 
 use super::openapi::Tolerance;
-use super::schema_tree::children;
 use crate::strategies::fields::Field;
 
-/// Every rule and message expression in a schema.
-pub(super) fn collect(schema: &Value, found: &mut BTreeSet<String>) {
-    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
-        found.extend(["rule", "messageExpression"].iter().filter_map(|key| rule[*key].as_str()).map(str::to_owned));
+/// Reports rules that do not compile or cost too much. The schema is known to be structural.
+pub(super) fn validate(schema: Field<'_>, value: &Value, tolerance: &Tolerance) {
+    let (_, mut errors) = CompiledRules::compile(value, &schema.field_path());
+    // A schema that is already stored keeps its rules, even if estimates have grown since.
+    if tolerance.is_stored(value) {
+        errors.retain(|error| error.kind != FieldErrorKind::Forbidden || !error.detail.starts_with("estimated "));
     }
-    children(schema).into_iter().for_each(|child| collect(child, found));
+    schema.report().extend(errors);
 }
-
-/// Reports rules that do not compile. The schema is known to be structural.
-pub(super) fn compile(_schema: Field<'_>, _value: &Value, _tolerance: &Tolerance) {}

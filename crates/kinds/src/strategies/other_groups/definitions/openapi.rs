@@ -27,7 +27,7 @@ pub(super) struct Tolerance {
     unpruned_defaults: bool,
     loose_sets: bool,
     loose_map_keys: bool,
-    pub(super) rules: BTreeSet<String>,
+    stored: Vec<Value>,
 }
 
 impl Tolerance {
@@ -42,15 +42,18 @@ impl Tolerance {
                 errors.iter().any(|error| error.detail == "must not have unknown fields")
             })
         });
-        let mut rules = BTreeSet::new();
-        old.into_iter().flat_map(schemas).for_each(|schema| cel_rules::collect(schema, &mut rules));
         Self {
             unknown_types: has(&unknown_type),
             unpruned_defaults: unpruned,
             loose_sets: has(&|schema| loose_set_items(schema).is_some()),
             loose_map_keys: has(&has_loose_keys),
-            rules,
+            stored: old.into_iter().flat_map(schemas).cloned().collect(),
         }
+    }
+
+    /// Is this very schema part of the stored definition?
+    pub(super) fn is_stored(&self, schema: &Value) -> bool {
+        self.stored.contains(schema)
     }
 }
 
@@ -60,10 +63,6 @@ struct Place {
     root: bool,
     in_metadata: bool,
     defaults_refused: Option<String>,
-    /// The nearest ancestor whose parts cannot be matched between the old and the new object.
-    uncorrelatable: Option<FieldPath>,
-    /// CEL rules count only outside of junctors.
-    rules_compile: bool,
 }
 
 /// Validates `{openAPIV3Schema: …}`.
@@ -89,12 +88,11 @@ pub(super) fn validate(validation: Field<'_>, has_status: bool, tolerance: &Tole
         sound = errors.is_empty();
         validation.report().extend(errors);
     }
-    let place =
-        Place { root: true, in_metadata: false, defaults_refused: None, uncorrelatable: None, rules_compile: true };
+    let place = Place { root: true, in_metadata: false, defaults_refused: None };
     let schema_errors_before = validation.report().len();
     validate_schema(schema, &place, tolerance);
     if sound && validation.report().len() == schema_errors_before {
-        cel_rules::compile(schema, value, tolerance);
+        cel_rules::validate(schema, value, tolerance);
     }
     if !convertible && validation.report().len() == errors_before {
         schema.invalid_as("", "OpenAPIV3Schema 'schema' is not supported");
@@ -158,9 +156,6 @@ fn validate_parts(schema: Field<'_>, value: &Value, place: &Place, tolerance: &T
     let is_resource = place.root || flag(value, "x-kubernetes-embedded-resource");
     for (name, property) in schema.field("properties").entries() {
         let mut inner = below.clone();
-        if value["x-kubernetes-map-type"] == "atomic" {
-            inner.uncorrelatable.get_or_insert_with(|| schema.field_path());
-        }
         if is_resource && matches!(name, "metadata" | "kind" | "apiVersion") {
             inner.in_metadata = true;
             if place.root {
@@ -169,19 +164,14 @@ fn validate_parts(schema: Field<'_>, value: &Value, place: &Place, tolerance: &T
         }
         validate_schema(property, &inner, tolerance);
     }
-    let nested = Place { rules_compile: false, ..below.clone() };
-    validate_schema(schema.field("not"), &nested, tolerance);
+    validate_schema(schema.field("not"), &below, tolerance);
     for junctor in ["allOf", "oneOf", "anyOf"] {
-        schema.field(junctor).items().for_each(|part| validate_schema(part, &nested, tolerance));
+        schema.field(junctor).items().for_each(|part| validate_schema(part, &below, tolerance));
     }
     let items = schema.field("items");
-    let mut inner = below;
-    if value["x-kubernetes-list-type"] != "map" {
-        inner.uncorrelatable.get_or_insert_with(|| schema.field_path());
-    }
     match items.value() {
-        Some(Value::Array(_)) => items.items().for_each(|item| validate_schema(item, &inner, tolerance)),
-        _ => validate_schema(items, &inner, tolerance),
+        Some(Value::Array(_)) => items.items().for_each(|item| validate_schema(item, &below, tolerance)),
+        _ => validate_schema(items, &below, tolerance),
     }
 }
 
