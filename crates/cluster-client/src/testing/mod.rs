@@ -3,6 +3,7 @@
 //! What it leaves out: schemas, defaulting, admission, authorization, managed fields. A strategic patch is a merge
 //! patch here, and so is an apply, which also creates. Every kind has a status subresource.
 
+pub mod contract;
 mod state;
 
 use std::sync::Arc;
