@@ -69,6 +69,25 @@ fn every_recorded_custom_resource_is_judged_as_by_kube_apiserver() {
 }
 
 #[test]
+fn every_recorded_update_is_blamed_for_what_kube_apiserver_blames_it() {
+    let recorded: Value = serde_json::from_str(include_str!("data/ratchet_recorded.json")).expect("valid JSON");
+    let schema = Schema::from_openapi(&recorded["schema"]).expect("a schema");
+    let object = |spec: &Value| json!({"apiVersion": "example.com/v1", "kind": "Ratchet", "metadata": {"name": "r"}, "spec": spec});
+    for case in recorded["cases"].as_array().expect("cases") {
+        let errors =
+            schema::validate_update(&schema, &object(&case["new"]), &object(&recorded["old"]), &FieldPath::root());
+        let mut ours: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.path, error.body())).collect();
+        let cause = |cause: &Value| {
+            format!("{}: {}", cause["field"].as_str().unwrap_or("?"), cause["message"].as_str().unwrap_or("?"))
+        };
+        let mut theirs: Vec<String> = case["causes"].as_array().into_iter().flatten().map(cause).collect();
+        ours.sort();
+        theirs.sort();
+        assert_eq!(ours, theirs, "{}", case["new"]);
+    }
+}
+
+#[test]
 fn the_message_lists_all_errors() {
     let schema =
         Schema::from_openapi(&json!({"type": "object", "properties": {"a": {"type": "string"}}})).expect("a schema");

@@ -158,6 +158,9 @@ fn embedded_struct(owner: &str, field: &str) -> Option<&'static str> {
 /// Types with a decoder of their own. What they cannot read as JSON is blamed on the field, what they cannot parse is not.
 pub(super) fn check_special(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>) -> Option<Result<(), String>> {
     let node = at.node();
+    if node.preserve_unknown || matches!(node.definition_name(), "RawExtension" | "FieldsV1" | "JSON") {
+        return Some(Ok(()));
+    }
     if node.ty == SchemaType::IntOrString && node.definition_name() != "Quantity"
         || node.definition_name() == "IntOrString"
     {

@@ -147,15 +147,16 @@ fn drop_nulls_at(at: SchemaRef<'_>, value: &mut Value) {
     }
     match value {
         Value::Object(map) => map.retain(|key, inner| {
-            // A null map value is the zero value of its type under that key, not an absent key.
-            if inner.is_null() {
-                let zero = at.property(key).is_none().then(|| at.additional()).flatten().map(zero_value);
-                let keep = zero.is_some();
-                *inner = zero.unwrap_or(Value::Null);
-                return keep;
+            if !inner.is_null() {
+                at.field(key).into_iter().for_each(|below| drop_nulls_at(below, inner));
+                return true;
             }
-            if let Some(below) = at.field(key) {
-                drop_nulls_at(below, inner);
+            if at.property(key).is_some() {
+                return false;
+            }
+            // A null map value is the zero value of its type under that key. A field no one knows stays, to be reported.
+            if let Some(below) = at.additional() {
+                *inner = zero_value(below);
             }
             true
         }),
