@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use apiserver::admission::Chain;
+use apiserver::admission::limit_ranger::LimitRanger;
+use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
+use apiserver::admission::quota::Quotas;
+use apiserver::admission::service_account::ServiceAccountDefaults;
 use apiserver::admission::service_ip::ServiceAddresses;
 use apiserver::audit::Audit;
 use apiserver::auth::escalation::EscalationCheck;
@@ -127,7 +131,15 @@ fn callers(certificates: &Certificates) -> anyhow::Result<Auth> {
 
 /// Every admission step, in the order they run.
 fn admission_steps() -> Chain {
-    Chain::new(vec![Box::new(ServiceAddresses), Box::new(EscalationCheck)])
+    Chain::new(vec![
+        Box::new(NamespaceLifecycle),
+        Box::new(LimitRanger),
+        Box::new(ServiceAccountDefaults),
+        Box::new(ServiceAddresses),
+        Box::new(EscalationCheck),
+        // Last, so that nothing is booked for a write another step refuses.
+        Box::new(Quotas),
+    ])
 }
 
 /// An address clients on this machine can use: a wildcard is no destination.

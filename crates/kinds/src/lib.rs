@@ -6,6 +6,8 @@ pub mod discovery;
 pub mod kind;
 pub mod openapi;
 pub mod printers;
+pub mod protobuf;
+pub mod quota;
 pub mod schemas;
 pub mod strategies;
 pub mod strategy;

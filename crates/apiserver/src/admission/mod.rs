@@ -1,5 +1,9 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
 
+pub mod limit_ranger;
+pub mod namespace_lifecycle;
+pub mod quota;
+pub mod service_account;
 pub mod service_ip;
 
 use async_trait::async_trait;

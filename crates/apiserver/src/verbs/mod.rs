@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::registry::Resource;
 use crate::storage::Stored;
 
-pub use write::attributes;
+pub use write::{attributes, generate_name as generated_name};
 
 /// What a request is about, resolved.
 #[derive(Clone)]

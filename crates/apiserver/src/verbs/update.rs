@@ -172,7 +172,11 @@ async fn prepare(
         if counts_generation(resource) && spec_differs(resource, &new, &old) {
             new.set_generation(old.generation() + 1);
         }
-        validate::on_update(resource, &new, &old)
+        match target.subresource.as_str() {
+            // A scheduler's choice of node is the one change of a pod that its rules for updates would refuse.
+            "binding" => Vec::new(),
+            _ => validate::on_update(resource, &new, &old),
+        }
     };
     refuse_invalid(resource, &new, errors)?;
     if target.subresource.is_empty() {

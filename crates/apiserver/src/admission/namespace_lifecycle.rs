@@ -1,0 +1,71 @@
+//! Keeps namespaces whole: nothing is created in one that does not exist or is going, and the system's own stay.
+
+use async_trait::async_trait;
+use object::{Object, Status};
+
+use super::{Admission, Attributes, Operation};
+use crate::context::Context;
+use crate::server::Server;
+
+/// Namespaces the system itself lives in.
+const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+pub struct NamespaceLifecycle;
+
+#[async_trait]
+impl Admission for NamespaceLifecycle {
+    fn name(&self) -> &'static str {
+        "NamespaceLifecycle"
+    }
+
+    async fn mutate(
+        &self,
+        server: &Server,
+        _ctx: &Context,
+        attributes: &Attributes<'_>,
+        _object: &mut Object,
+    ) -> Result<(), Status> {
+        let created = attributes.operation == Operation::Create && attributes.subresource.is_empty();
+        if !created || attributes.namespace.is_empty() || !attributes.resource.kind.namespaced {
+            return Ok(());
+        }
+        let Some(namespaces) = server.registry.find("", "v1", "namespaces") else { return Ok(()) };
+        let namespace = attributes.namespace;
+        let Some(found) = server.objects.get(&namespaces.key("", namespace)).await? else {
+            return Err(Status::not_found(&namespaces.kind.group_resource(), namespace));
+        };
+        if !found.object.is_deleting() && found.object.str_at(&["status", "phase"]) != "Terminating" {
+            return Ok(());
+        }
+        Err(terminating(attributes, namespace))
+    }
+
+    async fn validate(
+        &self,
+        _server: &Server,
+        _ctx: &Context,
+        attributes: &Attributes<'_>,
+        _object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let kind = &attributes.resource.kind;
+        let is_namespace = kind.gvk.group.is_empty() && kind.gvk.kind == "Namespace";
+        if attributes.operation == Operation::Delete && is_namespace && IMMORTAL.contains(&attributes.name) {
+            let detail = "this namespace may not be deleted";
+            return Err(Status::forbidden(&kind.group_resource(), attributes.name, detail));
+        }
+        Ok(())
+    }
+}
+
+fn terminating(attributes: &Attributes<'_>, namespace: &str) -> Status {
+    let detail = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut status = Status::forbidden(&attributes.resource.kind.group_resource(), attributes.name, detail);
+    if let Some(details) = &mut status.details {
+        details.causes.push(object::status::StatusCause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".into(),
+        });
+    }
+    status
+}
