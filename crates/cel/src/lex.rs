@@ -151,9 +151,7 @@ impl Lexer<'_> {
     fn number(&mut self) {
         let start = self.at;
         let mut token = Token::Int;
-        if self.peek(0) == Some('0')
-            && self.peek(1) == Some('x')
-            && self.peek(2).is_some_and(|c| c.is_ascii_hexdigit())
+        if self.peek(0) == Some('0') && self.peek(1) == Some('x') && self.peek(2).is_some_and(|c| c.is_ascii_hexdigit())
         {
             self.at += 2;
             while self.peek(0).is_some_and(|c| c.is_ascii_hexdigit()) {

@@ -319,11 +319,9 @@ impl Expansion<'_> {
         let offset = self.nodes.offset(expr.id);
         let kind = match &expr.kind {
             ExprKind::Literal(_) | ExprKind::Ident(_) => expr.kind.clone(),
-            ExprKind::Select { operand, field, test_only } => ExprKind::Select {
-                operand: Box::new(self.copy(operand)?),
-                field: field.clone(),
-                test_only: *test_only,
-            },
+            ExprKind::Select { operand, field, test_only } => {
+                ExprKind::Select { operand: Box::new(self.copy(operand)?), field: field.clone(), test_only: *test_only }
+            }
             ExprKind::Call { function, target, args } => ExprKind::Call {
                 function: function.clone(),
                 target: target.as_deref().map(|target| self.copy(target)).transpose()?.map(Box::new),

@@ -10,7 +10,8 @@ pub const EXPRESSION_SIZE_MAX: usize = 100_000;
 /// Deepest expression accepted: everything after the parser recurses over the tree.
 pub const EXPRESSION_DEPTH_MAX: usize = 250;
 
-const EXPRESSION_START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+const EXPRESSION_START: &str =
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 const EXPRESSION_START_OR_END_OF_CALL: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 const EXPRESSION_START_OR_OPTIONAL: &str = "{'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
@@ -59,9 +60,9 @@ pub(crate) fn parse(source: &Source, macro_set: MacroSet) -> Result<Ast, Compile
             parser.issues.push(issue);
             Err(CompileError::of_issues(source, parser.issues))
         }
-        Err(Stop::TooDeep) => Err(CompileError::without_place(format!(
-            "expression recursion limit exceeded: {EXPRESSION_DEPTH_MAX}"
-        ))),
+        Err(Stop::TooDeep) => {
+            Err(CompileError::without_place(format!("expression recursion limit exceeded: {EXPRESSION_DEPTH_MAX}")))
+        }
     }
 }
 
@@ -115,6 +116,8 @@ impl NodeFactory {
     }
 }
 
+/// Functions on the way from one nested expression to the next are kept out of line, so that each takes little
+/// of the stack: nesting is bounded, but the stack of a worker thread is, too.
 struct Parser {
     lexemes: Vec<Lexeme>,
     at: usize,
@@ -122,6 +125,13 @@ struct Parser {
     nodes: NodeFactory,
     issues: Vec<Issue>,
     macro_set: MacroSet,
+}
+
+/// A binary operator between two operands; a higher level binds tighter.
+struct Operator {
+    sign: &'static str,
+    level: u8,
+    start: usize,
 }
 
 impl Parser {
@@ -142,10 +152,6 @@ impl Parser {
         })
     }
 
-    fn take_any(&mut self, signs: &[&'static str]) -> Option<(&'static str, usize)> {
-        signs.iter().find_map(|sign| self.take(sign).map(|start| (*sign, start)))
-    }
-
     fn syntax_error(&self, message: String) -> Stop {
         Stop::Issue(Issue::new(self.current().start, format!("Syntax error: {message}")))
     }
@@ -163,6 +169,7 @@ impl Parser {
     }
 
     /// Complains about a token that starts no expression; skips it if that mends the text.
+    #[inline(never)]
     fn skip_extraneous(&mut self, expecting: &str, next_fits: impl Fn(&Lexeme) -> bool) -> Parsed<()> {
         if !self.lexemes.get(self.at + 1).is_some_and(next_fits) {
             return Err(self.unexpected(expecting));
@@ -187,11 +194,11 @@ impl Parser {
         if self.nesting > EXPRESSION_DEPTH_MAX {
             return Err(Stop::TooDeep);
         }
-        let condition = self.logic("||", "_||_", |parser| parser.logic("&&", "_&&_", Self::relation))?;
+        let condition = self.operation()?;
         let result = match self.take("?") {
             None => condition,
             Some(start) => {
-                let then = self.logic("||", "_||_", |parser| parser.logic("&&", "_&&_", Self::relation))?;
+                let then = self.operation()?;
                 if self.take(":").is_none() {
                     return Err(self.unexpected("':'"));
                 }
@@ -203,23 +210,98 @@ impl Parser {
         Ok(result)
     }
 
+    #[inline(never)]
     fn call(&mut self, offset: usize, function: &str, args: Vec<Expr>) -> Parsed<Expr> {
         self.nodes.node(offset, ExprKind::Call { function: function.to_owned(), target: None, args })
     }
 
-    /// A chain of `&&` or `||`, made into a balanced tree so that long chains stay shallow.
-    fn logic(&mut self, sign: &str, function: &str, operand: impl Fn(&mut Self) -> Parsed<Expr>) -> Parsed<Expr> {
-        let mut terms = vec![operand(self)?];
-        let mut starts = Vec::new();
-        while let Some(start) = self.take(sign) {
-            terms.push(operand(self)?);
-            starts.push(start);
+    /// Operands joined by binary operators. They are read in one loop and joined level by level, because
+    /// descending through the levels would use the stack up on nested expressions.
+    #[inline(never)]
+    fn operation(&mut self) -> Parsed<Expr> {
+        let mut terms = vec![self.unary()?];
+        let mut operators = Vec::new();
+        while let Some(operator) = self.take_operator() {
+            operators.push(operator);
+            terms.push(self.unary()?);
         }
-        let mut terms: Vec<Option<Expr>> = terms.into_iter().map(Some).collect();
-        let last = starts.len();
-        self.balanced(function, &mut terms, &starts, 0..last)
+        if operators.is_empty() {
+            return Ok(terms.remove(0));
+        }
+        for level in [5, 4, 3] {
+            self.join_left(&mut terms, &mut operators, level)?;
+        }
+        self.join_balanced(&mut terms, &mut operators, 2, "_&&_")?;
+        self.join_balanced(&mut terms, &mut operators, 1, "_||_")?;
+        Ok(terms.remove(0))
     }
 
+    fn take_operator(&mut self) -> Option<Operator> {
+        let Token::Sign(sign) = self.current().token else { return None };
+        let level = match sign {
+            "||" => 1,
+            "&&" => 2,
+            "<" | "<=" | ">" | ">=" | "==" | "!=" | "in" => 3,
+            "+" | "-" => 4,
+            "*" | "/" | "%" => 5,
+            _ => return None,
+        };
+        let start = self.current().start;
+        self.at += 1;
+        Some(Operator { sign, level, start })
+    }
+
+    /// Joins the operands of all operators of a level, from left to right.
+    #[inline(never)]
+    fn join_left(&mut self, terms: &mut Vec<Expr>, operators: &mut Vec<Operator>, level: u8) -> Parsed<()> {
+        let mut rest = std::mem::take(terms).into_iter();
+        terms.extend(rest.next());
+        for (operator, right) in std::mem::take(operators).into_iter().zip(rest) {
+            match terms.pop() {
+                Some(left) if operator.level == level => {
+                    let function =
+                        if operator.sign == "in" { "@in".to_owned() } else { format!("_{}_", operator.sign) };
+                    terms.push(self.call(operator.start, &function, vec![left, right])?);
+                }
+                left => {
+                    terms.extend(left);
+                    terms.push(right);
+                    operators.push(operator);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins chains of one logical operator into balanced trees, so that long chains stay shallow.
+    #[inline(never)]
+    fn join_balanced(
+        &mut self,
+        terms: &mut Vec<Expr>,
+        operators: &mut Vec<Operator>,
+        level: u8,
+        function: &str,
+    ) -> Parsed<()> {
+        let mut rest = std::mem::take(terms).into_iter();
+        let mut chain: Vec<Option<Expr>> = vec![rest.next()];
+        let mut starts = Vec::new();
+        for (operator, right) in std::mem::take(operators).into_iter().zip(rest) {
+            if operator.level == level {
+                starts.push(operator.start);
+            } else {
+                terms.push(self.balanced(function, &mut chain, &starts, 0..starts.len())?);
+                operators.push(operator);
+                chain.clear();
+                starts.clear();
+            }
+            chain.push(Some(right));
+        }
+        let last = self.balanced(function, &mut chain, &starts, 0..starts.len())?;
+        terms.push(last);
+        Ok(())
+    }
+
+    #[inline(never)]
     fn balanced(
         &mut self,
         function: &str,
@@ -234,27 +316,6 @@ impl Parser {
         let left = self.balanced(function, terms, starts, operators.start..middle)?;
         let right = self.balanced(function, terms, starts, middle + 1..operators.end)?;
         self.call(starts[middle], function, vec![left, right])
-    }
-
-    fn relation(&mut self) -> Parsed<Expr> {
-        const SIGNS: [&str; 7] = ["<=", ">=", "==", "!=", "<", ">", "in"];
-        self.left_associative(&SIGNS, |parser| {
-            parser.left_associative(&["+", "-"], |parser| parser.left_associative(&["*", "/", "%"], Self::unary))
-        })
-    }
-
-    fn left_associative(
-        &mut self,
-        signs: &[&'static str],
-        operand: impl Fn(&mut Self) -> Parsed<Expr>,
-    ) -> Parsed<Expr> {
-        let mut left = operand(self)?;
-        while let Some((sign, start)) = self.take_any(signs) {
-            let right = operand(self)?;
-            let function = if sign == "in" { "@in".to_owned() } else { format!("_{sign}_") };
-            left = self.call(start, &function, vec![left, right])?;
-        }
-        Ok(left)
     }
 
     fn unary(&mut self) -> Parsed<Expr> {
@@ -298,6 +359,7 @@ impl Parser {
         }
     }
 
+    #[inline(never)]
     fn selection(&mut self, operand: Expr, start: usize) -> Parsed<Expr> {
         let optional = self.take("?").is_some();
         let field = self.current().clone();
@@ -319,8 +381,7 @@ impl Parser {
                 .node(start, ExprKind::Select { operand: Box::new(operand), field: field.text, test_only: false });
         };
         let args = self.arguments()?;
-        let expanded =
-            macros::expand_member(&mut self.nodes, self.macro_set, open, &field.text, &operand, &args)?;
+        let expanded = macros::expand_member(&mut self.nodes, self.macro_set, open, &field.text, &operand, &args)?;
         match expanded {
             Some(expanded) => Ok(expanded),
             None => {
@@ -341,6 +402,7 @@ impl Parser {
     }
 
     /// Arguments of a call, past the opening parenthesis.
+    #[inline(never)]
     fn arguments(&mut self) -> Parsed<Vec<Expr>> {
         let mut args = Vec::new();
         if self.take(")").is_some() {
@@ -363,26 +425,32 @@ impl Parser {
         }
     }
 
+    #[inline(never)]
     fn primary(&mut self) -> Parsed<Expr> {
-        let lexeme = self.current().clone();
         let leading_dot = self.take(".").is_some();
-        if leading_dot || lexeme.token == Token::Ident {
+        if leading_dot || self.current().token == Token::Ident {
             return self.identifier(leading_dot);
         }
-        match lexeme.token {
-            Token::Sign("(") => {
-                self.at += 1;
-                let inner = self.expr()?;
-                self.close(")", "')'")?;
-                Ok(inner)
-            }
+        if self.take("(").is_some() {
+            let inner = self.expr()?;
+            self.close(")", "')'")?;
+            return Ok(inner);
+        }
+        self.atom()
+    }
+
+    /// An expression that starts with its own sign: a list, a map or a literal.
+    #[inline(never)]
+    fn atom(&mut self) -> Parsed<Expr> {
+        let start = self.current().start;
+        match self.current().token.clone() {
             Token::Sign("[") => self.list_literal(),
             Token::Sign("{") => self.map_literal(),
             Token::Sign("-") if matches!(self.lexemes[self.at + 1].token, Token::Int | Token::Double) => {
                 self.at += 1;
-                self.number(lexeme.start, "-")
+                self.number(start, "-")
             }
-            Token::Int | Token::Uint | Token::Double => self.number(lexeme.start, ""),
+            Token::Int | Token::Uint | Token::Double => self.number(start, ""),
             Token::String(text) => self.literal(Literal::String(text)),
             Token::Bytes(bytes) => self.literal(Literal::Bytes(bytes)),
             Token::True => self.literal(Literal::Bool(true)),
@@ -395,12 +463,14 @@ impl Parser {
         }
     }
 
+    #[inline(never)]
     fn literal(&mut self, literal: Literal) -> Parsed<Expr> {
         let start = self.current().start;
         self.at += 1;
         self.nodes.node(start, ExprKind::Literal(literal))
     }
 
+    #[inline(never)]
     fn number(&mut self, start: usize, sign: &str) -> Parsed<Expr> {
         let lexeme = self.current().clone();
         self.at += 1;
@@ -429,6 +499,7 @@ impl Parser {
         self.nodes.node(start, ExprKind::Literal(literal))
     }
 
+    #[inline(never)]
     fn identifier(&mut self, leading_dot: bool) -> Parsed<Expr> {
         let lexeme = self.current().clone();
         if lexeme.token != Token::Ident {
@@ -452,6 +523,7 @@ impl Parser {
         self.call(open, &lexeme.text, args)
     }
 
+    #[inline(never)]
     fn list_literal(&mut self) -> Parsed<Expr> {
         let start = self.current().start;
         self.at += 1;
@@ -469,6 +541,7 @@ impl Parser {
         self.nodes.node(start, ExprKind::List { elements, optional })
     }
 
+    #[inline(never)]
     fn map_literal(&mut self) -> Parsed<Expr> {
         let start = self.current().start;
         self.at += 1;
@@ -491,6 +564,7 @@ impl Parser {
         self.nodes.node(start, ExprKind::Map { entries })
     }
 
+    #[inline(never)]
     fn struct_literal(&mut self, type_name: String) -> Parsed<Expr> {
         let start = self.current().start;
         self.at += 1;

@@ -31,7 +31,11 @@ pub(crate) enum Node {
     NotStrictlyFalse(Box<Node>),
     /// `x in [constants]`.
     InConstants(Box<Node>, BTreeSet<Key<'static>>),
-    OptionalOr { left: Box<Node>, right: Box<Node>, unwrap: bool },
+    OptionalOr {
+        left: Box<Node>,
+        right: Box<Node>,
+        unwrap: bool,
+    },
     Call(Box<Call>),
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
@@ -189,14 +193,14 @@ impl Planner<'_> {
             }
             return Ok(Node::InConstants(Box::new(nodes.swap_remove(0)), members));
         }
-        let run = library::function(function)
-            .ok_or_else(|| EvalError::new(format!("no such overload: {function}")))?;
+        let run = library::function(function).ok_or_else(|| EvalError::new(format!("no such overload: {function}")))?;
         let regex = constant_regex(function, &nodes)?;
         let call = Call { function: function.to_owned(), overload, run, args: nodes, regex };
         if let [Node::Const(arg)] = call.args.as_slice()
             && is_conversion(function)
         {
-            return (call.run)(&library::Context { call: &call, limit: u64::MAX }, std::slice::from_ref(arg)).map(Node::Const);
+            return (call.run)(&library::Context { call: &call, limit: u64::MAX }, std::slice::from_ref(arg))
+                .map(Node::Const);
         }
         Ok(Node::Call(Box::new(call)))
     }

@@ -52,8 +52,9 @@ impl Schema {
         let properties = schema.get("properties").and_then(Json::as_object).map(|properties| {
             properties.iter().map(|(name, property)| (name.clone(), Schema::from_json(property))).collect()
         });
-        let nested =
-            |key: &str| schema.get(key).filter(|nested| nested.is_object()).map(|nested| Box::new(Schema::from_json(nested)));
+        let nested = |key: &str| {
+            schema.get(key).filter(|nested| nested.is_object()).map(|nested| Box::new(Schema::from_json(nested)))
+        };
         Self {
             kind: text("type"),
             format: text("format"),

@@ -60,7 +60,7 @@ fn read_overload(line: &'static str) -> Overload {
     }
     reader.skip(" -> ");
     let result = reader.read();
-    let has_params = reader.rest.is_empty() && signature.contains(|c: char| matches!(c, 'A' | 'B' | 'K' | 'V' | 'T'));
+    let has_params = reader.rest.is_empty() && signature.contains(['A', 'B', 'K', 'V', 'T']);
     Overload { id, is_member: receiver.is_some(), args, result, has_params }
 }
 
@@ -80,7 +80,7 @@ impl TypeReader {
         let end = self.rest.find(['(', ')', ',', ' ']).unwrap_or(self.rest.len()).min(dotted_end);
         let (name, rest) = self.rest.split_at(end);
         self.rest = rest;
-        let simple = match name {
+        match name {
             "bool" => Type::Bool,
             "int" => Type::Int,
             "uint" => Type::Uint,
@@ -94,11 +94,10 @@ impl TypeReader {
                 let mut chars = name.chars();
                 match (chars.next(), chars.next()) {
                     (Some(param), None) => Type::Param(param),
-                    _ => return self.read_named(name),
+                    _ => self.read_named(name),
                 }
             }
-        };
-        simple
+        }
     }
 
     fn read_named(&mut self, name: &str) -> Type {

@@ -18,19 +18,8 @@ pub mod opaque {
     pub const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
     pub const DECISION: &str = "kubernetes.authorization.Decision";
 
-    pub(crate) const ALL: [&str; 11] = [
-        IP,
-        CIDR,
-        URL,
-        QUANTITY,
-        SEMVER,
-        NAMED_FORMAT,
-        AUTHORIZER,
-        PATH_CHECK,
-        GROUP_CHECK,
-        RESOURCE_CHECK,
-        DECISION,
-    ];
+    pub(crate) const ALL: [&str; 11] =
+        [IP, CIDR, URL, QUANTITY, SEMVER, NAMED_FORMAT, AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION];
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -156,10 +156,9 @@ impl LiteralChecker<'_> {
         }
         match &argument.kind {
             ExprKind::List { elements, .. } if verb == 's' => elements.iter().find_map(|e| self.misfit(verb, e)),
-            ExprKind::Map { entries } if verb == 's' => entries
-                .iter()
-                .flat_map(|entry| [&entry.key, &entry.value])
-                .find_map(|part| self.misfit(verb, part)),
+            ExprKind::Map { entries } if verb == 's' => {
+                entries.iter().flat_map(|entry| [&entry.key, &entry.value]).find_map(|part| self.misfit(verb, part))
+            }
             _ => None,
         }
     }

@@ -190,7 +190,8 @@ impl Checker<'_> {
             let name = function.clone();
             return self.undeclared(id, &name);
         }
-        let arg_types: Vec<Type> = target.as_deref().into_iter().chain(args.iter()).map(|arg| self.type_of(arg)).collect();
+        let arg_types: Vec<Type> =
+            target.as_deref().into_iter().chain(args.iter()).map(|arg| self.type_of(arg)).collect();
         if function == "_&&_" || function == "_||_" {
             let places: Vec<NodeId> = args.iter().map(|arg| arg.id).collect();
             return self.logic(id, function == "_&&_", &places, &arg_types);
@@ -259,9 +260,7 @@ impl Checker<'_> {
         match ty {
             Type::Param(name) => fresh.entry(*name).or_insert_with(|| self.substitutions.fresh()).clone(),
             Type::List(element) => Type::list(self.instantiate_type(element, fresh)),
-            Type::Map(key, value) => {
-                Type::map(self.instantiate_type(key, fresh), self.instantiate_type(value, fresh))
-            }
+            Type::Map(key, value) => Type::map(self.instantiate_type(key, fresh), self.instantiate_type(value, fresh)),
             Type::Optional(inner) => Type::optional(self.instantiate_type(inner, fresh)),
             Type::Type(Some(inner)) => Type::Type(Some(Arc::new(self.instantiate_type(inner, fresh)))),
             other => other.clone(),

@@ -164,9 +164,7 @@ impl Coster<'_> {
             ("ip", _, Some(text)) => (traversal(text, 1.0), None),
             ("ip.isCanonical", _, Some(text)) => (traversal(text, 2.0), None),
             ("containsIP" | "containsCIDR", _, Some(other)) => (self.contains_cost(call, other), None),
-            ("validate", _, Some(text)) => {
-                (traversal(text, 1.0).scaled(NAMED_FORMAT_REGEX_SIZE * REGEX), None)
-            }
+            ("validate", _, Some(text)) => (traversal(text, 1.0).scaled(NAMED_FORMAT_REGEX_SIZE * REGEX), None),
             ("format.named", ..) => (ONE, None),
             ("_==_", ..) => (opaque_equality(call)?, None),
             _ => return None,
@@ -225,8 +223,7 @@ fn core_call(call: &Call) -> Option<Estimate> {
         }
         ("strings_quote", _, [text]) => {
             let size = or_unknown(text);
-            let result =
-                CostRange { min: size.min.wrapping_add(2), max: size.max.wrapping_mul(2).wrapping_add(2) };
+            let result = CostRange { min: size.min.wrapping_add(2), max: size.max.wrapping_mul(2).wrapping_add(2) };
             (size.scaled(TRAVERSAL), Some(result))
         }
         ("starts_with_string" | "ends_with_string", _, [part]) => (or_unknown(part).scaled(TRAVERSAL), None),

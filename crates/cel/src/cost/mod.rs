@@ -128,7 +128,8 @@ impl Coster<'_> {
                 }
                 let path = self.path(operand).then(field);
                 self.paths.insert(expr.id, path);
-                let selectable = matches!(self.checked.type_of(operand), Type::Map(..) | Type::Object(_) | Type::Param(_));
+                let selectable =
+                    matches!(self.checked.type_of(operand), Type::Map(..) | Type::Object(_) | Type::Param(_));
                 if selectable { sum.plus(CostRange::fixed(1)) } else { sum }
             }
             ExprKind::Call { .. } => self.call(expr),

@@ -107,7 +107,12 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     }
 
     /// One step into the data. None means absent, which is an error unless presence is being tested.
-    fn qualify(&mut self, object: &Value<'a>, by: &'p By, tests_presence: bool) -> Result<Option<Value<'a>>, EvalError> {
+    fn qualify(
+        &mut self,
+        object: &Value<'a>,
+        by: &'p By,
+        tests_presence: bool,
+    ) -> Result<Option<Value<'a>>, EvalError> {
         let key = match by {
             By::Field(name) => {
                 if let Value::Map(map) = object

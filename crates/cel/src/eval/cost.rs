@@ -1,7 +1,7 @@
 //! What each call costs at run time, given its arguments.
 
-use crate::cost::{AUTHORIZATION_CHECK, LIST_CREATE, REGEX, TRAVERSAL, is_nominal, is_sized_comparison, selector_cost};
 use crate::cost::range::CostRange;
+use crate::cost::{AUTHORIZATION_CHECK, LIST_CREATE, REGEX, TRAVERSAL, is_nominal, is_sized_comparison, selector_cost};
 use crate::library::named_format::NamedFormat;
 use crate::plan::Call;
 use crate::value::{Evaluated, Opaque, Value};

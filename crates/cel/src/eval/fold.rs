@@ -69,16 +69,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     /// Evaluates the step; none when the accumulator was changed in place or stays as it is.
     fn step(&mut self, slot: usize, node: &'p Node) -> Result<Option<Evaluated<'a>>, EvalError> {
         match node {
-            Node::Attribute(Attribute { root: Root::Conditional { condition, then, otherwise }, qualifiers, .. })
-                if qualifiers.is_empty() && is_local(otherwise, slot) =>
-            {
-                match self.operand(condition)? {
-                    Ok(Value::Bool(true)) => self.step(slot, then),
-                    Ok(Value::Bool(false)) => Ok(None),
-                    Ok(_) => Ok(Some(Err(EvalError::no_such_overload()))),
-                    Err(error) => Ok(Some(Err(error))),
-                }
-            }
+            Node::Attribute(Attribute {
+                root: Root::Conditional { condition, then, otherwise }, qualifiers, ..
+            }) if qualifiers.is_empty() && is_local(otherwise, slot) => match self.operand(condition)? {
+                Ok(Value::Bool(true)) => self.step(slot, then),
+                Ok(Value::Bool(false)) => Ok(None),
+                Ok(_) => Ok(Some(Err(EvalError::no_such_overload()))),
+                Err(error) => Ok(Some(Err(error))),
+            },
             Node::Call(call) if call.function == "_+_" && is_local(&call.args[0], slot) => self.append(slot, call),
             Node::Call(call) if call.function == "cel.@mapInsert" && is_local(&call.args[0], slot) => {
                 self.insert(slot, call)

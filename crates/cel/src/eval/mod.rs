@@ -179,7 +179,9 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 Value::Optional(Some(value)) => items.push((*value).clone()),
                 other => {
                     let shown = other.type_name();
-                    return Err(EvalError::new(format!("cannot initialize optional list element from non-optional value {shown}")));
+                    return Err(EvalError::new(format!(
+                        "cannot initialize optional list element from non-optional value {shown}"
+                    )));
                 }
             }
         }
@@ -196,7 +198,9 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                     Value::Optional(Some(value)) => (*value).clone(),
                     other => {
                         let shown = other.type_name();
-                        return Err(EvalError::new(format!("cannot initialize optional entry from non-optional value {shown}")));
+                        return Err(EvalError::new(format!(
+                            "cannot initialize optional entry from non-optional value {shown}"
+                        )));
                     }
                 };
             }

@@ -24,7 +24,10 @@ pub struct Attributes {
 pub enum Subject {
     /// The user the authorizer was made for.
     Requester,
-    ServiceAccount { namespace: String, name: String },
+    ServiceAccount {
+        namespace: String,
+        name: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +73,10 @@ enum Step {
 
 impl fmt::Debug for Authorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").field("subject", &self.subject).field("step", &self.step).finish_non_exhaustive()
+        f.debug_struct("Authorization")
+            .field("subject", &self.subject)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
     }
 }
 
@@ -114,9 +120,9 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "serviceAccount" => service_account,
         "allowed" => |context, args| verdict(context, args).map(|verdict| Value::Bool(verdict.allowed)),
         "errored" => |context, args| verdict(context, args).map(|verdict| Value::Bool(verdict.error.is_some())),
-        "error" => |context, args| {
-            verdict(context, args).map(|verdict| Value::text(verdict.error.clone().unwrap_or_default()))
-        },
+        "error" => {
+            |context, args| verdict(context, args).map(|verdict| Value::text(verdict.error.clone().unwrap_or_default()))
+        }
         "reason" => |context, args| verdict(context, args).map(|verdict| Value::text(verdict.reason.clone())),
         _ => return None,
     })

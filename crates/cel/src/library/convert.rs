@@ -69,7 +69,9 @@ fn parse_double(text: &str) -> Option<f64> {
 fn to_int<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(value)] => Ok(Value::Int(*value)),
-        [Value::Uint(value)] => i64::try_from(*value).map_or_else(|_| fail("integer overflow"), |value| Ok(Value::Int(value))),
+        [Value::Uint(value)] => {
+            i64::try_from(*value).map_or_else(|_| fail("integer overflow"), |value| Ok(Value::Int(value)))
+        }
         [Value::Double(value)] => {
             // The bounds themselves are excluded: they may be the result of rounding.
             if value.is_finite() && *value > i64::MIN as f64 && *value < i64::MAX as f64 {

@@ -213,11 +213,7 @@ fn reverse<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(items))
 }
 
-fn end<'a>(
-    context: &Context,
-    args: &[Value<'a>],
-    pick: fn(&List<'a>) -> Option<Evaluated<'a>>,
-) -> Evaluated<'a> {
+fn end<'a>(context: &Context, args: &[Value<'a>], pick: fn(&List<'a>) -> Option<Evaluated<'a>>) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
     match pick(list) {
         Some(item) => item.map(Value::some),

@@ -75,7 +75,9 @@ fn test<'a>(context: &Context, args: &[Value<'a>], holds: fn(f64) -> bool) -> Ev
 fn abs<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(value.abs())),
-        [Value::Int(value)] => value.checked_abs().map_or_else(|| fail("integer overflow"), |value| Ok(Value::Int(value))),
+        [Value::Int(value)] => {
+            value.checked_abs().map_or_else(|| fail("integer overflow"), |value| Ok(Value::Int(value)))
+        }
         [Value::Uint(value)] => Ok(Value::Uint(*value)),
         _ => no_overload_for(context, args),
     }

@@ -114,7 +114,9 @@ impl NamedFormat {
 /// A generated suffix will follow the dash, so a stand-in for it is checked.
 fn without_trailing_dash(text: &str) -> String {
     match text.strip_suffix('-') {
-        Some(rest) if !rest.is_empty() => format!("{}a", &rest[..rest.len() - rest.chars().next_back().map_or(0, char::len_utf8)]),
+        Some(rest) if !rest.is_empty() => {
+            format!("{}a", &rest[..rest.len() - rest.chars().next_back().map_or(0, char::len_utf8)])
+        }
         _ => text.to_owned(),
     }
 }

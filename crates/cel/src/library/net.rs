@@ -52,9 +52,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
             _ => no_overload_for(context, args),
         },
         "containsIP" => |context, args| match args {
-            [Value::Opaque(Opaque::Cidr(cidr)), Value::Opaque(Opaque::Ip(ip))] => {
-                Ok(Value::Bool(cidr.contains(ip.0)))
-            }
+            [Value::Opaque(Opaque::Cidr(cidr)), Value::Opaque(Opaque::Ip(ip))] => Ok(Value::Bool(cidr.contains(ip.0))),
             [Value::Opaque(Opaque::Cidr(cidr)), Value::String(text)] => {
                 Ip::parse(text).map_or_else(|_| no_overload(), |ip| Ok(Value::Bool(cidr.contains(ip.0))))
             }
@@ -160,7 +158,8 @@ impl Cidr {
         if is_mapped(address) {
             return Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"));
         }
-        let plain = !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit()) && (bits.len() == 1 || !bits.starts_with('0'));
+        let plain =
+            !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit()) && (bits.len() == 1 || !bits.starts_with('0'));
         let parsed = bits.parse::<u8>().ok().filter(|_| plain);
         match parsed {
             Some(bits) if bits <= width(address) => Ok(Self { address, bits }),

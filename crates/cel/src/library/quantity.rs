@@ -21,9 +21,7 @@ impl PartialEq for Quantity {
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "quantity" => |context, args| match args {
-            [Value::String(text)] => {
-                Quantity::parse(text).map(wrap).map_err(|error| EvalError::new(error.to_string()))
-            }
+            [Value::String(text)] => Quantity::parse(text).map(wrap).map_err(|error| EvalError::new(error.to_string())),
             _ => no_overload_for(context, args),
         },
         "isQuantity" => |context, args| match args {

@@ -87,8 +87,7 @@ impl Semver {
             Some((patch, prerelease)) => (patch, Some(prerelease)),
             None => (rest, None),
         };
-        let numbers =
-            [read_number("major", major)?, read_number("minor", minor)?, read_number("patch", patch)?];
+        let numbers = [read_number("major", major)?, read_number("minor", minor)?, read_number("patch", patch)?];
         let prerelease = match prerelease {
             Some(text) => text.split('.').map(read_identifier).collect::<Result<_, _>>()?,
             None => Vec::new(),

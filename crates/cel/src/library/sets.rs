@@ -6,7 +6,9 @@ use crate::value::{EvalError, Evaluated, List, Value, equal};
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "sets.contains" => |context, args| relate(context, args, contains_all),
-        "sets.equivalent" => |context, args| relate(context, args, |a, b| Ok(contains_all(a, b)? && contains_all(b, a)?)),
+        "sets.equivalent" => {
+            |context, args| relate(context, args, |a, b| Ok(contains_all(a, b)? && contains_all(b, a)?))
+        }
         "sets.intersects" => |context, args| relate(context, args, intersects),
         _ => return None,
     })

@@ -12,9 +12,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "getDayOfYear" => |context, args| part(context, args, |time| i64::from(time.day_of_year()) - 1),
         "getDayOfMonth" => |context, args| part(context, args, |time| i64::from(time.day()) - 1),
         "getDate" => |context, args| part(context, args, |time| i64::from(time.day())),
-        "getDayOfWeek" => {
-            |context, args| part(context, args, |time| i64::from(time.weekday().to_sunday_zero_offset()))
-        }
+        "getDayOfWeek" => |context, args| part(context, args, |time| i64::from(time.weekday().to_sunday_zero_offset())),
         "getHours" => |context, args| clock(context, args, 3_600_000_000_000, |time| i64::from(time.hour())),
         "getMinutes" => |context, args| clock(context, args, 60_000_000_000, |time| i64::from(time.minute())),
         "getSeconds" => |context, args| clock(context, args, 1_000_000_000, |time| i64::from(time.second())),

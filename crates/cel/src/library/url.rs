@@ -19,9 +19,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "url" => |context, args| match args {
             [Value::String(text)] => match Url::parse(text) {
                 Ok(url) => Ok(Value::Opaque(Opaque::Url(Arc::new(url)))),
-                Err(error) => {
-                    Err(EvalError::new(format!("URL parse error during conversion from string: {error}")))
-                }
+                Err(error) => Err(EvalError::new(format!("URL parse error during conversion from string: {error}"))),
             },
             _ => no_overload_for(context, args),
         },
@@ -154,7 +152,8 @@ fn read_authority(authority: &str) -> Result<String, String> {
         },
         None => host.rfind(':').map_or("", |at| &host[at..]),
     };
-    let valid_port = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    let valid_port =
+        port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
     if !valid_port {
         return Err(format!("invalid port {port:?} after host"));
     }

@@ -21,12 +21,21 @@ impl CompiledRules {
         let root_schema = Schema::from_json(schema).into_resource_root().complete_embedded();
         let mut compiler = Compiler::default();
         let place = Place { path: path.clone(), cardinality: Some(1), uncorrelatable: None };
-        let root = compiler.node(schema, &root_schema, &place).or_none();
+        let root = compiler.node(schema, &root_schema, &place).or_none().filter(|_| has_rules(schema));
         let mut errors = compiler.schema_errors;
         errors.extend(compiler.rule_errors);
         errors.extend(compiler.total.errors(path));
         (Self { schema: root_schema, root }, errors)
     }
+}
+
+/// Whether there are rules outside `allOf`; rules inside it run only in company.
+fn has_rules(schema: &Json) -> bool {
+    let below = |key: &str| schema.get(key).is_some_and(|child| child.is_object() && has_rules(child));
+    schema.get("x-kubernetes-validations").and_then(Json::as_array).is_some_and(|rules| !rules.is_empty())
+        || below("items")
+        || below("additionalProperties")
+        || schema.get("properties").and_then(Json::as_object).is_some_and(|all| all.values().any(has_rules))
 }
 
 /// Where in the schema the compiler is.
@@ -182,7 +191,8 @@ impl Compiler {
         }
         if compiled.rule.uses_old_self {
             if let Some(within) = &place.uncorrelatable {
-                let complaint = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
+                let complaint =
+                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
                 self.rule_errors.push(FieldError::invalid(path.child("rule"), text.rule.as_str(), complaint));
             }
         } else if let Some(flag) = text.optional_old_self {

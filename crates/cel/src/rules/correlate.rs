@@ -118,7 +118,8 @@ impl<'a> Pair<'a> {
         if new.len() != old.len() {
             return false;
         }
-        let Some(schema) = self.schema.items.as_deref().filter(|_| self.schema.list_type.as_deref() == Some("map")) else {
+        let Some(schema) = self.schema.items.as_deref().filter(|_| self.schema.list_type.as_deref() == Some("map"))
+        else {
             return new == old.as_slice();
         };
         let former = FormerItems::of(self.schema, Some(old));

@@ -69,7 +69,14 @@ impl Run<'_> {
         }
     }
 
-    fn items(&mut self, node: &RuleNode, schema: &Schema, path: &FieldPath, subject: Subject, items: &[Json]) -> Walked {
+    fn items(
+        &mut self,
+        node: &RuleNode,
+        schema: &Schema,
+        path: &FieldPath,
+        subject: Subject,
+        items: &[Json],
+    ) -> Walked {
         let (Some(child), Some(child_schema)) = (&node.items, schema.items.as_deref()) else { return Ok(()) };
         let former = FormerItems::of(schema, subject.old.and_then(Json::as_array));
         for (index, item) in items.iter().enumerate() {
@@ -132,7 +139,8 @@ impl Run<'_> {
                 None => {}
                 Some(Err(error)) => self.fail(path, schema, format!("rule compile error: {error}")),
                 Some(Ok(program)) => {
-                    if !self.holds(program, rule, variables, path, schema)? {
+                    let holds = self.holds(program, rule, variables, path, schema)?;
+                    if !holds {
                         self.broken(rule, &plain, path, schema, subject)?;
                     }
                 }
@@ -165,8 +173,9 @@ impl Run<'_> {
             Ok(value) => Ok(matches!(value, Value::Bool(true))),
             Err(error @ EvalError::OutOfBudget) => Err(self.exhausted(path, schema, error.to_string())),
             Err(error @ EvalError::CostLimit) => {
-                let complaint =
-                    format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}");
+                let complaint = format!(
+                    "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"
+                );
                 Err(self.exhausted(path, schema, complaint))
             }
             Err(error) => {
@@ -185,7 +194,14 @@ impl Run<'_> {
     }
 
     /// Reports a rule that came out false.
-    fn broken(&mut self, rule: &Rule, variables: &Activation, path: &FieldPath, schema: &Schema, subject: Subject) -> Walked {
+    fn broken(
+        &mut self,
+        rule: &Rule,
+        variables: &Activation,
+        path: &FieldPath,
+        schema: &Schema,
+        subject: Subject,
+    ) -> Walked {
         let path = match &rule.field_path {
             Some(below) => path.child(below),
             None => path.clone(),
@@ -226,9 +242,11 @@ impl Run<'_> {
                 let usable = !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
                 Ok(usable.then(|| text.to_owned()))
             }
-            Err(EvalError::OutOfBudget) => Err("messageExpression evaluation failed due to running out of cost budget, \
+            Err(EvalError::OutOfBudget) => {
+                Err("messageExpression evaluation failed due to running out of cost budget, \
                                                 no further validation rules will be run"
-                .to_owned()),
+                    .to_owned())
+            }
             Err(EvalError::CostLimit) => Err(format!(
                 "no further validation rules will be run due to call cost exceeds limit for messageExpression: {source:?}"
             )),

@@ -4,7 +4,7 @@ use super::map::Map;
 use super::time::{Duration, Timestamp};
 use super::{EvalError, Evaluated, Items, List, ListKind, Opaque, Value};
 use crate::schema::Schema;
-use base64::Engine as _;
+use base64::{DecodeError, Engine as _};
 use serde_json::Value as Json;
 
 pub(super) fn dynamic_value(data: &Json) -> Value<'_> {
@@ -105,18 +105,29 @@ fn formatted<'a>(text: &'a str, format: &str) -> Evaluated<'a> {
         },
         "date" => match Timestamp::parse_date(text) {
             Some(date) => Ok(Value::Timestamp(date)),
-            None => invalid(format!("Invalid date formatted string {text}")),
+            None => invalid(format!("Invalid date formatted string {text}: {}", unreadable(text, "2006-01-02"))),
         },
         "date-time" => match Timestamp::parse_datetime(text) {
             Some(time) => Ok(Value::Timestamp(time)),
-            None => invalid(format!("Invalid date-time formatted string {text}")),
+            None => invalid(format!(
+                "Invalid date-time formatted string {text}: {}",
+                unreadable(text, "2006-01-02T15:04:05")
+            )),
         },
         "byte" => match base64::engine::general_purpose::STANDARD.decode(text) {
             Ok(bytes) => Ok(Value::Bytes(bytes.into())),
-            Err(error) => invalid(format!("Invalid byte formatted string {text}: {error}")),
+            Err(DecodeError::InvalidByte(at, _)) => {
+                invalid(format!("Invalid byte formatted string {text}: illegal base64 data at input byte {at}"))
+            }
+            Err(_) => invalid(format!("Invalid byte formatted string {text}: illegal base64 data")),
         },
         _ => Ok(Value::text(text)),
     }
+}
+
+/// What Go says about a time in another layout.
+fn unreadable(text: &str, layout: &str) -> String {
+    format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\"")
 }
 
 /// Equality of JSON data that ignores the difference between absent and empty.

@@ -6,8 +6,8 @@ mod map;
 pub(crate) mod time;
 
 pub(crate) use compare::{compare, concatenate, equal};
-pub(crate) use map::{Key, get, missing_key};
 pub use map::Map;
+pub(crate) use map::{Key, get, missing_key};
 
 use crate::library::authorizer::Authorization;
 use crate::library::named_format::NamedFormat;
@@ -109,7 +109,9 @@ pub(crate) enum ListKind<'a> {
     /// Comes from data with a schema: comparing it with something else than a list is an error.
     Atomic,
     Set,
-    Map { keys: &'a [String] },
+    Map {
+        keys: &'a [String],
+    },
 }
 
 impl<'a> List<'a> {
