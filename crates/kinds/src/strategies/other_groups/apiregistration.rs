@@ -95,10 +95,12 @@ fn refuse_outside(priority: Field<'_>, max: i64) {
 }
 
 fn validate_target(spec: Field<'_>) {
-    let (service, bundle, insecure) = (spec.field("service"), spec.field("caBundle"), spec.field("insecureSkipTLSVerify"));
+    let (service, bundle, insecure) =
+        (spec.field("service"), spec.field("caBundle"), spec.field("insecureSkipTLSVerify"));
     if !service.is_set() {
         if !bundle.is_empty() {
-            let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, bundle.text()).unwrap_or_default();
+            let bytes =
+                base64::Engine::decode(&base64::engine::general_purpose::STANDARD, bundle.text()).unwrap_or_default();
             bundle.invalid_as(format!("{} bytes", bytes.len()), "local APIServices may not have a caBundle");
         }
         if insecure.flag() {

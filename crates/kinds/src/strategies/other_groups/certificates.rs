@@ -81,7 +81,8 @@ impl Strategy for SigningRequest {
             request.set(&["spec", "groups"], ctx.groups.clone());
         }
         if !ctx.extra.is_empty() {
-            let extra: Map<String, Value> = ctx.extra.iter().map(|(key, values)| (key.clone(), json!(values))).collect();
+            let extra: Map<String, Value> =
+                ctx.extra.iter().map(|(key, values)| (key.clone(), json!(values))).collect();
             request.set(&["spec", "extra"], extra);
         }
         request.set(&["status"], json!({}));
@@ -237,7 +238,8 @@ pub(crate) fn validate_signer_name(signer: Field<'_>) {
         signer.too_long(253);
     }
     let problem_in = |part: &str, rule: fn(&str) -> Vec<String>| {
-        let found = part.split('.').map(|label| (label.to_owned(), rule(label))).find(|(_, problems)| !problems.is_empty());
+        let found =
+            part.split('.').map(|label| (label.to_owned(), rule(label))).find(|(_, problems)| !problems.is_empty());
         if let Some((label, problems)) = found {
             let label = object::field::go_quote(&label);
             signer.problems_as(part, problems.iter().map(|p| format!("validating label {label}: {p}")).collect());
@@ -268,7 +270,8 @@ fn validate_conditions(conditions: Field<'_>, old: Option<&Object>) {
         if !stored.contains(&"") {
             ty.require();
         }
-        let allowed: &[&str] = if FINAL_CONDITIONS.contains(&ty.text()) { &["True"] } else { &["False", "True", "Unknown"] };
+        let allowed: &[&str] =
+            if FINAL_CONDITIONS.contains(&ty.text()) { &["True"] } else { &["False", "True", "Unknown"] };
         condition.field("status").required_one_of(allowed);
         let other = match ty.text() {
             "Approved" => Some("Denied"),

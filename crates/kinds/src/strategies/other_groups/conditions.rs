@@ -39,7 +39,11 @@ fn validate_reason(reason: Field<'_>) {
     }
     if !pattern.is_match(reason.text()) {
         let rule = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
-        reason.invalid(names::regex_message(rule, REASON_PATTERN, &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"]));
+        reason.invalid(names::regex_message(
+            rule,
+            REASON_PATTERN,
+            &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"],
+        ));
     } else if reason.len() > REASON_BYTES_MAX {
         reason.too_long(REASON_BYTES_MAX);
     }

@@ -10,8 +10,7 @@ use crate::strategies::defaults::{map_at, map_at_path, map_or_new, set_absent, s
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategy::{Strategy, WriteContext};
 
-const VERBS: &[&str] =
-    &["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 const PRECEDENCE_MAX: i64 = 10_000;
 const QUEUES_MAX: i64 = 10_000_000;
 /// A flow is dealt its queues from this many bits of its hash.
@@ -208,7 +207,9 @@ fn validate_url(url: Field<'_>) {
         text if !text.starts_with('/') => url.invalid("must start with slash"),
         text if text.contains(' ') => url.invalid("must not contain white-space"),
         text if text.contains("//") => url.invalid("must not contain double slash"),
-        text if stars > 1 || (stars == 1 && !text.ends_with("/*")) => url.invalid("wildcard can only do suffix matching"),
+        text if stars > 1 || (stars == 1 && !text.ends_with("/*")) => {
+            url.invalid("wildcard can only do suffix matching")
+        }
         _ => {}
     }
 }
@@ -341,7 +342,8 @@ fn validate_response(response: Field<'_>) {
 }
 
 fn validate_queuing(queuing: Field<'_>) {
-    let (queues, hand, length) = (queuing.field("queues"), queuing.field("handSize"), queuing.field("queueLengthLimit"));
+    let (queues, hand, length) =
+        (queuing.field("queues"), queuing.field("handSize"), queuing.field("queueLengthLimit"));
     if length.int_or(0) <= 0 {
         length.invalid("must be positive");
     }

@@ -14,6 +14,7 @@ mod networking;
 mod node;
 mod policy;
 mod rbac;
+mod resource;
 mod reviews;
 mod scheduling;
 mod storage;
@@ -39,6 +40,7 @@ pub fn for_kind(group: &str, kind: &str, version: &str) -> Option<Arc<dyn Strate
         "apiregistration.k8s.io" => apiregistration::for_kind(kind),
         "authentication.k8s.io" | "authorization.k8s.io" => reviews::for_kind(kind),
         "flowcontrol.apiserver.k8s.io" => flowcontrol::for_kind(kind),
+        "resource.k8s.io" => resource::for_kind(kind),
         "networking.k8s.io" => networking::for_kind(kind),
         "policy" => policy::for_kind(kind),
         "storage.k8s.io" => storage::for_kind(kind),

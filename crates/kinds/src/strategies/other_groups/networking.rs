@@ -271,7 +271,8 @@ fn validate_domain_path(controller: Field<'_>) {
     if !controller.require() {
         return;
     }
-    let Some((host, path)) = controller.text().split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty())
+    let Some((host, path)) =
+        controller.text().split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty())
     else {
         return controller.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")");
     };
@@ -526,8 +527,10 @@ fn validate_cidrs(cidrs: Field<'_>) {
         return super::invalid_shown(cidrs, &shown, "may only hold up to 2 values");
     }
     cidrs.items().for_each(|cidr| cidr.cidr(&[]));
-    let families: Vec<bool> =
-        cidrs.texts().filter_map(|cidr| parse_range(cidr).map(|_| is_ipv6(cidr.split('/').next().unwrap_or_default()))).collect();
+    let families: Vec<bool> = cidrs
+        .texts()
+        .filter_map(|cidr| parse_range(cidr).map(|_| is_ipv6(cidr.split('/').next().unwrap_or_default())))
+        .collect();
     if let [first, second] = families[..]
         && first == second
     {

@@ -35,7 +35,11 @@ impl Strategy for AccessReview {
         let spec = report.field(review, "spec");
         let (resource, other) = (spec.field("resourceAttributes"), spec.field("nonResourceAttributes"));
         if resource.is_set() && other.is_set() {
-            super::invalid_shown(other, &shown_path(other), "cannot be specified in combination with resourceAttributes");
+            super::invalid_shown(
+                other,
+                &shown_path(other),
+                "cannot be specified in combination with resourceAttributes",
+            );
         }
         if !resource.is_set() && !other.is_set() {
             resource.invalid_as(
@@ -92,10 +96,8 @@ fn validate_selector(selector: Field<'_>, requirement: fn(Field<'_>)) {
     let (raw, requirements) = (selector.field("rawSelector"), selector.field("requirements"));
     match (raw.is_empty(), requirements.is_empty()) {
         (false, false) => raw.invalid("may not specified at the same time as requirements"),
-        (true, true) => requirements.required(&format!(
-            "when {} is specified, requirements or rawSelector is required",
-            selector.field_path()
-        )),
+        (true, true) => requirements
+            .required(&format!("when {} is specified, requirements or rawSelector is required", selector.field_path())),
         _ => {}
     }
     requirements.items().for_each(requirement);

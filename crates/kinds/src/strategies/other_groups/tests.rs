@@ -21,6 +21,7 @@ const RECORDED: &[(&str, &str)] = &[
     ("flowcontrol", include_str!("../../../testdata/rules/flowcontrol.json")),
     ("apiregistration", include_str!("../../../testdata/rules/apiregistration.json")),
     ("reviews", include_str!("../../../testdata/rules/reviews.json")),
+    ("resource", include_str!("../../../testdata/rules/resource.json")),
     ("admission", include_str!("../../../testdata/rules/admission.json")),
 ];
 
@@ -80,7 +81,9 @@ fn difference(case: &Value) -> Option<String> {
     let causes = sorted(errors.iter().map(cause).collect());
     let expected = sorted(expected);
     if causes != expected {
-        let show = |causes: &[Value]| causes.iter().map(|c| format!("\n    {} {}", c["field"], c["message"])).collect::<String>();
+        let show = |causes: &[Value]| {
+            causes.iter().map(|c| format!("\n    {} {}", c["field"], c["message"])).collect::<String>()
+        };
         return Some(format!("errors\n  are: {}\n  should be: {}", show(&causes), show(&expected)));
     }
     let mut result = case["result"].clone();

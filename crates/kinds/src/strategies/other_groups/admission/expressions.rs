@@ -162,8 +162,27 @@ fn namespace_type() -> Type {
 /// A name that can stand alone in CEL.
 pub(super) fn is_identifier(name: &str) -> bool {
     const RESERVED: &[&str] = &[
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
     ];
     let bytes = name.as_bytes();
     let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';

@@ -227,7 +227,9 @@ fn validate_mutations(spec: Field<'_>) {
             patch.required(&format!("must be specified when patchType is {name}"));
         }
         if mutation.field(other).is_set() {
-            mutation.field(other).invalid_as(format!("{{{other}}}"), format!("must not be specified when patchType is {name}"));
+            mutation
+                .field(other)
+                .invalid_as(format!("{{{other}}}"), format!("must not be specified when patchType is {name}"));
         }
     }
     spec.field("reinvocationPolicy").required_one_of(REINVOCATION_POLICIES);

@@ -67,7 +67,8 @@ pub(super) fn to_v2(mut autoscaler: Object) -> Object {
         autoscaler.set(&["spec", "behavior"], behavior);
     }
     let usage = autoscaler.remove(&["status", "currentCPUUtilizationPercentage"]).and_then(|v| v.as_i64());
-    let usage = usage.map(|p| json!([{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": p}}}]));
+    let usage =
+        usage.map(|p| json!([{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": p}}}]));
     let statuses = current.map(|c| Value::from(list_of(Some(&c)).iter().map(status_from_v1).collect::<Vec<_>>()));
     autoscaler.set(&["status", "currentMetrics"], statuses.or(usage).unwrap_or(Value::Null));
     if let Some(conditions) = conditions.filter(Value::is_array) {
@@ -227,7 +228,11 @@ fn behavior_text(behavior: &Value) -> String {
         None => Some("null".to_owned()),
         Some(rules) => {
             let policy = |p: &Value| {
-                ordered(&[("Type", text_at(p, "type")), ("Value", text_at(p, "value")), ("PeriodSeconds", text_at(p, "periodSeconds"))])
+                ordered(&[
+                    ("Type", text_at(p, "type")),
+                    ("Value", text_at(p, "value")),
+                    ("PeriodSeconds", text_at(p, "periodSeconds")),
+                ])
             };
             let policies: Vec<String> = list_of(rules.get("policies")).iter().map(policy).collect();
             Some(ordered(&[
@@ -317,7 +322,11 @@ fn behavior_from_v1(behavior: &Value) -> Option<Value> {
     let rules = |key: &str| {
         let rules = behavior.get(key).filter(|rules| rules.is_object())?;
         let policies = list_of(rules.get("Policies")).iter().map(|policy| {
-            present(&[("type", &policy["Type"]), ("value", &policy["Value"]), ("periodSeconds", &policy["PeriodSeconds"])])
+            present(&[
+                ("type", &policy["Type"]),
+                ("value", &policy["Value"]),
+                ("periodSeconds", &policy["PeriodSeconds"]),
+            ])
         });
         let policies = Value::from(policies.collect::<Vec<_>>());
         Some(present(&[

@@ -162,7 +162,8 @@ fn validate(autoscaler: &Object, old: Option<&Object>) -> Vec<FieldError> {
     });
     let groupless = target.field("kind").text() == "ReplicationController";
     validate_reference(target, if unchanged { Version::Any } else { Version::Parsed { groupless } });
-    let described = if old.is_some_and(has_bad_described_object) { Version::Any } else { Version::Parsed { groupless: true } };
+    let described =
+        if old.is_some_and(has_bad_described_object) { Version::Any } else { Version::Parsed { groupless: true } };
     for metric in spec.field("metrics").items() {
         validate_metric(metric, described);
     }

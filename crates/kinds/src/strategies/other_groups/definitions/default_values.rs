@@ -23,7 +23,8 @@ fn check(path: &FieldPath, schema: &Value, resource: bool, in_metadata: bool, er
         check(&path.child("items"), &schema["items"], false, in_metadata, errors);
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let in_metadata = (in_metadata && !resource) || (resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind"));
+        let in_metadata =
+            (in_metadata && !resource) || (resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind"));
         check(&path.child("properties").key(name), property, false, in_metadata, errors);
     }
 }

@@ -23,7 +23,10 @@ pub(super) fn internal(definition: &Object) -> Object {
             let shared = first.get(in_version).filter(|value| !value.is_null());
             let given = |version: &'_ Value| version.get(in_version).filter(|value| !value.is_null()).cloned();
             if versions.iter().all(|version| given(version).as_ref() == shared) {
-                versions.iter_mut().filter_map(Value::as_object_mut).for_each(|version| drop(version.remove(in_version)));
+                versions
+                    .iter_mut()
+                    .filter_map(Value::as_object_mut)
+                    .for_each(|version| drop(version.remove(in_version)));
                 if let Some(shared) = shared {
                     spec.insert(in_spec.to_owned(), shared.clone());
                 }
@@ -149,7 +152,8 @@ fn shown_part(key: &str, value: &Value) -> String {
         ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => list(schemas, shown_schema),
         ("not", schema) => shown_schema(schema),
         ("properties" | "patternProperties" | "definitions", Value::Object(map)) => {
-            let entries = map.iter().map(|(name, schema)| format!("{}:{}", Value::from(name.as_str()), shown_schema(schema)));
+            let entries =
+                map.iter().map(|(name, schema)| format!("{}:{}", Value::from(name.as_str()), shown_schema(schema)));
             format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
         }
         ("x-kubernetes-validations", Value::Array(rules)) => list(rules, shown_rule),

@@ -126,7 +126,8 @@ fn record_storage_version(definition: &mut Object, when: fn(&[Value]) -> bool) {
 }
 
 fn validate_full_name(definition: &Object) -> Vec<FieldError> {
-    let wanted = format!("{}.{}", definition.str_at(&["spec", "names", "plural"]), definition.str_at(&["spec", "group"]));
+    let wanted =
+        format!("{}.{}", definition.str_at(&["spec", "names", "plural"]), definition.str_at(&["spec", "group"]));
     if definition.name() == wanted {
         return Vec::new();
     }
@@ -158,12 +159,17 @@ fn validate_approval(new: &Object, old: Option<&Object>) -> Vec<FieldError> {
     match now {
         Approval::Given => Vec::new(),
         Approval::Missing => {
-            vec![FieldError::required(path, format!("protected groups must have approval annotation \"{APPROVAL}\", {SEE}"))]
+            vec![FieldError::required(
+                path,
+                format!("protected groups must have approval annotation \"{APPROVAL}\", {SEE}"),
+            )]
         }
         Approval::Invalid => vec![FieldError::invalid(
             path,
             new.annotation(APPROVAL).unwrap_or_default(),
-            format!("protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", {SEE}"),
+            format!(
+                "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
+            ),
         )],
     }
 }

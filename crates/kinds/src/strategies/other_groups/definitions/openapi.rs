@@ -10,15 +10,34 @@ use super::{cel_rules, default_values, field_path, form, structural};
 use crate::strategies::fields::Field;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-const RULE_REASONS: &[&str] = &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const RULE_REASONS: &[&str] =
+    &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// Fields that may stand at the root when there is a status, with the names the message lists them by.
 const ALLOWED_AT_ROOT: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 const REFUSED_AT_ROOT: &[&str] = &[
-    "id", "$schema", "$ref", "default", "maxProperties", "minProperties", "enum", "allOf", "oneOf", "anyOf", "not",
-    "additionalProperties", "patternProperties", "dependencies", "additionalItems", "definitions", "nullable",
-    "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
-    "x-kubernetes-list-type", "x-kubernetes-map-type",
+    "id",
+    "$schema",
+    "$ref",
+    "default",
+    "maxProperties",
+    "minProperties",
+    "enum",
+    "allOf",
+    "oneOf",
+    "anyOf",
+    "not",
+    "additionalProperties",
+    "patternProperties",
+    "dependencies",
+    "additionalItems",
+    "definitions",
+    "nullable",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
 ];
 
 /// What the stored definition already gets wrong is not held against an update.
@@ -108,13 +127,18 @@ fn refuse_at_root(validation: Field<'_>, schema: Field<'_>, value: &Value) {
         _ => true,
     };
     if REFUSED_AT_ROOT.iter().any(|key| is_set(&key)) {
-        let detail = format!("only {ALLOWED_AT_ROOT} fields are allowed at the root of the schema if the status subresource is enabled");
+        let detail = format!(
+            "only {ALLOWED_AT_ROOT} fields are allowed at the root of the schema if the status subresource is enabled"
+        );
         return super::super::invalid_shown(schema, &form::shown_schema(value), &detail);
     }
     let ty = type_of(value);
     if !ty.is_empty() && ty != "object" {
         let at = validation.field("openAPIV3Schema.type");
-        at.invalid_as(ty, "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled");
+        at.invalid_as(
+            ty,
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled",
+        );
     }
 }
 
@@ -122,7 +146,9 @@ fn validate_schema(schema: Field<'_>, place: &Place, tolerance: &Tolerance) {
     let Some(value) = schema.value() else { return };
     check_supported(schema, value, place, tolerance);
     if flag(value, "uniqueItems") {
-        schema.field("uniqueItems").forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
+        schema
+            .field("uniqueItems")
+            .forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
     }
     validate_parts(schema, value, place, tolerance);
     let preserve = schema.field("x-kubernetes-preserve-unknown-fields");
@@ -230,7 +256,10 @@ fn check_list_type(schema: Field<'_>, value: &Value, tolerance: &Tolerance) {
     let keys = schema.field("x-kubernetes-list-map-keys");
     if list_type.is_set() {
         let is_array = require_type(schema, "array", "must be array if x-kubernetes-list-type is specified");
-        if is_array && !tolerance.loose_sets && let Some(extension) = loose_set_items(value) {
+        if is_array
+            && !tolerance.loose_sets
+            && let Some(extension) = loose_set_items(value)
+        {
             let shown = value["items"].get("x-kubernetes-list-type").cloned().unwrap_or_default();
             let at = schema.field("items").field(extension);
             at.invalid_as(shown, "must be atomic as item of a list with x-kubernetes-list-type=set");
@@ -256,7 +285,9 @@ fn loose_set_items(schema: &Value) -> Option<&'static str> {
     }
     let items = &schema["items"];
     match type_of(items) {
-        "array" if items.get("x-kubernetes-list-type").is_some_and(|ty| *ty != "atomic") => Some("x-kubernetes-list-type"),
+        "array" if items.get("x-kubernetes-list-type").is_some_and(|ty| *ty != "atomic") => {
+            Some("x-kubernetes-list-type")
+        }
         "object" if items["x-kubernetes-map-type"] != "atomic" => Some("x-kubernetes-map-type"),
         _ => None,
     }
@@ -300,7 +331,9 @@ fn check_keys(schema: Field<'_>, value: &Value) {
     }
     let items = schema.field("items");
     if flag(item, "nullable") {
-        items.field("nullable").forbidden(format!("cannot be nullable when x-kubernetes-list-type is {}", list_type.text()));
+        items
+            .field("nullable")
+            .forbidden(format!("cannot be nullable when x-kubernetes-list-type is {}", list_type.text()));
     }
     if list_type.text() != "map" {
         return;
@@ -315,7 +348,9 @@ fn check_keys(schema: Field<'_>, value: &Value) {
             );
         }
         if flag(schema, "nullable") {
-            property.field("nullable").forbidden("this property is in x-kubernetes-list-map-keys, so it cannot be nullable");
+            property
+                .field("nullable")
+                .forbidden("this property is in x-kubernetes-list-map-keys, so it cannot be nullable");
         }
     }
 }

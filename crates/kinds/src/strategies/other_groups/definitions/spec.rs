@@ -113,7 +113,12 @@ fn validate_version(version: Field<'_>, status_in_spec: bool, tolerance: &Tolera
     openapi::validate(version.field("schema"), status, &tolerance.schemas);
     validate_subresources(version.field("subresources"));
     version.field("additionalPrinterColumns").items().for_each(validate_column);
-    validate_selectable(version.field("selectableFields"), version.field("schema"), tolerance, version.field("name").text());
+    validate_selectable(
+        version.field("selectableFields"),
+        version.field("schema"),
+        tolerance,
+        version.field("name").text(),
+    );
 }
 
 fn validate_deprecation(version: Field<'_>) {
@@ -256,7 +261,9 @@ fn unchanged_selectable(selectable: Field<'_>, tolerance: &Tolerance<'_>, versio
     let Some(old) = tolerance.old else { return false };
     let stored = match version {
         "" => old.get(&["spec", "selectableFields"]),
-        name => old.items(&["spec", "versions"]).iter().find(|v| v["name"] == name).and_then(|v| v.get("selectableFields")),
+        name => {
+            old.items(&["spec", "versions"]).iter().find(|v| v["name"] == name).and_then(|v| v.get("selectableFields"))
+        }
     };
     same(selectable.value(), stored)
 }
@@ -281,7 +288,8 @@ fn validate_conversion(conversion: Field<'_>, tolerance: &Tolerance<'_>) {
         true => webhook_client::validate(client),
         false => client.required("required when strategy is set to Webhook"),
     }
-    let stored = tolerance.old.map(|old| old.items(&["spec", "conversion", "conversionReviewVersions"])).unwrap_or_default();
+    let stored =
+        tolerance.old.map(|old| old.items(&["spec", "conversion", "conversionReviewVersions"])).unwrap_or_default();
     let known = |version: &str| REVIEW_VERSIONS.contains(&version);
     let require_known = stored.is_empty() || stored.iter().filter_map(Value::as_str).any(known);
     validate_review_versions(versions, require_known);

@@ -118,7 +118,9 @@ fn check_metadata(schema: Field<'_>, level: Level) {
         ty.invalid_as(ty.text(), "must be object");
     }
     if level == Level::Root && says_too_much(schema_of(metadata)) {
-        metadata.forbidden("must not specify anything other than name and generateName, but metadata is implicitly specified");
+        metadata.forbidden(
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
+        );
     }
 }
 
@@ -126,7 +128,9 @@ fn says_too_much(metadata: &Value) -> bool {
     let Some(map) = metadata.as_object() else { return false };
     map.iter().any(|(key, value)| match (key.as_str(), value) {
         ("type" | "default", _) | (_, Value::Null | Value::Bool(false)) => false,
-        ("properties", Value::Object(properties)) => properties.keys().any(|name| name != "name" && name != "generateName"),
+        ("properties", Value::Object(properties)) => {
+            properties.keys().any(|name| name != "name" && name != "generateName")
+        }
         (_, Value::String(text)) => !text.is_empty(),
         (_, Value::Array(items)) => !items.is_empty(),
         _ => true,
@@ -189,7 +193,12 @@ fn check_nested(nested: Field<'_>, skip_any_of: bool) {
             nested.field(name).forbidden(EMPTY);
         }
     }
-    let flags = ["nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"];
+    let flags = [
+        "nullable",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+    ];
     for name in flags {
         if nested.field(name).flag() {
             nested.field(name).forbidden(FALSE);
