@@ -12,7 +12,7 @@ async fn access_reviews_say_yes_or_no_and_why() {
     let world = World::new().await;
     world.allow("reader", "ann", json!({"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get"]})).await;
     let why = r#"RBAC: allowed by ClusterRoleBinding "reader" of ClusterRole "reader" to User "ann""#;
-    let public = r#"RBAC: allowed by ClusterRoleBinding "system:public-info-viewer" of ClusterRole "system:public-info-viewer" to Group "system:authenticated""#;
+    let public = r#"RBAC: allowed by ClusterRoleBinding "system:discovery" of ClusterRole "system:discovery" to Group "system:authenticated""#;
     let pods = json!({"verb": "get", "resource": "pods", "namespace": "default"});
     let cases = [
         (json!({"user": "ann", "resourceAttributes": pods}), json!({"allowed": true, "reason": why})),

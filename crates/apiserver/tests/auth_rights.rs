@@ -258,7 +258,8 @@ async fn the_defaults_are_made_quickly_and_kept() {
     put("system:discovery", own.clone(), "false").await;
     world.remove(&format!("{RBAC}/clusterrolebindings/cluster-admin")).await;
     bootstrap::ensure(&world.server).await.expect("made again");
-    let rules = async |name: &str| world.get(&admin, &format!("{RBAC}/clusterroles/{name}")).await.body["rules"].clone();
+    let rules =
+        async |name: &str| world.get(&admin, &format!("{RBAC}/clusterroles/{name}")).await.body["rules"].clone();
     assert!(rules("system:basic-user").await.as_array().expect("rules").len() > 1);
     assert_eq!(rules("system:basic-user").await[0], own[0]);
     assert_eq!(rules("system:discovery").await, own);

@@ -34,12 +34,6 @@ impl Admission for EscalationCheck {
             _ => return Ok(()),
         };
         let compiled = server.auth.policy().newest(server).await?;
-        check(&compiled.index, &ctx.user, object, attributes.old).map_err(|status| match &status.details {
-            // The role a binding names is not there: kube-apiserver says so under the name of the bindings.
-            Some(details) if status.is_not_found() => {
-                Status::not_found(&attributes.resource.kind.group_resource(), &details.name)
-            }
-            _ => status,
-        })
+        check(&compiled.index, &ctx.user, object, attributes.old)
     }
 }

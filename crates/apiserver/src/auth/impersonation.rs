@@ -222,9 +222,9 @@ fn refuse_sensitive(caller: &User, verb: &str, wanted: &Impersonation) -> Result
         return refuse("groups", MASTERS_GROUP, "impersonating the system:masters group is not allowed");
     }
     for (key, values) in &wanted.extra {
-        let prefixed = key.split_once('/').is_some_and(|(domain, path)| {
-            names::dns1123_subdomain(domain).is_empty() && !path.is_empty()
-        });
+        let prefixed = key
+            .split_once('/')
+            .is_some_and(|(domain, path)| names::dns1123_subdomain(domain).is_empty() && !path.is_empty());
         if !prefixed || *key != key.to_lowercase() {
             return refuse("userextras", "", "impersonating an invalid key in extra is not allowed");
         }

@@ -2,7 +2,7 @@
 
 use access::user::ResourceAction;
 use access::{Action, PolicyRule, User};
-use object::{FieldError, FieldPath, GroupKind, Object, Status};
+use object::{GroupKind, Object, Status};
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
@@ -11,7 +11,7 @@ use crate::verbs::Target;
 
 pub async fn access(server: &Server, ctx: &Context, target: &Target, review: Object) -> Result<Object, Status> {
     let kind = &target.resource.kind;
-    let errors = problems(&kind.gvk.kind, &review);
+    let errors = kind.strategy.validate_create(&review);
     if !errors.is_empty() {
         // kube-apiserver leaves the kind out of this message, and clients may compare it.
         return Err(Status::invalid(&GroupKind::new(kind.gvk.group.clone(), ""), "", &errors));
@@ -51,7 +51,7 @@ fn subject_of(review: &Object) -> User {
 
 fn action_of(review: &Object) -> Action<'_> {
     let path = |attribute: &'static str| review.str_at(&["spec", "nonResourceAttributes", attribute]);
-    if present(review, "nonResourceAttributes") {
+    if review.get(&["spec", "nonResourceAttributes"]).is_some_and(|value| !value.is_null()) {
         return Action::NonResource { verb: path("verb"), path: path("path") };
     }
     let resource = |attribute: &'static str| review.str_at(&["spec", "resourceAttributes", attribute]);
@@ -64,87 +64,6 @@ fn action_of(review: &Object) -> Action<'_> {
         namespace: resource("namespace"),
         name: resource("name"),
     })
-}
-
-fn present(review: &Object, attributes: &str) -> bool {
-    review.get(&["spec", attributes]).is_some_and(|value| !value.is_null())
-}
-
-fn problems(kind: &str, review: &Object) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut errors = Vec::new();
-    let value = |name: &str| review.get(&["spec", name]).cloned().unwrap_or(Value::Null);
-    match (present(review, "resourceAttributes"), present(review, "nonResourceAttributes")) {
-        (true, true) => {
-            let detail = "cannot be specified in combination with resourceAttributes";
-            let path = spec.child("nonResourceAttributes");
-            errors.push(FieldError::invalid(path, value("nonResourceAttributes"), detail));
-        }
-        (false, false) => {
-            let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            errors.push(FieldError::invalid(spec.child("resourceAttributes"), Value::Null, detail));
-        }
-        _ => {}
-    }
-    let nobody = review.str_at(&["spec", "user"]).is_empty() && review.items(&["spec", "groups"]).is_empty();
-    if kind != "SelfSubjectAccessReview" && nobody {
-        errors.push(FieldError::invalid(spec.child("user"), "", "at least one of user or group must be specified"));
-    }
-    for selector in ["fieldSelector", "labelSelector"] {
-        check_selector(review, selector, &mut errors);
-    }
-    let local = kind == "LocalSubjectAccessReview";
-    let stray = |key: &String| key != "managedFields" && !(local && key == "namespace");
-    let metadata = review.get(&["metadata"]).and_then(Value::as_object).cloned().unwrap_or_default();
-    if metadata.iter().any(|(key, value)| stray(key) && !is_empty(value)) {
-        let detail = if local { "must be empty except for namespace" } else { "must be empty" };
-        errors.push(FieldError::invalid(FieldPath::new("metadata"), Value::Object(metadata), detail));
-    }
-    if local {
-        check_local(review, &mut errors);
-    }
-    errors
-}
-
-fn check_selector(review: &Object, selector: &str, errors: &mut Vec<FieldError>) {
-    let at = ["spec", "resourceAttributes", selector];
-    if review.get(&at).is_none_or(Value::is_null) {
-        return;
-    }
-    let path = FieldPath::new("spec.resourceAttributes").child(selector);
-    let raw = review.str_at(&["spec", "resourceAttributes", selector, "rawSelector"]);
-    let requirements = review.items(&["spec", "resourceAttributes", selector, "requirements"]);
-    if !raw.is_empty() && !requirements.is_empty() {
-        let detail = "may not specified at the same time as requirements";
-        errors.push(FieldError::invalid(path.child("rawSelector"), raw, detail));
-    }
-    if raw.is_empty() && requirements.is_empty() {
-        let detail = format!("when {path} is specified, requirements or rawSelector is required");
-        errors.push(FieldError::required(path.child("requirements"), detail));
-    }
-}
-
-fn check_local(review: &Object, errors: &mut Vec<FieldError>) {
-    let namespace = review.str_at(&["spec", "resourceAttributes", "namespace"]);
-    if present(review, "resourceAttributes") && namespace != review.namespace() {
-        let path = FieldPath::new("spec.resourceAttributes.namespace");
-        errors.push(FieldError::invalid(path, namespace, "must match metadata.namespace"));
-    }
-    if present(review, "nonResourceAttributes") {
-        let value = review.get(&["spec", "nonResourceAttributes"]).cloned().unwrap_or(Value::Null);
-        let path = FieldPath::new("spec.nonResourceAttributes");
-        errors.push(FieldError::invalid(path, value, "disallowed on this kind of request"));
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 /// Everything the caller may do in a namespace.

@@ -51,7 +51,8 @@ pub async fn serve(
     respond::object_response(server, &target.resource, answer, format).await
 }
 
-async fn answer(
+/// The review with its answer.
+pub async fn answer(
     server: &Arc<Server>,
     ctx: &Context,
     target: &Target,

@@ -24,8 +24,7 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
     if node.is_empty() {
         return Err(Status::bad_request("target.name: Required value: the node to bind the pod to"));
     }
-    let pod = Target { subresource: String::new(), ..target.clone() };
-    update::change(server, ctx, &pod, &Bind { binding, options: &call.options }, &call.options).await?;
+    update::change(server, ctx, target, &Bind { binding, options: &call.options }, &call.options).await?;
     let done = Object::from_value(
         json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}),
     );
@@ -59,8 +58,7 @@ impl Change for Bind<'_> {
             new.set_annotation(key, value);
         }
         mark_scheduled(&mut new, ctx);
-        let by = Target { subresource: "binding".into(), ..target.clone() };
-        managed::on_write(server, ctx, &by, Some(current), &mut new, self.options);
+        managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
         Ok(new)
     }
 

@@ -1,5 +1,7 @@
 //! Replacing an object, whole or in part: one loop that reads, changes, checks and writes with a guard.
 
+use kinds::strategies::core::namespace;
+use kinds::strategies::other_groups::certificates;
 use object::{FieldError, FieldPath, Object, Status};
 
 use super::write::{
@@ -161,21 +163,32 @@ async fn prepare(
 
     keep_system_fields(&mut new, &old);
     let strategy = &resource.kind.strategy;
-    let errors = if target.subresource == "status" {
-        strategy.prepare_status(&mut new, &old, &ctx.write_context());
-        validate::on_status_update(resource, &new, &old)
-    } else {
-        if target.subresource.is_empty() && resource.kind.has_status() {
-            copy(&mut new, &old, &["status"]);
+    let write = ctx.write_context();
+    let errors = match target.subresource.as_str() {
+        "status" => {
+            strategy.prepare_status(&mut new, &old, &write);
+            validate::on_status_update(resource, &new, &old)
         }
-        strategy.prepare_update(&mut new, &old, &ctx.write_context());
-        if counts_generation(resource) && spec_differs(resource, &new, &old) {
-            new.set_generation(old.generation() + 1);
+        // What a finalize may change has been sorted out already; the rules for updates would undo it.
+        "finalize" => namespace::validate_finalize(&new),
+        "approval" => {
+            let approval = certificates::approval();
+            approval.prepare_status(&mut new, &old, &write);
+            approval.validate_status(&new, &old)
         }
-        match target.subresource.as_str() {
-            // A scheduler's choice of node is the one change of a pod that its rules for updates would refuse.
-            "binding" => Vec::new(),
-            _ => validate::on_update(resource, &new, &old),
+        subresource => {
+            if subresource.is_empty() && resource.kind.has_status() {
+                copy(&mut new, &old, &["status"]);
+            }
+            strategy.prepare_update(&mut new, &old, &write);
+            if counts_generation(resource) && spec_differs(resource, &new, &old) {
+                new.set_generation(old.generation() + 1);
+            }
+            match subresource {
+                // A scheduler's choice of node is the one change of a pod that its rules for updates would refuse.
+                "binding" => Vec::new(),
+                _ => validate::on_update(resource, &new, &old),
+            }
         }
     };
     refuse_invalid(resource, &new, errors)?;
@@ -209,8 +222,10 @@ fn check_identity(target: &Target, new: &mut Object, current: &Object) -> Result
 
 /// A write to a subresource only touches its own part.
 pub fn keep_outside_subresource(target: &Target, new: &mut Object, old: &Object) {
-    if target.subresource != "status" {
-        return;
+    match target.subresource.as_str() {
+        "status" | "approval" => {}
+        "finalize" => return keep_all_but_finalizers(new, old),
+        _ => return,
     }
     let status = new.get(&["status"]).cloned();
     let managed = new.get(&["metadata", "managedFields"]).cloned();
@@ -228,6 +243,16 @@ pub fn keep_outside_subresource(target: &Target, new: &mut Object, old: &Object)
         }
     }
     if let Some(managed) = managed {
+        kept.set(&["metadata", "managedFields"], managed);
+    }
+    *new = kept;
+}
+
+/// Finalizing a namespace says which of its own finalizers are left, and nothing else.
+fn keep_all_but_finalizers(new: &mut Object, old: &Object) {
+    let mut kept = old.clone();
+    copy(&mut kept, new, &["spec", "finalizers"]);
+    if let Some(managed) = new.get(&["metadata", "managedFields"]).cloned() {
         kept.set(&["metadata", "managedFields"], managed);
     }
     *new = kept;

@@ -117,6 +117,7 @@ impl World {
             connect_handlers: Vec::new(),
             stop: CancellationToken::new(),
         });
+        server.set_ready();
         Self { server, ca, front_proxy_ca, signer }
     }
 
