@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use access::User;
+use access::impersonation::Impersonation;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::backend::{Backend, Identity};
@@ -42,15 +43,17 @@ impl Direct {
         Self { server }
     }
 
-    fn context(identity: &Identity) -> Context {
-        let user = identity.impersonated.as_ref().unwrap_or(&identity.user);
-        let user = User {
-            name: user.name.clone(),
-            uid: user.uid.clone(),
-            groups: user.groups.clone(),
-            extra: user.extra.clone(),
-        };
-        Context::new(Arc::new(user), AGENT)
+    /// The caller, or whom it acts as when it may.
+    async fn context(&self, identity: &Identity) -> Result<Context, Status> {
+        let caller = identity.user.clone();
+        let caller = User { name: caller.name, uid: caller.uid, groups: caller.groups, extra: caller.extra };
+        let Some(wanted) = identity.impersonated.clone() else { return Ok(Context::new(Arc::new(caller), AGENT)) };
+        let wanted = Impersonation { user: wanted.name, uid: wanted.uid, groups: wanted.groups, extra: wanted.extra };
+        wanted.check().map_err(Status::bad_request)?;
+        for action in wanted.actions() {
+            self.server.auth.require(&self.server, &caller, &action).await?;
+        }
+        Ok(Context::new(Arc::new(wanted.into_user()), AGENT))
     }
 
     fn find(&self, gvr: &GroupVersionResource) -> Result<Arc<Resource>, Status> {
@@ -153,7 +156,7 @@ impl Direct {
 #[async_trait]
 impl Backend for Direct {
     async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
-        let ctx = Self::context(identity);
+        let ctx = self.context(identity).await?;
         let ApiCall { target: wanted, verb } = request;
         let resource = self.find(&wanted.gvr)?;
         let target = Target {
@@ -167,6 +170,12 @@ impl Backend for Direct {
             (Some(kind), verb) => {
                 let answer = self.special(&ctx, &target, &kind, verb).await?;
                 self.reply(&target.resource, answer).await?
+            }
+            (None, Verb::Create { object, options }) if !target.resource.kind.stored => {
+                let options = write_options(options, None);
+                let object = self.shape(&ctx, &target, object, &options)?;
+                let object = crate::reviews::answer(&self.server, &ctx, &target, object, options).await?;
+                Reply::object(201, Arc::new(object))
             }
             (None, Verb::Get { resource_version }) => {
                 let revision = resource_version.as_deref().map(parse_revision).transpose()?;
@@ -192,7 +201,7 @@ impl Backend for Direct {
     }
 
     async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
-        let ctx = Self::context(identity);
+        let ctx = self.context(identity).await?;
         let resource = self.find(&request.gvr)?;
         let target = Target {
             resource: resource.clone(),
@@ -224,7 +233,7 @@ impl Backend for Direct {
     }
 
     async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
-        let user = Self::context(identity).user;
+        let user = self.context(identity).await?.user;
         let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new() });
         let response = crate::http::handle_as(self.server.clone(), peer, user, request.map(RequestBody::Whole)).await;
         let (parts, body) = response.into_parts();

@@ -37,5 +37,6 @@ use object::Status;
 /// What must be in the store before clients come: system namespaces and default roles.
 pub async fn prepare(server: &Arc<server::Server>) -> Result<(), Status> {
     auth::bootstrap::ensure(server).await?;
-    crd::controller::start(server).await
+    crd::controller::start(server).await?;
+    aggregate::start(server).await
 }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use object::Object;
 use serde_json::Value;
 
+pub use names::set_condition;
+
 /// What a kind from a CRD has beyond a built-in one.
 pub struct Custom {
     /// The name of the CustomResourceDefinition.

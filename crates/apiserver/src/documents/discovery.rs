@@ -27,7 +27,7 @@ pub async fn serve(
     format?;
     let not_found = || Status::new(404, "NotFound", "the server could not find the requested resource");
     let mut groups = documents::groups(&kinds);
-    groups.extend(server.aggregator.groups(server).await);
+    groups.extend(server.aggregator.groups());
     documents::sort_groups(&mut groups);
     let document = match segments {
         ["api"] => documents::api_versions(&server.address()),

@@ -46,7 +46,7 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming, segments: &[&str])
     let name = segments[1..].join("/");
     if name == "v3" {
         let mut index = documents.v3_index();
-        server.aggregator.add_openapi(server, &mut index).await;
+        server.aggregator.add_openapi(&mut index);
         return Ok(respond::value(200, &index));
     }
     // Building a document takes tens of milliseconds the first time: not on a thread that serves others.

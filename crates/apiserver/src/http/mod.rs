@@ -159,8 +159,8 @@ async fn dispatch(
     incoming: Incoming,
     record: &crate::audit::Record,
 ) -> Result<Response<Body>, Status> {
-    if let Some(response) = server.aggregator.proxy(server, user, &incoming.info).await {
-        return response.forward(incoming).await;
+    if let Some(elsewhere) = server.aggregator.proxy(server, user, &incoming.info) {
+        return elsewhere.forward(incoming).await;
     }
     if incoming.info.is_resource {
         return resources::serve(server, ctx, incoming, record).await;

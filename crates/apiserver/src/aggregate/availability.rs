@@ -1,0 +1,95 @@
+//! Asks every aggregated server whether it answers, and writes what it finds into the APIService's status.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use object::{Object, Status};
+use serde_json::json;
+
+use super::{External, fetch, local, services};
+use crate::cache::Filter;
+use crate::crd::set_condition;
+use crate::server::Server;
+use crate::storage;
+
+/// How often a server that is not asked for any other reason is looked at.
+const CHECK_EVERY: Duration = Duration::from_secs(30);
+
+/// Registers the local groups, then follows the APIServices until the server stops.
+pub async fn start(server: &Arc<Server>) -> Result<(), Status> {
+    local::register(server).await?;
+    server.aggregator.refresh(&services(server).await?);
+    tokio::spawn(follow(Arc::downgrade(server), server.stop.clone()));
+    Ok(())
+}
+
+async fn follow(server: Weak<Server>, stop: tokio_util::sync::CancellationToken) {
+    loop {
+        let Some(strong) = server.upgrade() else { return };
+        let Some(resource) = strong.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return };
+        let (_, mut watcher) = resource.cache.state_and_watch(Filter::default());
+        if let Err(status) = step(&strong).await {
+            tracing::warn!(%status, "aggregated APIs could not be checked; trying again");
+        }
+        let generation = strong.registry.snapshot().generation;
+        drop(strong);
+        let registry_changed = wait_for_registry(&server, generation);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = watcher.next() => {}
+            () = registry_changed => {}
+            () = tokio::time::sleep(CHECK_EVERY) => {}
+        }
+    }
+}
+
+/// Resolves when CRDs have added or removed a group version.
+async fn wait_for_registry(server: &Weak<Server>, generation: u64) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        match server.upgrade() {
+            Some(server) if server.registry.snapshot().generation == generation => {}
+            _ => return,
+        }
+    }
+}
+
+async fn step(server: &Arc<Server>) -> Result<(), Status> {
+    local::register(server).await?;
+    let services = services(server).await?;
+    server.aggregator.refresh(&services);
+    let checks = services.iter().filter_map(|service| Some((service, External::read(service)?)));
+    let checks = checks.map(|(service, external)| check(server, service, external));
+    futures::future::join_all(checks).await;
+    server.aggregator.refresh(&super::services(server).await?);
+    Ok(())
+}
+
+async fn check(server: &Arc<Server>, service: &Object, external: External) {
+    let (group, version) = (&external.group, &external.version);
+    let answered = fetch(&server.aggregator, server, &external, &format!("/apis/{group}/{version}")).await;
+    let (status, reason, message) = match answered {
+        Ok(_) => ("True", "Passed", "all checks passed".to_owned()),
+        Err(problem) if problem.contains("not found") => ("False", "ServiceNotFound", problem),
+        Err(problem) => ("False", "FailedDiscoveryCheck", format!("failing or missing response: {problem}")),
+    };
+    let mut new = service.clone();
+    set_condition(&mut new, "Available", (status, reason, &message), jiff::Timestamp::now());
+    if new == *service {
+        return;
+    }
+    let Some(resource) = server.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return };
+    let revision = service.resource_version().parse().unwrap_or(0);
+    let key = resource.key("", service.name());
+    if let Err(status) = server.objects.update(&key, storage::encode(&new), revision, None).await {
+        tracing::warn!(name = service.name(), %status, "the availability of an aggregated API could not be written");
+    }
+}
+
+/// The status of a group this server answers for itself.
+pub fn local_status(now: jiff::Timestamp) -> serde_json::Value {
+    json!({"conditions": [{
+        "type": "Available", "status": "True", "reason": "Local",
+        "message": "Local APIServices are always available", "lastTransitionTime": object::time::format_seconds(now),
+    }]})
+}

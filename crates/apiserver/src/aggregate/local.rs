@@ -1,0 +1,72 @@
+//! The APIServices of groups this server answers for itself, so that `kubectl get apiservices` shows everything there is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use object::{GroupVersion, GroupVersionKind, Object, Status};
+
+use super::availability::local_status;
+use super::services;
+use crate::server::Server;
+use crate::storage;
+
+const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+
+/// Creates what is missing and removes what CRDs no longer serve. Never touches APIServices somebody else made.
+pub async fn register(server: &Arc<Server>) -> Result<(), Status> {
+    let Some(resource) = server.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return Ok(()) };
+    let snapshot = server.registry.snapshot();
+    let served: BTreeSet<(GroupVersion, bool)> =
+        snapshot.ordered.iter().map(|r| (r.kind.gvk.group_version(), r.custom.is_some())).collect();
+    let existing = services(server).await?;
+    let mut writes = Vec::new();
+    for (gv, custom) in &served {
+        let name = name_of(gv);
+        if !existing.iter().any(|service| service.name() == name) {
+            let object = service(gv, *custom);
+            let key = resource.key("", &name);
+            writes.push(async move { server.objects.create(&key, storage::encode(&object), None).await.map(|_| ()) });
+        }
+    }
+    for result in futures::future::join_all(writes).await {
+        result?;
+    }
+    for gone in existing.iter().filter(|s| s.label(AUTOMANAGED) == Some("true")) {
+        let gv = GroupVersion::new(gone.str_at(&["spec", "group"]), gone.str_at(&["spec", "version"]));
+        if !snapshot.serves_version(&gv.group, &gv.version) {
+            let revision = gone.resource_version().parse().unwrap_or(0);
+            server.objects.delete(&resource.key("", gone.name()), revision).await?;
+        }
+    }
+    Ok(())
+}
+
+fn name_of(gv: &GroupVersion) -> String {
+    format!("{}.{}", gv.version, gv.group)
+}
+
+fn service(gv: &GroupVersion, custom: bool) -> Object {
+    let now = jiff::Timestamp::now();
+    let mut object =
+        Object::new(&GroupVersionKind::new("apiregistration.k8s.io", "v1", "APIService"), None, &name_of(gv));
+    object.set_label(AUTOMANAGED, if custom { "true" } else { "onstart" });
+    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+    object.set(&["metadata", "creationTimestamp"], object::time::format_seconds(now));
+    if !gv.group.is_empty() {
+        object.set(&["spec", "group"], gv.group.as_str());
+    }
+    object.set(&["spec", "version"], gv.version.as_str());
+    object.set(
+        &["spec", "groupPriorityMinimum"],
+        if gv.group.is_empty() {
+            18_000
+        } else if custom {
+            1000
+        } else {
+            17_000
+        },
+    );
+    object.set(&["spec", "versionPriority"], if custom { 100 } else { 15 });
+    object.set(&["status"], local_status(now));
+    object
+}
