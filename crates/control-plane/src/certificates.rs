@@ -11,6 +11,7 @@ use pki::authority::CertificateAuthority;
 use pki::key::PrivateKey;
 use pki::key_dir::{self, KeyDir};
 use pki::kubeconfig::{Credential, kubeconfig};
+use pki::tls::client::ReloadableClientCert;
 use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::ReloadableCertResolver;
 use tokio_util::sync::CancellationToken;
@@ -73,6 +74,13 @@ impl Certificates {
         let text = kubeconfig(url, &self.ca_pem(), &credential, CONTEXT);
         key_dir::write_atomic(&data_dir.join(KUBECONFIG_FILE), text.as_bytes(), key_dir::PRIVATE)?;
         Ok(())
+    }
+
+    /// What this server shows to aggregated servers, so that they believe whom it says it speaks for.
+    pub fn front_proxy_identity(&self) -> anyhow::Result<Arc<ReloadableClientCert>> {
+        let identity = ("front-proxy-client", []);
+        let pair = self.directory.ensure_client_cert(&self.front_proxy, "front-proxy-client", (identity.0, &identity.1), Timestamp::now())?;
+        Ok(Arc::new(ReloadableClientCert::new(&pair)?))
     }
 
     fn renew(&self, data_dir: &Path, url: &str) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
 use apiserver::admission::quota::Quotas;
 use apiserver::admission::service_account::ServiceAccountDefaults;
 use apiserver::admission::service_ip::ServiceAddresses;
+use apiserver::aggregate::Aggregator;
 use apiserver::audit::Audit;
 use apiserver::auth::escalation::EscalationCheck;
 use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
@@ -105,7 +106,7 @@ fn server_parts(
         kinds: kinds::builtin(),
         auth: callers(certificates)?,
         admission: admission_steps(),
-        aggregator: apiserver::aggregate::Aggregator::default(),
+        aggregator: Aggregator::new(certificates.front_proxy_identity()?),
         audit,
         limits: options.limits,
         version: Version::default(),
