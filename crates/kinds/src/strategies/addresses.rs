@@ -37,9 +37,8 @@ impl Field<'_> {
         if kept.contains(&text) {
             return;
         }
-        match cidr_problem(text) {
-            Some(problem) => self.invalid_as(text, problem),
-            None => {}
+        if let Some(problem) = cidr_problem(text) {
+            self.invalid_as(text, problem);
         }
     }
 

@@ -75,11 +75,9 @@ fn validate_type<'a>(kind: &str, data: Field<'a>, meta: Field<'a>) {
         }
         "kubernetes.io/dockercfg" => validate_json(data.key(".dockercfg"), has(".dockercfg")),
         "kubernetes.io/dockerconfigjson" => validate_json(data.key(".dockerconfigjson"), has(".dockerconfigjson")),
-        "kubernetes.io/basic-auth" => {
-            if !has("username") && !has("password") {
-                data.key("username").required("");
-                data.key("password").required("");
-            }
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+            data.key("username").required("");
+            data.key("password").required("");
         }
         "kubernetes.io/ssh-auth" => {
             data.key("ssh-privatekey").require();

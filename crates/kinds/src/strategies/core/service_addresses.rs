@@ -37,8 +37,6 @@ pub fn mirror(new: &mut Object, old: Option<&Object>) {
     }
     if single.is_empty() {
         new.remove(&["spec", "clusterIPs"]);
-    } else if old_single.is_empty() || many.len() <= 1 {
-        new.set(&["spec", "clusterIPs"], json!([single]));
     } else {
         new.set(&["spec", "clusterIPs"], json!([single]));
     }

@@ -145,7 +145,7 @@ fn label_problem(version: &str, path: &str) -> Option<String> {
             || field == "spec.host"
     };
     match subscript(path) {
-        Some((field, _)) if matches!(field, "metadata.annotations" | "metadata.labels") => None,
+        Some(("metadata.annotations" | "metadata.labels", _)) => None,
         Some(_) => Some(format!("field label does not support subscript: {path}")),
         None if known(path) => None,
         None => Some(format!("field label not supported: {path}")),
