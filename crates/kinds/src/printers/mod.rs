@@ -68,7 +68,7 @@ impl Table {
 
 impl Printer for Table {
     fn columns(&self) -> Vec<Column> {
-        self.columns.iter().map(Col::to_column).collect()
+        self.columns.iter().copied().map(Col::to_column).collect()
     }
 
     fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
@@ -139,7 +139,7 @@ impl Col {
         self
     }
 
-    fn to_column(&self) -> Column {
+    fn to_column(self) -> Column {
         Column {
             name: self.name.to_owned(),
             ty: self.ty.to_owned(),

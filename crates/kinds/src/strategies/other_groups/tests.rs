@@ -125,3 +125,21 @@ fn requests_are_answered_as_by_kube_apiserver() {
     assert!(total > 0);
     assert!(differences.is_empty(), "{} of {total} differ:\n{}", differences.len(), differences.join("\n"));
 }
+
+/// Pairs of one object in the stored and in another served version, as kube-apiserver showed them.
+const CONVERSIONS: &str = include_str!("../../../testdata/rules/conversions.json");
+
+#[test]
+fn versions_convert_as_by_kube_apiserver() {
+    let pairs: Vec<Value> = serde_json::from_str(CONVERSIONS).expect("recorded pairs are JSON");
+    for pair in &pairs {
+        let object = |key: &str| Object::from_value(pair[key].clone()).expect("an object");
+        let (stored, served) = (object("stored"), object("served"));
+        let strategy = strategies::for_kind(&served.gvk());
+        assert_eq!(strategy.from_storage(stored.clone()), served, "{} from storage", served.name());
+        // What an older version cannot say at all is lost on the way back, on either server.
+        if pair["back"] == true {
+            assert_eq!(strategy.to_storage(served.clone()), stored, "{} to storage", served.name());
+        }
+    }
+}
