@@ -34,7 +34,13 @@ pub struct Tokens {
     oidc: Option<Oidc>,
     fixed: Vec<(Secret, User)>,
     /// By SHA-256 of the token, so that a memory dump holds no token that is not on its way through.
-    good: Mutex<HashMap<[u8; 32], (Arc<User>, Instant)>>,
+    good: Mutex<HashMap<[u8; 32], Good>>,
+}
+
+/// A token that was checked.
+struct Good {
+    user: Arc<User>,
+    since: Instant,
 }
 
 impl Tokens {
@@ -54,10 +60,10 @@ impl Tokens {
     /// The user who calls this server with `token`.
     pub async fn caller(&self, server: &Server, token: &str) -> Result<Arc<User>, String> {
         let key = sha256(token.as_bytes());
-        if let Some((user, since)) = self.good.lock().get(&key)
-            && since.elapsed() < REMEMBERED_FOR
+        if let Some(good) = self.good.lock().get(&key)
+            && good.since.elapsed() < REMEMBERED_FOR
         {
-            return Ok(user.clone());
+            return Ok(good.user.clone());
         }
         let found = self.review(server, token, &[]).await?.ok_or("invalid bearer token")?;
         let user = Arc::new(found.user);
@@ -65,7 +71,7 @@ impl Tokens {
         if good.len() >= REMEMBERED_MAX {
             good.clear();
         }
-        good.insert(key, (user.clone(), Instant::now()));
+        good.insert(key, Good { user: user.clone(), since: Instant::now() });
         Ok(user)
     }
 
@@ -78,9 +84,10 @@ impl Tokens {
     ) -> Result<Option<TokenUser>, String> {
         let audiences = if audiences.is_empty() { self.service_accounts.audiences() } else { audiences };
         // Every entry is compared, so that the time taken does not tell which one came close.
-        let matching = self.fixed.iter().filter(|(secret, _)| secret.matches(token)).last();
-        if let Some((_, user)) = matching {
-            return Ok(self.for_any_audience(user.clone(), audiences));
+        let keep_last =
+            |found, (secret, user): &'_ (Secret, User)| if secret.matches(token) { Some(user.clone()) } else { found };
+        if let Some(user) = self.fixed.iter().fold(None, keep_last) {
+            return Ok(self.for_any_audience(user, audiences));
         }
         if let Some(bootstrap) = BootstrapToken::parse(token) {
             let user = bootstrap_token::user(server, &bootstrap).await?;
