@@ -9,6 +9,7 @@ pub mod printers;
 pub mod protobuf;
 pub mod quota;
 pub mod schemas;
+pub mod selectable;
 pub mod strategies;
 pub mod strategy;
 

@@ -12,12 +12,14 @@ pub fn fields_of(gvk: &GroupVersionKind) -> Vec<SelectableField> {
     paths.iter().map(|path| SelectableField::path(path)).chain(functions).collect()
 }
 
-/// What kube-apiserver says of a field that cannot be selected by.
+/// What kube-apiserver says of a field that cannot be selected by, for built-in and custom kinds.
 pub fn unsupported(gvk: &GroupVersionKind, field: &str) -> String {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("batch", "Job") => format!("field label {} not supported for Job", go_quote(field)),
         ("resource.k8s.io", "ResourceSlice") => format!("field label not supported for {gvk}: {field}"),
-        _ if special(gvk).is_some() => format!("field label not supported: {field}"),
+        _ if special(gvk).is_some() || crate::builtin::priority(&gvk.group_version()).is_none() => {
+            format!("field label not supported: {field}")
+        }
         _ => {
             let quoted = go_quote(field);
             format!("{quoted} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
@@ -147,7 +149,8 @@ mod tests {
 
     #[test]
     fn fields_read_as_the_server_compares_them() {
-        let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": {"podIPs": [{"ip": "10.0.0.1"}]}});
+        let pod =
+            json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": {"podIPs": [{"ip": "10.0.0.1"}]}});
         let expected =
             [("metadata.name", "p"), ("spec.hostNetwork", "false"), ("status.podIP", "10.0.0.1"), ("spec.host", "n")];
         check(("", "v1", "Pod"), pod, &expected);
@@ -163,6 +166,7 @@ mod tests {
     #[test]
     fn other_fields_are_refused_in_the_servers_words() {
         let cases = [
+            (("example.com", "v1", "Widget"), "field label not supported: metadata.namespace"),
             (("", "v1", "Node"), "field label not supported: metadata.namespace"),
             (("batch", "v1", "Job"), "field label \"metadata.namespace\" not supported for Job"),
             (

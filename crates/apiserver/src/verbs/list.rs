@@ -161,7 +161,7 @@ pub fn check_fields(target: &Target, options: &ListOptions) -> Result<(), Status
             || (field == "metadata.namespace" && kind.namespaced)
             || kind.selectable_fields.iter().any(|f| f.name == field);
         if !known {
-            return Err(Status::bad_request(format!("field label not supported: {field}")));
+            return Err(Status::bad_request(kinds::selectable::unsupported(&kind.gvk, field)));
         }
     }
     Ok(())

@@ -1,7 +1,6 @@
 //! The kinds every Kubernetes 1.36 server has, ready to be served.
 
 mod row;
-mod selectable;
 mod table;
 
 use object::{GroupVersion, GroupVersionKind};

@@ -2,9 +2,8 @@
 
 use object::{GroupResource, GroupVersionKind};
 
-use super::selectable;
 use crate::kind::{Kind, ScaleSelector, Subresource, SubresourceKind};
-use crate::{printers, schemas, strategies};
+use crate::{printers, schemas, selectable, strategies};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -60,7 +59,7 @@ impl Row {
             subresources: self.subresources.iter().map(|name| subresource(name, &gvk)).collect(),
             schema: schemas::named(&definition).expect("every built-in kind has a schema"),
             definition,
-            selectable_fields: selectable::fields_of(&gvk, self.scope == Scope::Namespaced),
+            selectable_fields: selectable::fields_of(&gvk),
             strategy: strategies::for_kind(&gvk),
             printer: printers::for_kind(&gvk),
             deprecation: deprecation(&gvk),
