@@ -1,7 +1,8 @@
-//! Request bodies into objects: JSON or YAML, with duplicate and unknown fields reported and hostile input refused early.
+//! Request bodies into objects: JSON, YAML or protobuf, with duplicate and unknown fields reported and hostile input refused early.
 
 use std::fmt;
 
+use kinds::protobuf::{self, ProtobufError};
 use object::{Object, Status, schema};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -13,12 +14,18 @@ use crate::request::Validation;
 /// Bodies above this are refused before they are read to the end, as in kube-apiserver.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-pub const READABLE_TYPES: &[&str] = &["application/json", "application/yaml"];
+pub const READABLE_TYPES: &[&str] = &["application/json", "application/yaml", PROTOBUF_TYPE];
+
+/// Kinds outside the server's own have no messages, so protobuf is not among what they can be read from.
+const READABLE_TYPES_CUSTOM: &[&str] = &["application/json", "application/yaml"];
+
+const PROTOBUF_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFormat {
     Json,
     Yaml,
+    Protobuf,
 }
 
 impl BodyFormat {
@@ -28,6 +35,7 @@ impl BodyFormat {
         match media_type {
             "" | "application/json" => Ok(Self::Json),
             "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Self::Yaml),
+            PROTOBUF_TYPE => Ok(Self::Protobuf),
             _ => Err(Status::unsupported_media_type(READABLE_TYPES)),
         }
     }
@@ -46,7 +54,16 @@ pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
     match format {
         BodyFormat::Json => decode_json(bytes),
         BodyFormat::Yaml => decode_yaml(bytes),
+        BodyFormat::Protobuf => decode_protobuf(bytes),
     }
+}
+
+fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, Status> {
+    let value = protobuf::decode(bytes).map_err(|error| match error {
+        ProtobufError::UnknownKind { .. } => Status::unsupported_media_type(READABLE_TYPES_CUSTOM),
+        error => Status::bad_request(error.to_string()),
+    })?;
+    Ok(Decoded { value, duplicates: Vec::new() })
 }
 
 fn decode_json(bytes: &[u8]) -> Result<Decoded, Status> {
