@@ -1,6 +1,7 @@
 //! Replacing an object, whole or in part: one loop that reads, changes, checks and writes with a guard.
 
-use kinds::strategies::core::namespace;
+use kinds::strategies::core::{namespace, pod};
+use kinds::strategies::metadata::validate_object_meta_update;
 use kinds::strategies::other_groups::certificates;
 use object::{FieldError, FieldPath, Object, Status};
 
@@ -171,6 +172,7 @@ async fn prepare(
         }
         // What a finalize may change has been sorted out already; the rules for updates would undo it.
         "finalize" => namespace::validate_finalize(&new),
+        "ephemeralcontainers" | "resize" => change_pod_part(target, &mut new, &old),
         "approval" => {
             let approval = certificates::approval();
             approval.prepare_status(&mut new, &old, &write);
@@ -201,6 +203,22 @@ async fn prepare(
     let grace_over = new.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0;
     let remove = old.is_deleting() && grace_over && !strategy.blocks_removal(&new);
     Ok(Prepared { object: convert::to_storage(server, resource, new).await?, remove })
+}
+
+/// Ephemeral containers and resources of a pod change by rules of their own; all else of it stays.
+fn change_pod_part(target: &Target, new: &mut Object, old: &Object) -> Vec<FieldError> {
+    let is_resize = target.subresource == "resize";
+    if is_resize {
+        pod::prepare_resize(new, old);
+    } else {
+        pod::prepare_ephemeral_containers(new, old);
+    }
+    if pod::spec_changed(new, old) {
+        new.set_generation(old.generation() + 1);
+    }
+    let mut errors = validate_object_meta_update(new, old);
+    errors.extend(if is_resize { pod::validate_resize(new, old) } else { pod::validate_ephemeral_containers(new, old) });
+    errors
 }
 
 /// The object a client sends must be the one it means.
