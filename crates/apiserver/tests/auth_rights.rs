@@ -4,7 +4,7 @@ mod auth_world;
 
 use std::time::{Duration, Instant};
 
-use apiserver::auth::bootstrap;
+use apiserver::auth::bootstrap::{self, PublishedTrust};
 use auth_world::{Caller, World};
 use serde_json::{Value, json};
 
@@ -268,4 +268,20 @@ async fn the_defaults_are_made_quickly_and_kept() {
     bootstrap::ensure(&world.server).await.expect("nothing to do");
     let after = world.get(&admin, &format!("{RBAC}/clusterroles")).await.body["metadata"]["resourceVersion"].clone();
     assert_eq!(before, after, "a second start writes nothing");
+}
+
+#[tokio::test]
+async fn aggregated_servers_find_whom_to_believe() {
+    let world = World::new().await;
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    for client_ca in ["one", "one", "two"] {
+        let trust = PublishedTrust { client_ca, front_proxy_ca: "front", front_proxy_names: &["front-proxy-client"] };
+        bootstrap::publish_trust(&world.server, &trust).await.expect("published");
+        let data = world.get(&world.admin(), path).await.body["data"].clone();
+        assert_eq!(
+            (&data["client-ca-file"], &data["requestheader-client-ca-file"]),
+            (&json!(client_ca), &json!("front"))
+        );
+        assert_eq!(data["requestheader-allowed-names"], r#"["front-proxy-client"]"#);
+    }
 }

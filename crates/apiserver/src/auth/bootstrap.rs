@@ -24,8 +24,7 @@ const AGGREGATION_ROUNDS: usize = 4;
 
 /// Makes what is missing and completes what is there. All writes of a step go out together and so share their flush.
 pub async fn ensure(server: &Server) -> Result<(), Status> {
-    let user = User::new("system:apiserver", &[MASTERS_GROUP, "system:authenticated"]);
-    let ctx = Context::new(Arc::new(user), "kube-apiserver");
+    let ctx = system_context();
     let namespaces = NAMESPACES.map(|name| Object::new(&GroupVersionKind::new("", "v1", "Namespace"), None, name));
     try_join_all(namespaces.into_iter().map(|namespace| ensure_object(server, &ctx, namespace))).await?;
     let mut policy = defaults::all();
@@ -33,6 +32,54 @@ pub async fn ensure(server: &Server) -> Result<(), Status> {
     fill_aggregated(&mut policy);
     try_join_all(policy.into_iter().map(|object| ensure_object(server, &ctx, object))).await?;
     Ok(())
+}
+
+/// Whom aggregated API servers are to believe, in PEM.
+pub struct PublishedTrust<'a> {
+    pub client_ca: &'a str,
+    pub front_proxy_ca: &'a str,
+    /// Common names of the front-proxy certificates this server shows them.
+    pub front_proxy_names: &'a [&'a str],
+}
+
+/// Writes `kube-system/extension-apiserver-authentication`, from which aggregated API servers learn how to know callers.
+pub async fn publish_trust(server: &Server, trust: &PublishedTrust<'_>) -> Result<(), Status> {
+    let data = json!({
+        "client-ca-file": trust.client_ca,
+        "requestheader-allowed-names": json!(trust.front_proxy_names).to_string(),
+        "requestheader-client-ca-file": trust.front_proxy_ca,
+        "requestheader-extra-headers-prefix": r#"["X-Remote-Extra-"]"#,
+        "requestheader-group-headers": r#"["X-Remote-Group"]"#,
+        "requestheader-uid-headers": r#"["X-Remote-Uid"]"#,
+        "requestheader-username-headers": r#"["X-Remote-User"]"#,
+    });
+    let ctx = system_context();
+    let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+    let mut map = Object::new(&kind, Some("kube-system"), "extension-apiserver-authentication");
+    map.set(&["data"], data.clone());
+    let target = target_of(server, &map)?;
+    let options = WriteOptions::default();
+    match server.objects.get(&target.key()).await? {
+        None => create(server, &ctx, &target, map, &options).await,
+        Some(current) if current.object.get(&["data"]) == Some(&data) => Ok(()),
+        Some(current) => {
+            let mut changed = current.object;
+            changed.set(&["data"], data);
+            verbs::update::replace(server, &ctx, &target, changed, &options).await.map(|_| ())
+        }
+    }
+}
+
+fn system_context() -> Context {
+    let user = User::new("system:apiserver", &[MASTERS_GROUP, "system:authenticated"]);
+    Context::new(Arc::new(user), "kube-apiserver")
+}
+
+fn target_of(server: &Server, object: &Object) -> Result<Target, Status> {
+    let resource = server.registry.snapshot().find_kind(&object.gvk()).cloned();
+    let resource = resource.ok_or_else(|| Status::internal(format!("{} is not served", object.kind())))?;
+    let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
+    Ok(Target { resource, namespace, name, subresource: String::new() })
 }
 
 /// Joining machines read `kube-public/cluster-info` before they have credentials, as kubeadm arranges it.
@@ -62,14 +109,7 @@ fn fill_aggregated(policy: &mut [Object]) {
 }
 
 async fn ensure_object(server: &Server, ctx: &Context, desired: Object) -> Result<(), Status> {
-    let resource = server.registry.snapshot().find_kind(&desired.gvk()).cloned();
-    let resource = resource.ok_or_else(|| Status::internal(format!("{} is not served", desired.kind())))?;
-    let target = Target {
-        namespace: desired.namespace().to_owned(),
-        name: desired.name().to_owned(),
-        subresource: String::new(),
-        resource,
-    };
+    let target = target_of(server, &desired)?;
     let options = WriteOptions::default();
     let Some(current) = server.objects.get(&target.key()).await? else {
         return create(server, ctx, &target, desired, &options).await;

@@ -33,7 +33,6 @@ impl Admission for EscalationCheck {
             "RoleBinding" | "ClusterRoleBinding" => check_binding_write,
             _ => return Ok(()),
         };
-        let compiled = server.auth.policy().newest(server).await?;
-        check(&compiled.index, &ctx.user, object, attributes.old)
+        server.auth.policy().read(server, |index| check(index, &ctx.user, object, attributes.old)).await?
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! No task runs in the background. A question first makes sure that every write acknowledged before it is in the caches,
 //! which costs nothing while policy is quiet, and takes in what changed since the last one. So a binding counts for the
-//! very next request after its creation was answered.
+//! very next request after its creation was answered, and taking it in costs the same however many others there are.
 
 use std::sync::Arc;
 
 use access::escalation::RBAC_GROUP;
 use access::{Action, PolicyIndex, User, Verdict};
-use arc_swap::ArcSwapOption;
 use object::{GroupResource, Status};
-use tokio::sync::{Mutex, OnceCell};
+use parking_lot::RwLock;
+use tokio::sync::OnceCell;
 
 use crate::cache::{Cache, ChangeKind, Filter, Watcher};
 use crate::server::Server;
@@ -26,64 +26,54 @@ const SOURCES: [(&str, &str); 4] = [
 #[derive(Default)]
 pub struct LivePolicy {
     caches: OnceCell<Vec<Arc<Cache>>>,
-    compiled: ArcSwapOption<Compiled>,
-    builder: Mutex<Option<Builder>>,
+    compiled: RwLock<Option<Compiled>>,
 }
 
-/// The rules at one moment.
-pub struct Compiled {
-    pub index: PolicyIndex,
-    /// Revision of each cache up to which its changes are in the index.
-    seen: Vec<u64>,
-}
-
-struct Builder {
+struct Compiled {
     index: PolicyIndex,
+    /// One per cache; each knows up to which revision its changes are in the index.
     watchers: Vec<Watcher>,
 }
 
 impl LivePolicy {
     pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<Verdict, Status> {
-        let verdict = self.current(server).await?.index.authorize(user, action);
+        let local = server.objects.store().local();
+        let known = local.map_or(0, store::Local::revision);
+        let verdict = self.read_at(server, known, |index| index.authorize(user, action)).await?;
         // A store on the network is not asked for every question. Before saying no it is, as the right may be new.
-        if verdict.allowed || server.objects.store().local().is_some() {
+        if verdict.allowed || local.is_some() {
             return Ok(verdict);
         }
-        Ok(self.newest(server).await?.index.authorize(user, action))
+        self.read(server, |index| index.authorize(user, action)).await
     }
 
-    /// The rules, with every write this process has seen acknowledged when the store is local.
-    pub async fn current(&self, server: &Server) -> Result<Arc<Compiled>, Status> {
-        let revision = server.objects.store().local().map_or(0, store::Local::revision);
-        self.at(server, revision).await
-    }
-
-    /// The rules with every write acknowledged anywhere.
-    pub async fn newest(&self, server: &Server) -> Result<Arc<Compiled>, Status> {
+    /// Reads the rules with every write in them that was acknowledged before this call, here or by another server.
+    pub async fn read<T>(&self, server: &Server, read: impl FnOnce(&PolicyIndex) -> T) -> Result<T, Status> {
         let revision = server.objects.store().revision().await.map_err(crate::storage::status_of_store)?;
-        self.at(server, revision).await
+        self.read_at(server, revision, read).await
     }
 
-    async fn at(&self, server: &Server, revision: u64) -> Result<Arc<Compiled>, Status> {
+    async fn read_at<T>(
+        &self,
+        server: &Server,
+        revision: u64,
+        read: impl FnOnce(&PolicyIndex) -> T,
+    ) -> Result<T, Status> {
         let caches = self.caches.get_or_try_init(|| async { find_caches(server) }).await?;
-        if let Some(compiled) = self.compiled.load_full()
-            && caches.iter().zip(&compiled.seen).all(|(cache, seen)| cache.unchanged_since(*seen, revision))
+        if let Some(compiled) = &*self.compiled.read()
+            && compiled.has(caches, revision)
         {
-            return Ok(compiled);
+            return Ok(read(&compiled.index));
         }
-        let mut builder = self.builder.lock().await;
         for cache in caches {
             cache.reach(revision).await?;
         }
-        let followed = builder.as_mut().map(Builder::follow);
+        let mut slot = self.compiled.write();
+        let followed = slot.as_mut().map(Compiled::follow);
         if !matches!(followed, Some(Ok(()))) {
-            *builder = None;
+            *slot = None;
         }
-        let built = builder.get_or_insert_with(|| Builder::start(caches));
-        let seen = built.watchers.iter().map(Watcher::revision).collect();
-        let compiled = Arc::new(Compiled { index: built.index.clone(), seen });
-        self.compiled.store(Some(compiled.clone()));
-        Ok(compiled)
+        Ok(read(&slot.get_or_insert_with(|| Compiled::start(caches)).index))
     }
 }
 
@@ -97,17 +87,23 @@ fn find_caches(server: &Server) -> Result<Vec<Arc<Cache>>, Status> {
     caches.ok_or_else(|| Status::internal("the server has no roles and bindings to decide by"))
 }
 
-impl Builder {
+impl Compiled {
     fn start(caches: &[Arc<Cache>]) -> Self {
-        let mut builder = Self { index: PolicyIndex::default(), watchers: Vec::new() };
+        let mut compiled = Self { index: PolicyIndex::default(), watchers: Vec::new() };
         for cache in caches {
             let (entries, watcher) = cache.state_and_watch(Filter::default());
             for entry in entries {
-                builder.index.upsert(&entry.decode());
+                compiled.index.upsert(&entry.decode());
             }
-            builder.watchers.push(watcher);
+            compiled.watchers.push(watcher);
         }
-        builder
+        compiled
+    }
+
+    /// Whether everything up to `revision` is in the index.
+    fn has(&self, caches: &[Arc<Cache>], revision: u64) -> bool {
+        let mut both = caches.iter().zip(&self.watchers);
+        both.all(|(cache, watcher)| cache.unchanged_since(watcher.revision(), revision))
     }
 
     /// Takes in what changed; fails when a cache no longer knows.

@@ -72,8 +72,7 @@ pub async fn rules(server: &Server, ctx: &Context, review: Object) -> Result<Obj
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let compiled = server.auth.policy().newest(server).await?;
-    let mut found = compiled.index.rules_for(&ctx.user, &namespace);
+    let mut found = server.auth.policy().read(server, |index| index.rules_for(&ctx.user, &namespace)).await?;
     if ctx.user.is_master() {
         let [resources, paths] = PolicyRule::full_authority();
         found.resource_rules.insert(0, resources);
