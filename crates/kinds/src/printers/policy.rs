@@ -290,7 +290,8 @@ const STORAGE_VERSION_MIGRATION: Table = Table::new(
         let resource = |key: &str| migration.str_at(&["spec", "resource", key]);
         let resource = GroupResource::new(resource("group"), resource("resource")).to_string();
         let conditions = migration.items(&["status", "conditions"]).iter().filter(|c| str_of(c, "status") == "True");
-        let mut known = conditions.map(|c| str_of(c, "type")).filter(|ty| ["Running", "Failed", "Succeeded"].contains(ty));
+        let mut known =
+            conditions.map(|c| str_of(c, "type")).filter(|ty| ["Running", "Failed", "Succeeded"].contains(ty));
         vec![migration.name().into(), resource.into(), known.next_back().unwrap_or("Unknown").into()]
     },
 );

@@ -75,7 +75,7 @@ impl Strategy for EndpointSlice {
     fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
         let mut warnings = Vec::new();
         if new.str_at(&["addressType"]) == "FQDN" {
-            warnings.push("addressType: FQDN endpoints are deprecated".to_owned());
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
             return warnings;
         }
         for (index, endpoint) in new.items(&["endpoints"]).iter().enumerate() {

@@ -83,6 +83,15 @@ impl Strategy for Ingress {
         report.finish()
     }
 
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+        let by_annotation = new.annotation(CLASS_ANNOTATION).is_some();
+        if old.is_some() || !by_annotation || new.get(&["spec", "ingressClassName"]).is_some() {
+            return Vec::new();
+        }
+        let annotation = object::field::go_quote(CLASS_ANNOTATION);
+        vec![format!("annotation {annotation} is deprecated, please use 'spec.ingressClassName' instead")]
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -15,6 +15,7 @@ const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 const ERROR_BYTES_MAX: usize = 1024;
 const NODE_ID_BYTES_MAX: usize = 256;
+const TOKENS_IN_ATTRIBUTES: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
 pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
     Some(match kind {
@@ -268,6 +269,14 @@ impl Strategy for CsiDriver {
             in_secrets.invalid("serviceAccountTokenInSecrets is set but no tokenRequests are specified");
         }
         report.finish()
+    }
+
+    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
+        let unset = new.get(&["spec", "serviceAccountTokenInSecrets"]).is_none();
+        if new.items(&["spec", "tokenRequests"]).is_empty() || !unset {
+            return Vec::new();
+        }
+        vec![TOKENS_IN_ATTRIBUTES.to_owned()]
     }
 
     fn validate_update(&self, new: &Object, old: &Object) -> Vec<FieldError> {

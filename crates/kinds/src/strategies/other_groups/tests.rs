@@ -126,6 +126,42 @@ fn requests_are_answered_as_by_kube_apiserver() {
     assert!(differences.is_empty(), "{} of {total} differ:\n{}", differences.len(), differences.join("\n"));
 }
 
+#[test]
+fn defaults_hold_still() {
+    for (group, recorded) in RECORDED {
+        let cases: Vec<Value> = serde_json::from_str(recorded).expect("recorded answers are JSON");
+        for case in &cases {
+            let mut once = Object::from_value(case["object"].clone()).expect("an object");
+            let strategy = strategies::for_kind(&once.gvk());
+            strategy.default(&mut once);
+            let mut twice = once.clone();
+            strategy.default(&mut twice);
+            assert_eq!(once, twice, "{group}: {}", case["name"]);
+        }
+    }
+}
+
+#[test]
+fn suspicious_values_are_warned_about() {
+    let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"annotations": {"kubernetes.io/ingress.class": "x"}}, "spec": {}});
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "FQDN"});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {
+        "versions": [{"schema": {"openAPIV3Schema": {"properties": {"a": {"type": "string", "format": "odd"}}}}}]}});
+    let cases = [
+        (
+            ingress,
+            "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead",
+        ),
+        (slice, "spec.addressType: FQDN endpoints are deprecated"),
+        (definition, "unrecognized format \"odd\""),
+    ];
+    for (object, expected) in cases {
+        let object = Object::from_value(object).expect("an object");
+        assert_eq!(strategies::for_kind(&object.gvk()).warnings(&object, None), [expected]);
+    }
+}
+
 /// Pairs of one object in the stored and in another served version, as kube-apiserver showed them.
 const CONVERSIONS: &str = include_str!("../../../testdata/rules/conversions.json");
 

@@ -30,7 +30,8 @@ pub(super) fn to_v1(mut autoscaler: Object) -> Object {
         autoscaler.set(&["spec", "targetCPUUtilizationPercentage"], percent);
     }
     let is_cpu = |metric: &&Value| metric["type"] == "Resource" && metric["resource"]["name"] == "cpu";
-    let mut usage = current.iter().filter(is_cpu).filter_map(|m| m["resource"]["current"]["averageUtilization"].as_i64());
+    let mut usage =
+        current.iter().filter(is_cpu).filter_map(|m| m["resource"]["current"]["averageUtilization"].as_i64());
     if let Some(percent) = usage.next_back() {
         autoscaler.set(&["status", "currentCPUUtilizationPercentage"], percent);
     }
