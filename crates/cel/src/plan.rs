@@ -49,6 +49,8 @@ pub(crate) struct Call {
     pub(crate) overload: Option<&'static str>,
     pub(crate) run: Function,
     pub(crate) args: Vec<Node>,
+    /// Later arguments are not evaluated once one failed.
+    pub(crate) stops_early: bool,
     /// The compiled pattern of a regular expression written in the expression.
     pub(crate) regex: Option<Regex>,
 }
@@ -195,7 +197,9 @@ impl Planner<'_> {
         }
         let run = library::function(function).ok_or_else(|| EvalError::new(format!("no such overload: {function}")))?;
         let regex = constant_regex(function, &nodes)?;
-        let call = Call { function: function.to_owned(), overload, run, args: nodes, regex };
+        let is_dispatched = overload.is_none() && !is_core(function);
+        let stops_early = nodes.len() > 2 || regex.is_some() || is_dispatched;
+        let call = Call { function: function.to_owned(), overload, run, args: nodes, stops_early, regex };
         if let [Node::Const(arg)] = call.args.as_slice()
             && is_conversion(function)
         {
@@ -306,6 +310,11 @@ fn constant_members(node: &Node) -> Option<BTreeSet<Key<'static>>> {
     let Node::Const(Value::List(list)) = node else { return None };
     let items = list.values().ok()?;
     items.iter().map(Key::of).collect()
+}
+
+/// Functions with one implementation for all their overloads.
+fn is_core(function: &str) -> bool {
+    function.contains('_') || matches!(function, "@in" | "size" | "matches" | "contains" | "startsWith" | "endsWith")
 }
 
 fn is_conversion(function: &str) -> bool {

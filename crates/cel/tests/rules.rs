@@ -6,7 +6,7 @@
 use cel::rules::CompiledRules;
 use cel::{Budget, VALIDATION_COST_BUDGET};
 use object::{FieldError, FieldPath};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::Path;
 
@@ -56,6 +56,35 @@ fn objects_are_judged_as_recorded() {
         }
     }
     assert!(failures.is_empty(), "{} differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn rules_share_one_budget() {
+    let rule = json!([{"rule": "self.all(x, x >= 0)"}]);
+    let list = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": rule});
+    let schema = json!({"type": "object", "properties": {"a": list, "b": list, "c": list}});
+    let (rules, _) = CompiledRules::compile(&schema, &FieldPath::root());
+    let object = json!({"a": [1, 2, 3], "b": [1, 2, 3], "c": [1, 2, 3]});
+    let mut budget = Budget::new(30);
+    let found = rules.validate(&FieldPath::root(), &object, None, &mut budget);
+    let complaint = "b: Invalid value: \"array\": validation failed due to running out of cost budget, \
+                     no further validation rules will be run";
+    assert_eq!(texts(&found.errors), [complaint]);
+    assert!(budget.remaining() < 0);
+}
+
+#[test]
+fn broken_rules_on_unchanged_data_are_warnings() {
+    let rule = json!([{"rule": "self > 1"}]);
+    let schema = json!({"type": "object", "properties": {
+        "a": {"type": "integer", "x-kubernetes-validations": rule},
+        "b": {"type": "integer"},
+    }});
+    let (rules, _) = CompiledRules::compile(&schema, &FieldPath::root());
+    let (old, new) = (json!({"a": 0, "b": 1}), json!({"a": 0, "b": 2}));
+    let found = rules.validate(&FieldPath::root(), &new, Some(&old), &mut Budget::for_validation());
+    assert!(found.errors.is_empty());
+    assert_eq!(found.warnings, ["a: Invalid value: 0: failed rule: self > 1"]);
 }
 
 #[test]

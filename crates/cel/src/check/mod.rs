@@ -7,7 +7,7 @@ use crate::ast::{Ast, Comprehension, Expr, ExprKind, Literal, MapEntry, NodeId};
 use crate::env::Env;
 use crate::signatures::Overload;
 use crate::source::Issue;
-use crate::types::Type;
+use crate::types::{Type, opaque};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use unify::{Substitutions, most_general};
@@ -154,6 +154,10 @@ impl Checker<'_> {
                 Type::Dyn
             }
             Type::Dyn | Type::Error => Type::Dyn,
+            Type::Opaque(name) if !matches!(*name, opaque::IP | opaque::CIDR) => {
+                self.issue(at, format!("unexpected failed resolution of '{name}'"));
+                Type::Error
+            }
             other => {
                 self.issue(at, format!("type '{other}' does not support field selection"));
                 Type::Dyn
@@ -217,9 +221,6 @@ impl Checker<'_> {
         let mut result: Option<Type> = None;
         let mut fitting = Vec::new();
         for overload in env.overloads(function).filter(|overload| overload.is_member == is_member) {
-            if overload.args.len() != arg_types.len() {
-                continue;
-            }
             let (params, returns) = self.instantiate(overload);
             if !self.substitutions.all_assignable(&arg_types, &params) {
                 continue;

@@ -48,7 +48,12 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             is_optional = is_optional || qualifier.optional;
             let is_test = attribute.test_only && index + 1 == qualifiers.len();
             let found = self.qualify(&object, &qualifier.by, is_optional || is_test);
-            if !matches!(found, Ok(None)) || is_test {
+            // A step that may be missing is charged only if it is there.
+            let is_charged = match &found {
+                Ok(found) => found.is_some() || is_test,
+                Err(_) => !is_optional,
+            };
+            if is_charged {
                 self.charge(1)?;
             }
             match found? {

@@ -131,7 +131,12 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     fn equality(&mut self, left: &'p Node, right: &'p Node, wanted: bool) -> Evaluated<'a> {
         let (left, right) = (self.operand(left)?, self.operand(right)?);
         self.charge(cost::equality_cost(&left, &right, wanted))?;
-        Ok(Value::Bool(equal(&left?, &right?)? == wanted))
+        match equal(&left?, &right?) {
+            Ok(is_equal) => Ok(Value::Bool(is_equal == wanted)),
+            // Values that cannot be compared are certainly not equal; only `==` insists on comparing.
+            Err(_) if !wanted => Ok(Value::Bool(true)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Evaluates an operand, letting only unstoppable errors through so that the other operand is charged for.
@@ -145,14 +150,13 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     fn call(&mut self, call: &'p Call) -> Evaluated<'a> {
         let mut args = Vec::with_capacity(call.args.len());
         let mut failure = None;
-        for node in &call.args {
+        for (index, node) in call.args.iter().enumerate() {
             match self.operand(node)? {
                 Ok(value) => args.push(value),
+                // A call whose arguments were not all evaluated is not charged for.
+                Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
                 Err(error) => {
                     failure.get_or_insert(error);
-                    if call.args.len() > 2 {
-                        break;
-                    }
                 }
             }
         }

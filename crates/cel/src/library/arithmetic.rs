@@ -54,7 +54,7 @@ fn add<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Timestamp(time), Value::Duration(by)] | [Value::Duration(by), Value::Timestamp(time)] => {
             time.checked_add(*by).map(Value::Timestamp).ok_or_else(|| overflow("timestamp"))
         }
-        [first, ..] => no_operation_for(context, is_addable(first)),
+        [first, ..] => no_operation_for(context, first, is_addable(first)),
         [] => no_overload(),
     }
 }
@@ -73,7 +73,7 @@ fn subtract<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Timestamp(time), Value::Duration(by)] => {
             time.checked_sub(*by).map(Value::Timestamp).ok_or_else(|| overflow("timestamp"))
         }
-        [first, ..] => no_operation_for(context, is_subtractable(first)),
+        [first, ..] => no_operation_for(context, first, is_subtractable(first)),
         [] => no_overload(),
     }
 }
@@ -83,7 +83,7 @@ fn multiply<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Int(a), Value::Int(b)] => int(a.checked_mul(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_mul(*b)),
         [Value::Double(a), Value::Double(b)] => Ok(Value::Double(a * b)),
-        [first, ..] => no_operation_for(context, is_number(first)),
+        [first, ..] => no_operation_for(context, first, is_number(first)),
         [] => no_overload(),
     }
 }
@@ -94,7 +94,7 @@ fn divide<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Int(a), Value::Int(b)] => int(a.checked_div(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_div(*b)),
         [Value::Double(a), Value::Double(b)] => Ok(Value::Double(a / b)),
-        [first, ..] => no_operation_for(context, is_number(first)),
+        [first, ..] => no_operation_for(context, first, is_number(first)),
         [] => no_overload(),
     }
 }
@@ -104,7 +104,7 @@ fn modulo<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => fail("modulus by zero"),
         [Value::Int(a), Value::Int(b)] => int(a.checked_rem(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_rem(*b)),
-        [first, ..] => no_operation_for(context, is_whole(first)),
+        [first, ..] => no_operation_for(context, first, is_whole(first)),
         [] => no_overload(),
     }
 }
@@ -113,8 +113,8 @@ fn negate<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a)] => int(a.checked_neg()),
         [Value::Double(a)] => Ok(Value::Double(-a)),
-        [first, ..] => no_operation_for(context, is_number(first)),
-        [] => no_overload(),
+        [first] => no_operation_for(context, first, matches!(first, Value::Bool(_) | Value::Uint(_))),
+        _ => no_overload(),
     }
 }
 
@@ -128,7 +128,7 @@ fn not<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
 fn order<'a>(context: &Context, args: &[Value<'a>], holds: fn(Ordering) -> bool) -> Evaluated<'a> {
     let [a, b] = args else { return no_overload() };
     if compare(a, a).is_err() {
-        return no_operation_for(context, false);
+        return no_operation_for(context, a, false);
     }
     match compare(a, b)? {
         Some(ordering) => Ok(Value::Bool(holds(ordering))),
@@ -136,7 +136,7 @@ fn order<'a>(context: &Context, args: &[Value<'a>], holds: fn(Ordering) -> bool)
     }
 }
 
-fn contains<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn contains<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [wanted, Value::List(list)] => {
             let mut failure = None;
@@ -150,7 +150,7 @@ fn contains<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
             failure.map_or(Ok(Value::Bool(false)), Err)
         }
         [key, Value::Map(map)] => map.find(key).map(|found| Value::Bool(found.is_some())),
-        _ => no_operation_for(context, false),
+        _ => no_overload(),
     }
 }
 
@@ -159,7 +159,8 @@ fn size<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         [sized @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))] => {
             Ok(Value::Int(sized.cost_size() as i64))
         }
-        _ => no_operation_for(context, false),
+        [first] => no_operation_for(context, first, false),
+        _ => no_overload(),
     }
 }
 

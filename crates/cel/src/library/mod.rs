@@ -64,8 +64,10 @@ pub(crate) fn no_overload_for<'a>(context: &Context, args: &[Value<'a>]) -> Eval
 }
 
 /// Names the function if its first operand has no such operation at all, as the language's own functions do.
-pub(crate) fn no_operation_for<'a>(context: &Context, first_supports: bool) -> Evaluated<'a> {
-    if first_supports {
+pub(crate) fn no_operation_for<'a>(context: &Context, first: &Value, first_supports: bool) -> Evaluated<'a> {
+    // Types with methods answer for themselves, and say less.
+    let has_methods = matches!(first, Value::String(_) | Value::Duration(_) | Value::Timestamp(_));
+    if first_supports || has_methods {
         return no_overload();
     }
     Err(EvalError::new(format!("no such overload: {}", context.call.function)))

@@ -37,7 +37,6 @@ fn of_non_zero<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
         Value::Duration(duration) => duration.0 == 0,
         Value::List(list) => list.is_empty(),
         Value::Map(map) => map.len() == 0,
-        Value::Optional(inner) => inner.is_none(),
         _ => false,
     };
     Ok(if is_zero { Value::Optional(None) } else { Value::some(value.clone()) })

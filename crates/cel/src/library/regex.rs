@@ -1,6 +1,6 @@
 //! Regular expressions with RE2 syntax.
 
-use super::{Context, Function, no_operation_for, no_overload_for};
+use super::{Context, Function, no_overload};
 use crate::value::{EvalError, Evaluated, Value};
 use regex::{Regex, RegexBuilder};
 use std::borrow::Cow;
@@ -41,14 +41,12 @@ fn illegal(error: EvalError) -> EvalError {
 }
 
 fn matches<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
-    let [Value::String(text), Value::String(regex)] = args else {
-        return no_operation_for(context, matches!(args.first(), Some(Value::String(_))));
-    };
+    let [Value::String(text), Value::String(regex)] = args else { return no_overload() };
     Ok(Value::Bool(pattern(context, regex)?.is_match(text)))
 }
 
 fn find<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
-    let [Value::String(text), Value::String(regex)] = args else { return no_overload_for(context, args) };
+    let [Value::String(text), Value::String(regex)] = args else { return no_overload() };
     let regex = pattern(context, regex).map_err(illegal)?;
     Ok(Value::text(regex.find(text).map_or(String::new(), |found| found.as_str().to_owned())))
 }
@@ -57,7 +55,7 @@ fn find_all<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     let (text, regex, limit) = match args {
         [Value::String(text), Value::String(regex)] => (text, regex, -1),
         [Value::String(text), Value::String(regex), Value::Int(limit)] => (text, regex, *limit),
-        _ => return no_overload_for(context, args),
+        _ => return no_overload(),
     };
     let regex = pattern(context, regex).map_err(illegal)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

@@ -1,6 +1,6 @@
 //! Parts of instants and durations.
 
-use super::{Context, Function, fail, no_operation_for};
+use super::{Context, Function, fail, no_overload_for};
 use crate::value::time::Duration;
 use crate::value::{Evaluated, Value};
 use jiff::civil::DateTime;
@@ -25,7 +25,7 @@ fn part<'a>(context: &Context, args: &[Value<'a>], read: fn(&DateTime) -> i64) -
     let (time, zone) = match args {
         [Value::Timestamp(time)] => (time, None),
         [Value::Timestamp(time), Value::String(zone)] => (time, Some(&**zone)),
-        _ => return no_operation_for(context, matches!(args.first(), Some(Value::Timestamp(_) | Value::Duration(_)))),
+        _ => return no_overload_for(context, args),
     };
     match time.civil(zone) {
         Some(civil) => Ok(Value::Int(read(&civil))),
