@@ -1,0 +1,125 @@
+//! A `flotilla server` process started for a test on a free port and ended with it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub struct Flotilla {
+    pub kubeconfig: PathBuf,
+    pub data_dir: PathBuf,
+    child: Child,
+    /// Kept so that the directory lives as long as the server.
+    directory: Option<tempfile::TempDir>,
+}
+
+impl Flotilla {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let mut server = Self::start_in(directory.path(), arguments);
+        server.directory = Some(directory);
+        server
+    }
+
+    /// Starts on a directory the caller owns, to start again on the same data.
+    pub fn start_in(data_dir: &Path, arguments: &[&str]) -> Self {
+        let log = std::fs::File::create(data_dir.join("server.log")).expect("a log file");
+        let kubeconfig = data_dir.join("karmada-apiserver.config");
+        let _ = std::fs::remove_file(&kubeconfig);
+        let child = Command::new(binary())
+            .args(["server", "--bind", "127.0.0.1:0", "--data-dir"])
+            .arg(data_dir)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("the server starts");
+        let mut server = Self { kubeconfig, data_dir: data_dir.to_owned(), child, directory: None };
+        server.wait_until_ready();
+        server
+    }
+
+    fn wait_until_ready(&mut self) {
+        let start = Instant::now();
+        loop {
+            let ready = self.kubeconfig.exists() && self.kubectl(&["get", "--raw", "/readyz"]).stdout.starts_with(b"ok");
+            if ready {
+                return;
+            }
+            let ended = self.child.try_wait().expect("the child can be asked").is_some();
+            assert!(!ended && start.elapsed() < START_TIMEOUT, "the server is not ready: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn log(&self) -> String {
+        let mut text = String::new();
+        let file = std::fs::File::open(self.data_dir.join("server.log"));
+        let _ = file.and_then(|mut file| file.read_to_string(&mut text));
+        text
+    }
+
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        kubectl(&self.kubeconfig, arguments)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// As a power cut would.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    /// Asks the server to stop and waits until it has.
+    pub fn stop(mut self) -> std::process::ExitStatus {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
+        assert!(sent.success(), "the server could not be told to stop");
+        self.child.wait().expect("the server ends")
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Flotilla {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Runs kubectl with a discovery cache of its own, so that servers on reused ports are never mixed up.
+pub fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    let cache = kubeconfig.with_extension("cache");
+    let mut command = Command::new(programs().join("kubectl"));
+    command.arg("--kubeconfig").arg(kubeconfig).arg("--cache-dir").arg(cache);
+    command.args(arguments).stdin(Stdio::null()).output().expect("kubectl runs")
+}
+
+/// Where the real Kubernetes programs are; `make test` puts them there.
+pub fn programs() -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    std::env::var_os("FLOTILLA_KUBE_BIN").map_or(home.join(".cache/flotilla/bin"), PathBuf::from)
+}
+
+/// The binary under test: what `FLOTILLA_BIN` names, else what cargo built beside this test.
+pub fn binary() -> PathBuf {
+    if let Some(named) = std::env::var_os("FLOTILLA_BIN") {
+        return named.into();
+    }
+    let test = std::env::current_exe().expect("this test has a path");
+    let built = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").join("flotilla");
+    assert!(built.exists(), "{} is missing: run `cargo build -p cli` first, or `make test`", built.display());
+    built
+}

@@ -1,0 +1,147 @@
+//! Scripts of kubectl commands: what a user types, with the files they use, run against any server.
+//!
+//! A script is plain text. `$ ARGS` runs kubectl; `$! ARGS` runs it and expects failure; `$~ ARGS` runs it without comparing
+//! its output (progress texts, waits). `> NAME` starts a file that lasts until the next line with a command or a file;
+//! files are referred to as `NAME` in the arguments. `= TEXT` below a command expects a line of its output to hold TEXT.
+//! Lines starting with `#` are for the reader.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::flotilla::kubectl;
+use crate::normalize::normalize;
+
+pub struct Step {
+    pub line: usize,
+    pub arguments: Vec<String>,
+    pub fails: bool,
+    pub compared: bool,
+    /// Texts that must each stand in some line of what is printed.
+    pub expected: Vec<String>,
+}
+
+pub struct Script {
+    pub name: String,
+    pub steps: Vec<Step>,
+    files: Vec<(String, String)>,
+}
+
+/// What a step printed, made comparable.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Printed {
+    pub succeeded: bool,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Script {
+    pub fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let name = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
+        let mut script = Self { name, steps: Vec::new(), files: Vec::new() };
+        let mut in_file = false;
+        for (index, line) in text.lines().enumerate() {
+            let command = ["$! ", "$~ ", "$ "].iter().find_map(|mark| Some((*mark, line.strip_prefix(mark)?)));
+            if let Some((mark, command)) = command {
+                in_file = false;
+                let (fails, compared) = (mark == "$! ", mark != "$~ ");
+                script.steps.push(Step { line: index + 1, arguments: split(command), fails, compared, expected: Vec::new() });
+            } else if let (Some(text), false) = (line.strip_prefix("= "), in_file) {
+                script.steps.last_mut().expect("a command stands above").expected.push(text.to_owned());
+            } else if let Some(name) = line.strip_prefix("> ") {
+                in_file = true;
+                script.files.push((name.to_owned(), String::new()));
+            } else if in_file {
+                let (_, content) = script.files.last_mut().expect("a file was started");
+                content.push_str(line);
+                content.push('\n');
+            }
+        }
+        assert!(!script.steps.is_empty(), "{} has no commands", path.display());
+        script
+    }
+
+    /// All scripts of a folder, or the one that `SCRIPT` names.
+    pub fn all(folder: &Path) -> Vec<Self> {
+        let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        let chosen = std::env::var("SCRIPT").ok();
+        let scripts = paths.iter().map(|path| Self::read(path));
+        scripts.filter(|script| chosen.as_ref().is_none_or(|name| *name == script.name)).collect()
+    }
+
+    /// Writes the script's files into `directory`.
+    pub fn prepare(&self, directory: &Path) {
+        for (name, content) in &self.files {
+            let path = directory.join(name);
+            std::fs::create_dir_all(path.parent().expect("a file has a folder")).expect("a folder");
+            std::fs::write(path, content).expect("written");
+        }
+    }
+
+    pub fn run(&self, step: &Step, kubeconfig: &Path, directory: &Path) -> Printed {
+        let arguments: Vec<String> = step.arguments.iter().map(|a| self.place(a, directory)).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        printed(&kubectl(kubeconfig, &arguments), directory)
+    }
+
+    /// Runs every step and says which did not go as the script expects.
+    pub fn complaints(&self, kubeconfig: &Path) -> Vec<String> {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        self.prepare(directory.path());
+        let mut complaints = Vec::new();
+        for step in &self.steps {
+            let printed = self.run(step, kubeconfig, directory.path());
+            let place = format!("{}:{}: kubectl {}", self.name, step.line, step.arguments.join(" "));
+            if printed.succeeded == step.fails {
+                complaints.push(format!("{place}: {printed:#?}"));
+            }
+            let all = format!("{}\n{}", printed.stdout, printed.stderr);
+            for text in step.expected.iter().filter(|text| !all.lines().any(|line| line.contains(text.as_str()))) {
+                complaints.push(format!("{place}: nothing says {text:?}: {printed:#?}"));
+            }
+        }
+        complaints
+    }
+
+    /// Names of files become paths.
+    fn place(&self, argument: &str, directory: &Path) -> String {
+        let known = self.files.iter().any(|(name, _)| name == argument || name.starts_with(&format!("{argument}/")));
+        if known { directory.join(argument).display().to_string() } else { argument.to_owned() }
+    }
+}
+
+fn printed(output: &Output, directory: &Path) -> Printed {
+    let folder = directory.display().to_string();
+    let text = |bytes: &[u8]| normalize(&String::from_utf8_lossy(bytes).replace(&folder, "DIR"));
+    Printed { succeeded: output.status.success(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+/// Splits as a shell does, with single and double quotes.
+fn split(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let (mut quote, mut started) = (None, false);
+    for c in command.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => word.push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                started = true;
+            }
+            (None, c) if c.is_whitespace() => {
+                if started || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                started = false;
+            }
+            (None, c) => word.push(c),
+        }
+    }
+    if started || !word.is_empty() {
+        words.push(word);
+    }
+    words
+}

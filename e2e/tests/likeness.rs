@@ -1,0 +1,34 @@
+//! Every script of kubectl commands prints the same against our server and against a real kube-apiserver.
+
+#[path = "../../crates/cluster-client/tests/kube/mod.rs"]
+mod kube_apiserver;
+
+use std::path::Path;
+
+use e2e::flotilla::Flotilla;
+use e2e::script::Script;
+use kube_apiserver::KubeApiServer;
+
+#[test]
+fn kubectl_cannot_tell_us_from_kube_apiserver() {
+    let Some(theirs) = KubeApiServer::start() else { return };
+    let ours = Flotilla::start();
+    let mut differences = Vec::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/likeness");
+    for script in Script::all(&folder) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        script.prepare(directory.path());
+        for step in &script.steps {
+            let real = script.run(step, &theirs.kubeconfig, directory.path());
+            let own = script.run(step, &ours.kubeconfig, directory.path());
+            let command = step.arguments.join(" ");
+            let place = format!("{}:{}: kubectl {command}", script.name, step.line);
+            assert_eq!(real.succeeded, !step.fails, "{place}: the script expects otherwise of a real server: {}{}", real.stdout, real.stderr);
+            let same = if step.compared { real == own } else { real.succeeded == own.succeeded };
+            if !same {
+                differences.push(format!("--- {place}\nreal: {real:#?}\nours: {own:#?}"));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}\nserver log:\n{}", differences.len(), differences.join("\n"), ours.log());
+}
