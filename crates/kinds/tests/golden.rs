@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kinds::strategies::{self, core, metadata};
+use kinds::strategies::{self, core, metadata, shape};
 use kinds::{Strategy, WriteContext};
 use object::{FieldError, Object};
 use serde_json::Value;
@@ -36,6 +36,7 @@ fn answer(case: &Value) -> Answer {
     if let Some(mut new) = object(case, "create") {
         new.set(&["metadata", "uid"], "UID");
         let rules = strategies::for_kind(&new.gvk());
+        shape::settle(&mut new);
         rules.default(&mut new);
         rules.prepare_create(&mut new, &ctx);
         if rules.counts_generation() {
@@ -53,6 +54,7 @@ fn answer(case: &Value) -> Answer {
         .into_iter()
         .find_map(|sub| Some((sub, object(case, sub)?)))
         .expect("a request");
+    shape::settle(&mut new);
     rules.default(&mut new);
     let mut errors = metadata::validate_object_meta_update(&new, &old);
     match sub {

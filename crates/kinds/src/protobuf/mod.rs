@@ -4,9 +4,9 @@
 //! gives the bytes of its generated `Marshal`, so that zero values, nulls and order agree with every Go client.
 
 mod read;
-mod scalar;
+pub(crate) mod scalar;
 mod schema_props;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -12,6 +12,7 @@ pub mod internal;
 pub mod metadata;
 pub mod other_groups;
 pub mod pod_spec;
+pub mod shape;
 
 use std::sync::Arc;
 
