@@ -160,6 +160,9 @@ pub fn shape(
     schema::apply_defaults(shape, &mut value);
     let mut object =
         Object::from_value(value).ok_or_else(|| Status::bad_request("the object must be a JSON object"))?;
+    if resource.custom.is_none() && kind.stored {
+        kinds::strategies::shape::settle(&mut object);
+    }
     kind.strategy.default(&mut object);
     Ok(object)
 }
