@@ -1,0 +1,50 @@
+# The everyday commands. `make up` and `make test` set themselves up on a fresh machine; `make help` lists the rest.
+
+FLOTILLA_KUBE_BIN ?= $(HOME)/.cache/flotilla/bin
+FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
+export FLOTILLA_KUBE_BIN
+export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
+
+.PHONY: help up test check fmt bench setup kube python
+
+help:
+	@echo "make up     start the control plane (127.0.0.1:5443, state in ~/.flotilla)"
+	@echo "make test   run every test, with what they need installed first"
+	@echo "make check  formatting, lints and house rules only"
+	@echo "make bench  compare speed and memory with kube-apiserver and etcd"
+
+up: setup
+	@echo "==> building the release binary (the first time takes minutes)"
+	cargo build --release --locked -p cli
+	@echo "==> starting: use it with  kubectl --kubeconfig $${FLOTILLA_HOME:-$$HOME/.flotilla}/karmada-apiserver.config get ns"
+	./target/release/flotilla server
+
+test: setup check kube python
+	@echo "==> building the tests"
+	cargo build --locked -p cli
+	cargo test --locked --workspace --no-run
+	@echo "==> running the tests"
+	cargo test --locked --workspace
+
+check: setup
+	@echo "==> formatting, lints, house rules"
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo test --locked -p xtask
+
+fmt:
+	cargo fmt --all
+
+bench: setup kube
+	cargo build --release --locked -p cli -p bench
+	./target/release/bench
+
+setup:
+	@tools/setup
+
+kube:
+	@tools/kube/build etcd kube-apiserver kubectl
+
+python:
+	@test -x $(FLOTILLA_PYTHON) || { echo "==> making a Python environment in $(FLOTILLA_VENV)"; python3 -m venv $(FLOTILLA_VENV); }
+	@$(FLOTILLA_PYTHON) -c "import kubernetes" 2>/dev/null || { echo "==> installing the Python Kubernetes client"; $(FLOTILLA_PYTHON) -m pip install --quiet --disable-pip-version-check kubernetes==34.1.0; }
