@@ -12,9 +12,9 @@ mod tests;
 mod wire;
 mod write;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use table::Table;
+use table::{MessageId, Table};
 
 /// What every enveloped message starts with.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
@@ -60,11 +60,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     if envelope.kind.is_empty() {
         return Err(ProtobufError::KindMissing);
     }
-    let table = Table::get();
-    let message = table.kind(&envelope.api_version, &envelope.kind).ok_or_else(|| ProtobufError::UnknownKind {
-        api_version: envelope.api_version.clone().into_owned(),
-        kind: envelope.kind.clone().into_owned(),
-    })?;
+    let (table, message) = message_of(&envelope.api_version, &envelope.kind)?;
     let mut object = read::read(table, message, envelope.raw)?;
     object.insert("apiVersion".to_owned(), envelope.api_version.into());
     object.insert("kind".to_owned(), envelope.kind.into());
@@ -72,22 +68,40 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
 }
 
 /// An object, list or `Status` with its envelope.
-pub fn encode(value: &Value) -> Result<Vec<u8>, ProtobufError> {
-    let object = value.as_object().ok_or(ProtobufError::KindMissing)?;
+pub fn encode(object: &Map<String, Value>) -> Result<Vec<u8>, ProtobufError> {
     let text = |word: &str| object.get(word).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let table = Table::get();
-    let message = table
-        .kind(api_version, kind)
-        .ok_or_else(|| ProtobufError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() })?;
+    let (table, message) = message_of(api_version, kind)?;
     let mut out = Vec::with_capacity(1024);
     out.extend_from_slice(MAGIC);
     wire::write_envelope(&mut out, api_version, kind, |out| write::write(table, message, object, out))?;
     Ok(out)
 }
 
+/// A list with its envelope, its items written one by one from where they are.
+pub fn encode_list<'a>(
+    api_version: &str,
+    kind: &str,
+    metadata: &Value,
+    items: impl Iterator<Item = &'a Map<String, Value>>,
+) -> Result<Vec<u8>, ProtobufError> {
+    let (table, message) = message_of(api_version, kind)?;
+    let mut out = Vec::with_capacity(4096);
+    out.extend_from_slice(MAGIC);
+    wire::write_envelope(&mut out, api_version, kind, |out| write::write_list(table, message, metadata, items, out))?;
+    Ok(out)
+}
+
+fn message_of(api_version: &str, kind: &str) -> Result<(&'static Table, MessageId), ProtobufError> {
+    let table = Table::get();
+    let message = table
+        .kind(api_version, kind)
+        .ok_or_else(|| ProtobufError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() })?;
+    Ok((table, message))
+}
+
 /// One change as a frame of a watch: its length in four bytes, then a `WatchEvent` around the enveloped object.
-pub fn watch_frame(change: &str, object: &Value) -> Result<Vec<u8>, ProtobufError> {
+pub fn watch_frame(change: &str, object: &Map<String, Value>) -> Result<Vec<u8>, ProtobufError> {
     let object = encode(object)?;
     let mut out = vec![0; 4];
     wire::write_bytes(&mut out, 1, change.as_bytes());

@@ -7,6 +7,7 @@ use super::pod_status;
 use crate::strategies::defaults::{map_or_new, maps_in, set_absent};
 use crate::strategies::fields::{Report, same};
 use crate::strategies::metadata::validate_built_in_finalizers;
+use crate::strategies::pod_spec::annotations::APP_ARMOR;
 use crate::strategies::pod_spec::{self, defaults, qos, update, warnings};
 use crate::strategy::{Strategy, WriteContext};
 
@@ -70,8 +71,8 @@ impl Strategy for Pod {
             return Vec::new();
         }
         let mut out: Vec<String> = warnings::hostname_warning(new.name(), "the Pod's hostname").into_iter().collect();
-        let pod = json!({"metadata": new.get(&["metadata"]), "spec": new.get(&["spec"])});
-        out.extend(warnings::of_template("", Some(&pod)));
+        out.extend(warnings::of_pod(new));
+        out.extend(app_armor_warnings(new));
         out
     }
 
@@ -105,10 +106,9 @@ fn gated_condition(ctx: &WriteContext) -> Value {
 
 /// AppArmor profiles used to be annotations; a container without the field gets it from there.
 fn adopt_app_armor_annotations(object: &mut Object) {
-    const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
     let profiles: Vec<(String, Value)> = object
         .annotations()
-        .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?.to_owned(), app_armor_profile(value)?)))
+        .filter_map(|(key, value)| Some((key.strip_prefix(APP_ARMOR)?.to_owned(), app_armor_profile(value)?)))
         .collect();
     if profiles.is_empty() || object.str_at(&["spec", "os", "name"]) == "windows" {
         return;
@@ -124,6 +124,30 @@ fn adopt_app_armor_annotations(object: &mut Object) {
             }
         }
     }
+}
+
+/// By now a container wears the profile its annotation named, so that is how the annotation is told to have been used.
+fn app_armor_warnings(pod: &Object) -> Vec<String> {
+    let pod_profile = pod.get(&["spec", "securityContext", "appArmorProfile"]);
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    let containers = || lists.iter().flat_map(|list| pod.items(&["spec", list]));
+    let mut out = Vec::new();
+    for (key, value) in pod.annotations() {
+        let Some(name) = key.strip_prefix(APP_ARMOR) else { continue };
+        let Some(container) = containers().find(|c| c["name"].as_str() == Some(name)) else { continue };
+        let profile = app_armor_profile(value);
+        let worn = container["securityContext"].get("appArmorProfile");
+        let used = match &profile {
+            None => worn.is_none(),
+            Some(profile) => worn == Some(profile) && pod_profile != Some(profile),
+        };
+        if used {
+            out.push(format!(
+                "metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead"
+            ));
+        }
+    }
+    out
 }
 
 fn app_armor_profile(annotation: &str) -> Option<Value> {

@@ -1,6 +1,6 @@
 //! The rules of pod specs, shared by pods and every kind with a pod template.
 
-mod annotations;
+pub mod annotations;
 mod containers;
 pub mod defaults;
 mod env;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use object::field::go_quote;
-use object::names;
+use object::{Object, names};
 use serde_json::Value;
 
 use super::super::addresses;
@@ -65,14 +65,23 @@ pub fn hostname_warning(name: &str, used_in: &str) -> Option<String> {
     })
 }
 
-/// Warnings for the pod template at `path`; an empty path is a pod itself.
+/// Warnings for the pod template at `path`.
 pub fn of_template(path: &str, template: Option<&Value>) -> Vec<String> {
     let report = Report::new();
     let root = report.at(path, template);
-    let (meta, spec) = (root.field("metadata"), root.field("spec"));
+    of_parts(root.field("metadata"), root.field("spec"), true)
+}
+
+/// Warnings for a pod itself.
+pub fn of_pod(pod: &Object) -> Vec<String> {
+    let report = Report::new();
+    of_parts(report.field(pod, "metadata"), report.field(pod, "spec"), false)
+}
+
+fn of_parts<'a>(meta: Field<'a>, spec: Field<'a>, is_template: bool) -> Vec<String> {
     let mut out = Vec::new();
     warn_of_labels(spec, &mut out);
-    warn_of_annotations(meta, spec, !path.is_empty(), &mut out);
+    warn_of_annotations(meta, spec, is_template, &mut out);
     warn_of_volumes(spec, &mut out);
     warn_of_repetition(spec, &mut out);
     warn_of_resources(spec, &mut out);
