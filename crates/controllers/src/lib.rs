@@ -1,1 +1,19 @@
-//! Placeholder.
+//! What kube-controller-manager does on a plane without nodes: namespaces, garbage, accounts, certificates, quotas.
+//!
+//! Every controller gathers, decides in a pure function, and commits. One watch per resource (`everything`) feeds the
+//! garbage collector, the quota recount and the removal of finished jobs; the others mirror the few objects they need.
+
+mod accounts;
+mod bootstrap;
+mod certificates;
+mod events;
+mod everything;
+mod garbage;
+mod jobs;
+mod namespaces;
+mod quota;
+mod resources;
+mod roles;
+mod start;
+
+pub use start::{Clients, Parameters, SignToken, run};

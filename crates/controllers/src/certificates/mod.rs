@@ -1,0 +1,104 @@
+//! Approves, signs and clears away CertificateSigningRequests of the signers Kubernetes itself answers for.
+
+mod approve;
+mod clean;
+mod recognize;
+mod sign;
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
+use object::{GroupVersionKind, GroupVersionResource, Object};
+use pki::authority::CertificateAuthority;
+use pki::csr::Csr;
+use reconcile::{Clock, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::resources::{condition, signing_requests, target};
+
+struct Office {
+    client: ClusterClient,
+    authority: Arc<CertificateAuthority>,
+    clock: Arc<dyn Clock>,
+}
+
+pub async fn run(
+    reader: ClusterClient,
+    client: ClusterClient,
+    authority: Arc<CertificateAuthority>,
+    clock: Arc<dyn Clock>,
+    cancel: CancellationToken,
+) {
+    let requests = Mirror::start(reader, MirrorSpec::new(&signing_requests()), cancel.clone());
+    let office = Arc::new(Office { client, authority, clock });
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    Controller::new("certificatesigningrequest").run(vec![Source::each(&requests)], 2, cancel, reconcile).await;
+}
+
+async fn reconcile(office: Arc<Office>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let place = target(&signing_requests(), &key);
+    let Some(request) = office.client.find(place.clone()).await? else { return Ok(Outcome::Done) };
+    let now = office.clock.now();
+    let Some(wait) = clean::wait(&request, now) else {
+        return match office.client.delete(place, DeleteOptions::default()).await {
+            Err(status) if !status.is_not_found() => Err(status.into()),
+            _ => Ok(Outcome::Done),
+        };
+    };
+    let later = Outcome::After(wait);
+    let Some(csr) = read(&request) else { return Ok(later) };
+    if is_true(&request, "Failed")
+        || !request.str_at(&["status", "certificate"]).is_empty()
+        || is_true(&request, "Denied")
+    {
+        return Ok(later);
+    }
+    if is_true(&request, "Approved") {
+        if let Some(answered) = sign::answer(&request, &csr, &office.authority, now) {
+            office.client.update_status(place, answered, WriteOptions::default()).await?;
+        }
+        return Ok(later);
+    }
+    for rule in approve::rules_for(&request, &csr) {
+        if may(&office.client, &request, rule.subresource).await? {
+            let approved = approve::approved(&request, rule.message);
+            office.client.update(place.subresource("approval"), approved, WriteOptions::default()).await?;
+            break;
+        }
+    }
+    Ok(later)
+}
+
+/// What is asked for; `None` where it cannot be read, which nobody but its author can mend.
+fn read(request: &Object) -> Option<Csr> {
+    let pem = STANDARD.decode(request.str_at(&["spec", "request"])).ok()?;
+    Csr::from_pem(&pem).ok()
+}
+
+fn is_true(request: &Object, condition_type: &str) -> bool {
+    condition(request, condition_type).is_some_and(|c| c["status"] == "True")
+}
+
+/// Whether whoever made the request may have such certificates without anybody's consent.
+async fn may(client: &ClusterClient, request: &Object, subresource: &str) -> Result<bool, ReconcileError> {
+    let gvr = GroupVersionResource::new("authorization.k8s.io", "v1", "subjectaccessreviews");
+    let mut review = Object::default();
+    review.set_gvk(&GroupVersionKind::new("authorization.k8s.io", "v1", "SubjectAccessReview"));
+    let part = |name: &str| request.get(&["spec", name]).cloned();
+    review.set(
+        &["spec"],
+        json!({
+            "user": part("username").unwrap_or_default(),
+            "uid": part("uid").unwrap_or_else(|| "".into()),
+            "groups": part("groups").unwrap_or_else(|| json!([])),
+            "extra": part("extra").unwrap_or_else(|| json!({})),
+            "resourceAttributes": {"group": "certificates.k8s.io", "resource": "certificatesigningrequests",
+                "verb": "create", "subresource": subresource, "version": "*"},
+        }),
+    );
+    let answer = client.create(ResourceRef::all(&gvr), review, WriteOptions::default()).await?;
+    Ok(answer.get(&["status", "allowed"]).and_then(Value::as_bool).unwrap_or(false))
+}

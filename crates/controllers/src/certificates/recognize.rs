@@ -1,0 +1,86 @@
+//! The rules certificates of nodes must keep, with the texts kube-controller-manager gives for breaking them.
+
+use std::collections::BTreeSet;
+
+use object::Object;
+use pki::csr::Csr;
+use serde_json::Value;
+
+const NODES: &str = "system:nodes";
+const NODE_PREFIX: &str = "system:node:";
+
+pub fn usages(request: &Object) -> BTreeSet<&str> {
+    request.items(&["spec", "usages"]).iter().filter_map(Value::as_str).collect()
+}
+
+/// Breaks of the rules for the certificate a kubelet calls the API with.
+pub fn kubelet_client(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
+    check_organization(csr)?;
+    let names = csr.alternative_names();
+    for (kind, present) in [
+        ("DNS", !names.dns_names.is_empty()),
+        ("Email", !names.emails.is_empty()),
+        ("IP", !names.ips.is_empty()),
+        ("URI", !names.uris.is_empty()),
+    ] {
+        if present {
+            return Err(format!("{kind} subjectAltNames are not allowed"));
+        }
+    }
+    check_common_name(csr)?;
+    check_usages(usages, "client auth")
+}
+
+/// Breaks of the rules for the certificate a kubelet serves with.
+pub fn kubelet_serving(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
+    check_organization(csr)?;
+    let names = csr.alternative_names();
+    if names.dns_names.is_empty() && names.ips.is_empty() {
+        return Err("DNS or IP subjectAltName is required".to_owned());
+    }
+    for (kind, present) in [("Email", !names.emails.is_empty()), ("URI", !names.uris.is_empty())] {
+        if present {
+            return Err(format!("{kind} subjectAltNames are not allowed"));
+        }
+    }
+    check_usages(usages, "server auth")?;
+    check_common_name(csr)
+}
+
+/// Breaks of the rules for any certificate to call the API with.
+pub fn api_client(usages: &BTreeSet<&str>, in_order: &[&str]) -> Result<(), String> {
+    let is_fine = |usage: &&&str| matches!(**usage, "digital signature" | "key encipherment" | "client auth");
+    if let Some(wrong) = in_order.iter().find(|usage| !is_fine(usage)) {
+        return Err(format!("invalid usage for client certificate: {wrong}"));
+    }
+    match usages.contains("client auth") {
+        true => Ok(()),
+        false => Err("missing required usage for client certificate: client auth".to_owned()),
+    }
+}
+
+fn check_organization(csr: &Csr) -> Result<(), String> {
+    match csr.subject().organizations.as_slice() {
+        [only] if only == NODES => Ok(()),
+        _ => Err("subject organization is not system:nodes".to_owned()),
+    }
+}
+
+fn check_common_name(csr: &Csr) -> Result<(), String> {
+    match csr.subject().common_name.starts_with(NODE_PREFIX) {
+        true => Ok(()),
+        false => Err("subject common name does not begin with system:node:".to_owned()),
+    }
+}
+
+/// Keys other than RSA do not encipher keys, so that usage may be missing.
+fn check_usages(usages: &BTreeSet<&str>, purpose: &str) -> Result<(), String> {
+    let with_rsa = BTreeSet::from(["digital signature", "key encipherment", purpose]);
+    let without = BTreeSet::from(["digital signature", purpose]);
+    if *usages == with_rsa || *usages == without {
+        return Ok(());
+    }
+    let mut wanted = ["digital signature", "key encipherment", purpose];
+    wanted.sort_unstable();
+    Err(format!("usages did not match [{}]", wanted.join(" ")))
+}

@@ -1,0 +1,151 @@
+//! What an approved request is answered with: a certificate, or why there is none.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use object::Object;
+use object::time::format_seconds;
+use pki::authority::{CertificateAuthority, LEAF_LIFETIME};
+use pki::csr::Csr;
+use pki::usage::Usage;
+use serde_json::{Value, json};
+
+use super::recognize;
+
+const DURATION_MIN: Duration = Duration::from_secs(600);
+
+/// The request with its status filled in; `None` for signers that are somebody else's.
+pub fn answer(request: &Object, csr: &Csr, authority: &CertificateAuthority, now: Timestamp) -> Option<Object> {
+    let usages = recognize::usages(request);
+    let in_order: Vec<&str> = request.items(&["spec", "usages"]).iter().filter_map(Value::as_str).collect();
+    let verdict = match request.str_at(&["spec", "signerName"]) {
+        "kubernetes.io/kube-apiserver-client" => recognize::api_client(&usages, &in_order),
+        "kubernetes.io/kube-apiserver-client-kubelet" => recognize::kubelet_client(csr, &usages),
+        "kubernetes.io/kubelet-serving" => recognize::kubelet_serving(csr, &usages),
+        // Whatever is asked for, as it was before signers had names.
+        "kubernetes.io/legacy-unknown" => Ok(()),
+        _ => return None,
+    };
+    let granted = verdict.map_err(|text| ("SignerValidationFailure", text)).and_then(|()| {
+        let usages: Result<Vec<Usage>, _> = in_order.iter().map(|name| Usage::from_kubernetes(name)).collect();
+        let signed = usages.and_then(|usages| authority.sign_csr(csr, &usages, duration(request), now));
+        signed.map_err(|error| ("SigningFailure", error.to_string()))
+    });
+    let mut answered = request.clone();
+    match granted {
+        Ok(certificate) => answered.set(&["status", "certificate"], STANDARD.encode(certificate.to_pem())),
+        Err((reason, message)) => {
+            let mut conditions = request.items(&["status", "conditions"]).to_vec();
+            conditions.push(json!({"type": "Failed", "status": "True", "reason": reason, "message": message,
+                "lastUpdateTime": format_seconds(now)}));
+            answered.set(&["status", "conditions"], Value::Array(conditions));
+        }
+    }
+    Some(answered)
+}
+
+fn duration(request: &Object) -> Duration {
+    let asked = request.i64_at(&["spec", "expirationSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
+    asked.map_or(LEAF_LIFETIME, |seconds| Duration::from_secs(seconds).clamp(DURATION_MIN, LEAF_LIFETIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use pki::certificate::Certificate;
+    use pki::csr::create_csr;
+    use pki::key::PrivateKey;
+    use pki::subject::{AlternativeNames, Subject};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Asked {
+        signer: &'static str,
+        common_name: &'static str,
+        organization: &'static str,
+        dns_name: &'static str,
+        usages: &'static [&'static str],
+    }
+
+    fn answered(asked: &Asked) -> Option<Object> {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let authority = CertificateAuthority::self_signed("ca", now).expect("an authority");
+        let key = PrivateKey::generate().expect("a key");
+        let names = |name: &str| if name.is_empty() { Vec::new() } else { vec![name.to_owned()] };
+        let subject = Subject::new(asked.common_name, &names(asked.organization));
+        let alternative = AlternativeNames { dns_names: names(asked.dns_name), ..AlternativeNames::default() };
+        let pem = create_csr(&key, &subject, &alternative).expect("a request");
+        let csr = Csr::from_pem(pem.as_bytes()).expect("our own request");
+        let request = json!({"spec": {"signerName": asked.signer, "usages": asked.usages, "expirationSeconds": 3600}});
+        answer(&Object::from_value(request).expect("a map"), &csr, &authority, now)
+    }
+
+    /// Expects the message of the failure, or a certificate where it is empty.
+    #[track_caller]
+    fn check(asked: &Asked, expected: &str) {
+        let answered = answered(asked).expect("one of our signers");
+        let failure = answered.items(&["status", "conditions"]).first().map(|c| c["message"].clone());
+        let failure = failure.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+        assert_eq!(failure, expected);
+        let pem = STANDARD.decode(answered.str_at(&["status", "certificate"])).expect("base64");
+        assert_eq!(pem.is_empty(), !expected.is_empty());
+        if !pem.is_empty() {
+            let certificate = Certificate::from_pem(&pem).expect("a certificate");
+            assert_eq!(certificate.subject().common_name, asked.common_name);
+            let lifetime = certificate.not_after().duration_since(certificate.not_before()).as_secs();
+            assert!((3600..=3900).contains(&lifetime), "{lifetime}");
+        }
+    }
+
+    const CLIENT: &[&str] = &["digital signature", "key encipherment", "client auth"];
+
+    #[test]
+    fn signers_grant_what_their_rules_allow() {
+        let any = "kubernetes.io/kube-apiserver-client";
+        check(&Asked { signer: any, common_name: "jane", usages: &["client auth"], ..Asked::default() }, "");
+        let wrong = "invalid usage for client certificate: server auth";
+        check(&Asked { signer: any, common_name: "jane", usages: &["server auth"], ..Asked::default() }, wrong);
+        let missing = "missing required usage for client certificate: client auth";
+        check(&Asked { signer: any, common_name: "jane", usages: &["digital signature"], ..Asked::default() }, missing);
+
+        let kubelet = Asked {
+            signer: "kubernetes.io/kube-apiserver-client-kubelet",
+            common_name: "system:node:a",
+            organization: "system:nodes",
+            usages: CLIENT,
+            ..Asked::default()
+        };
+        check(&kubelet, "");
+        check(&Asked { organization: "", ..kubelet }, "subject organization is not system:nodes");
+        check(
+            &Asked {
+                organization: "system:nodes",
+                dns_name: "a.b",
+                common_name: "system:node:a",
+                usages: CLIENT,
+                ..Asked { signer: kubelet.signer, ..Asked::default() }
+            },
+            "DNS subjectAltNames are not allowed",
+        );
+        let serving = Asked {
+            signer: "kubernetes.io/kubelet-serving",
+            common_name: "system:node:a",
+            organization: "system:nodes",
+            usages: &["digital signature", "server auth"],
+            ..Asked::default()
+        };
+        check(&serving, "DNS or IP subjectAltName is required");
+        check(&Asked { dns_name: "a.b", ..serving }, "");
+        let legacy =
+            Asked { signer: "kubernetes.io/legacy-unknown", common_name: "x", usages: CLIENT, ..Asked::default() };
+        check(&legacy, "");
+    }
+
+    #[test]
+    fn signers_of_others_are_left_alone() {
+        let asked = Asked { signer: "example.com/mine", common_name: "x", usages: CLIENT, ..Asked::default() };
+        assert_eq!(answered(&asked), None);
+    }
+}

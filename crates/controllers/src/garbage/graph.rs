@@ -1,0 +1,320 @@
+//! Who depends on whom: a compact, synchronous index fed by watches.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use cluster_client::{ApiResource, ResourceRef};
+use object::{GroupVersionResource, Object};
+
+pub const FOREGROUND: &str = "foregroundDeletion";
+pub const ORPHAN: &str = "orphan";
+/// Owners known to be gone, so that their many dependents need not ask one by one.
+const ABSENT_MAX: usize = 1000;
+
+/// Sixteen bytes that stand for a uid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(u128);
+
+impl Uid {
+    /// The number a UUID is; another text by its digest.
+    pub fn of(text: &str) -> Self {
+        let hex: String = text.chars().filter(|c| *c != '-').collect();
+        if text.len() == 36
+            && hex.len() == 32
+            && let Ok(number) = u128::from_str_radix(&hex, 16)
+        {
+            return Self(number);
+        }
+        let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+        let half: [u8; 16] = digest.as_ref()[..16].try_into().expect("a SHA-256 digest has 32 bytes");
+        Self(u128::from_be_bytes(half))
+    }
+}
+
+/// One object, as far as it must be found again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Item {
+    pub gvr: Arc<GroupVersionResource>,
+    pub namespace: Box<str>,
+    pub name: Box<str>,
+    pub uid: Uid,
+}
+
+impl Item {
+    pub fn target(&self) -> ResourceRef {
+        match &*self.namespace {
+            "" => ResourceRef::cluster(&self.gvr, &self.name),
+            namespace => ResourceRef::namespaced(&self.gvr, namespace, &self.name),
+        }
+    }
+}
+
+/// An object with owners.
+struct Node {
+    item: Item,
+    owners: Box<[Owner]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    uid: Uid,
+    blocks: bool,
+}
+
+/// What a change calls for.
+#[derive(Debug, Default, PartialEq)]
+pub struct Found {
+    pub to_judge: Vec<Item>,
+    pub to_orphan: Vec<Item>,
+}
+
+#[derive(Default)]
+pub struct Graph {
+    nodes: HashMap<Uid, Node>,
+    dependents: HashMap<Uid, HashSet<Uid>>,
+    /// Objects that wait for their dependents to go.
+    waiting: HashMap<Uid, Item>,
+    absent: HashSet<Uid>,
+    absent_order: VecDeque<Uid>,
+    resources: HashMap<GroupVersionResource, Arc<GroupVersionResource>>,
+}
+
+impl Graph {
+    /// Takes in an object as it is now.
+    pub fn put(&mut self, resource: &ApiResource, object: &Object) -> Found {
+        let uid = Uid::of(object.uid());
+        let mut found = Found::default();
+        let owners: Box<[Owner]> = object
+            .owner_references()
+            .iter()
+            .map(|owner| Owner { uid: Uid::of(&owner.uid), blocks: owner.block_owner_deletion })
+            .collect();
+        let is_leaving = object.is_deleting();
+        if owners.is_empty() && !is_leaving && !self.nodes.contains_key(&uid) {
+            return found;
+        }
+        let item = self.item(resource, object, uid);
+        if self.link(&item, owners, &mut found) && !is_leaving {
+            found.to_judge.push(item.clone());
+        }
+        match is_leaving && object.has_finalizer(FOREGROUND) {
+            true => {
+                if self.waiting.insert(uid, item.clone()).is_none() {
+                    found.to_judge.extend(self.dependents_of(uid));
+                    found.to_judge.push(item.clone());
+                }
+            }
+            false => drop(self.waiting.remove(&uid)),
+        }
+        if is_leaving && object.has_finalizer(ORPHAN) {
+            found.to_orphan.push(item);
+        }
+        found
+    }
+
+    /// Sets the owners of an object. True when they are new to the graph.
+    fn link(&mut self, item: &Item, owners: Box<[Owner]>, found: &mut Found) -> bool {
+        let before = self.nodes.get(&item.uid).map(|node| node.owners.clone()).unwrap_or_default();
+        if before == owners {
+            return false;
+        }
+        for owner in before.iter().filter(|owner| !owners.contains(owner)) {
+            // An owner that waits may have waited for this reference.
+            found.to_judge.extend(self.waiting.get(&owner.uid).cloned());
+        }
+        self.unlink(item.uid);
+        for owner in &owners {
+            self.dependents.entry(owner.uid).or_default().insert(item.uid);
+        }
+        if owners.is_empty() {
+            return false;
+        }
+        self.nodes.insert(item.uid, Node { item: item.clone(), owners });
+        true
+    }
+
+    fn unlink(&mut self, uid: Uid) -> Option<Node> {
+        let node = self.nodes.remove(&uid)?;
+        for owner in &node.owners {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(&uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+        Some(node)
+    }
+
+    pub fn delete(&mut self, object: &Object) -> Found {
+        self.delete_uid(Uid::of(object.uid()))
+    }
+
+    /// The object is gone: its dependents may have to follow, and owners may have waited for it.
+    pub fn delete_uid(&mut self, uid: Uid) -> Found {
+        let mut found = Found::default();
+        self.waiting.remove(&uid);
+        if self.dependents.contains_key(&uid) {
+            self.note_absent(uid);
+        }
+        found.to_judge.extend(self.dependents_of(uid));
+        if let Some(node) = self.unlink(uid) {
+            found.to_judge.extend(node.owners.iter().filter_map(|owner| self.waiting.get(&owner.uid).cloned()));
+        }
+        found
+    }
+
+    /// After a list: what was not in it is gone.
+    pub fn retain(&mut self, resource: &ApiResource, uids: &HashSet<String>) -> Found {
+        let listed: HashSet<Uid> = uids.iter().map(|uid| Uid::of(uid)).collect();
+        self.delete_where(|node| *node.item.gvr == resource.gvr && !listed.contains(&node.item.uid))
+    }
+
+    /// The resource is no longer served: nothing of it can be deleted or waited for.
+    pub fn forget(&mut self, resource: &ApiResource) -> Found {
+        self.waiting.retain(|_, item| *item.gvr != resource.gvr);
+        self.resources.remove(&resource.gvr);
+        self.delete_where(|node| *node.item.gvr == resource.gvr)
+    }
+
+    fn delete_where(&mut self, is_gone: impl Fn(&Node) -> bool) -> Found {
+        let gone: Vec<Uid> = self.nodes.values().filter(|node| is_gone(node)).map(|node| node.item.uid).collect();
+        let mut found = Found::default();
+        for uid in gone {
+            found.to_judge.extend(self.delete_uid(uid).to_judge);
+        }
+        found
+    }
+
+    pub fn dependents_of(&self, uid: Uid) -> Vec<Item> {
+        let uids = self.dependents.get(&uid).into_iter().flatten();
+        uids.filter_map(|uid| self.nodes.get(uid)).map(|node| node.item.clone()).collect()
+    }
+
+    /// The dependents an object waits for before it goes.
+    pub fn blocking_dependents_of(&self, uid: Uid) -> Vec<Item> {
+        let blocks = |node: &&Node| node.owners.iter().any(|owner| owner.uid == uid && owner.blocks);
+        let uids = self.dependents.get(&uid).into_iter().flatten();
+        uids.filter_map(|uid| self.nodes.get(uid)).filter(blocks).map(|node| node.item.clone()).collect()
+    }
+
+    pub fn is_waiting(&self, uid: Uid) -> bool {
+        self.waiting.contains_key(&uid)
+    }
+
+    pub fn is_absent(&self, uid: Uid) -> bool {
+        self.absent.contains(&uid)
+    }
+
+    /// Remembers that no object has this uid any more; uids never come back. True when that is new.
+    pub fn note_absent(&mut self, uid: Uid) -> bool {
+        if !self.absent.insert(uid) {
+            return false;
+        }
+        self.absent_order.push_back(uid);
+        if self.absent_order.len() > ABSENT_MAX
+            && let Some(oldest) = self.absent_order.pop_front()
+        {
+            self.absent.remove(&oldest);
+        }
+        true
+    }
+
+    fn item(&mut self, resource: &ApiResource, object: &Object, uid: Uid) -> Item {
+        if !self.resources.contains_key(&resource.gvr) {
+            self.resources.insert(resource.gvr.clone(), Arc::new(resource.gvr.clone()));
+        }
+        let gvr = Arc::clone(&self.resources[&resource.gvr]);
+        Item { gvr, namespace: object.namespace().into(), name: object.name().into(), uid }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn resource() -> ApiResource {
+        ApiResource { gvr: GroupVersionResource::new("", "v1", "configmaps"), ..ApiResource::default() }
+    }
+
+    fn object(name: &str, owners: &[(&str, bool)], finalizers: &[&str]) -> Object {
+        let owners: Vec<_> = owners
+            .iter()
+            .map(|(uid, blocks)| json!({"uid": uid, "name": uid, "kind": "ConfigMap", "apiVersion": "v1", "blockOwnerDeletion": blocks}))
+            .collect();
+        let mut object = json!({"metadata": {"name": name, "namespace": "a", "uid": name, "ownerReferences": owners,
+            "finalizers": finalizers}});
+        if !finalizers.is_empty() {
+            object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        Object::from_value(object).expect("a map")
+    }
+
+    fn names(items: &[Item]) -> Vec<&str> {
+        let mut names: Vec<&str> = items.iter().map(|item| &*item.name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn an_object_without_owners_takes_no_memory() {
+        let mut graph = Graph::default();
+        assert_eq!(graph.put(&resource(), &object("owner", &[], &[])), Found::default());
+        assert!(graph.nodes.is_empty());
+    }
+
+    #[test]
+    fn dependents_are_judged_when_their_owner_goes() {
+        let mut graph = Graph::default();
+        assert_eq!(names(&graph.put(&resource(), &object("child", &[("owner", false)], &[])).to_judge), ["child"]);
+        assert_eq!(graph.put(&resource(), &object("child", &[("owner", false)], &[])), Found::default());
+        assert_eq!(names(&graph.delete(&object("owner", &[], &[])).to_judge), ["child"]);
+        assert!(graph.is_absent(Uid::of("owner")));
+        graph.delete(&object("child", &[("owner", false)], &[]));
+        assert!(graph.nodes.is_empty() && graph.dependents.is_empty());
+    }
+
+    #[test]
+    fn an_owner_that_waits_is_judged_when_a_dependent_goes() {
+        let mut graph = Graph::default();
+        graph.put(&resource(), &object("child", &[("owner", true)], &[]));
+        let found = graph.put(&resource(), &object("owner", &[], &[FOREGROUND]));
+        assert_eq!(names(&found.to_judge), ["child", "owner"]);
+        assert_eq!(names(&graph.blocking_dependents_of(Uid::of("owner"))), ["child"]);
+        assert_eq!(names(&graph.delete(&object("child", &[], &[])).to_judge), ["owner"]);
+        assert!(graph.blocking_dependents_of(Uid::of("owner")).is_empty());
+    }
+
+    #[test]
+    fn an_owner_that_waits_is_judged_when_a_dependent_stops_to_block() {
+        let mut graph = Graph::default();
+        graph.put(&resource(), &object("child", &[("owner", true)], &[]));
+        graph.put(&resource(), &object("owner", &[], &[FOREGROUND]));
+        let found = graph.put(&resource(), &object("child", &[("owner", false)], &[]));
+        assert_eq!(names(&found.to_judge), ["child", "owner"]);
+    }
+
+    #[test]
+    fn an_orphaning_owner_is_set_aside() {
+        let mut graph = Graph::default();
+        let found = graph.put(&resource(), &object("owner", &[], &[ORPHAN]));
+        assert_eq!(names(&found.to_orphan), ["owner"]);
+    }
+
+    #[test]
+    fn what_a_list_does_not_name_is_gone() {
+        let mut graph = Graph::default();
+        graph.put(&resource(), &object("child", &[("owner", false)], &[]));
+        graph.put(&resource(), &object("grandchild", &[("child", false)], &[]));
+        let found = graph.retain(&resource(), &HashSet::from(["grandchild".to_owned()]));
+        assert_eq!(names(&found.to_judge), ["grandchild"]);
+    }
+
+    #[test]
+    fn a_uid_is_the_number_it_spells() {
+        assert_eq!(Uid::of("00000000-0000-0000-0000-00000000000a"), Uid(10));
+        assert_ne!(Uid::of("a"), Uid::of("b"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Asks the API what has become of an object's owners.
+
+use cluster_client::{ListOptions, ResourceRef};
+use object::object::OwnerReference;
+use object::{GroupVersion, Object, Status};
+
+use super::Collector;
+use super::graph::{FOREGROUND, Uid};
+use super::plan::OwnerState;
+use crate::events::{self, Notice};
+
+const COMPONENT: &str = "garbage-collector-controller";
+
+/// Why an object cannot be judged.
+pub enum Unclear {
+    /// Its owner is of a kind nobody serves now; that may change.
+    UnknownKind,
+    /// It is cluster-wide and names an owner that lives in some namespace: no such owner can exist.
+    NoNamespace,
+    Api(Status),
+}
+
+impl Collector {
+    /// The state of every owner, in the order of the references.
+    pub(super) async fn gather_owners(&self, object: &Object) -> Result<Vec<OwnerState>, Unclear> {
+        let mut states = Vec::new();
+        for owner in object.owner_references() {
+            states.push(self.gather_owner(object, &owner).await?);
+        }
+        Ok(states)
+    }
+
+    async fn gather_owner(&self, object: &Object, owner: &OwnerReference) -> Result<OwnerState, Unclear> {
+        let uid = Uid::of(&owner.uid);
+        if self.graph.lock().is_absent(uid) {
+            return Ok(OwnerState::Absent);
+        }
+        let gvk = GroupVersion::parse(&owner.api_version).ok_or(Unclear::UnknownKind)?.kind(owner.kind.as_str());
+        let resource = match self.mapper.resource_of(&gvk).await {
+            Err(status) if status.is_not_found() => return Err(Unclear::UnknownKind),
+            found => found.map_err(Unclear::Api)?,
+        };
+        if resource.namespaced && object.namespace().is_empty() {
+            self.report_namespace(object, owner).await;
+            return Err(Unclear::NoNamespace);
+        }
+        let target = match resource.namespaced {
+            true => ResourceRef::namespaced(&resource.gvr, object.namespace(), &owner.name),
+            false => ResourceRef::cluster(&resource.gvr, &owner.name),
+        };
+        let found = match self.client.get(target).await {
+            Ok(found) => Some(found),
+            // Without details it is not the object that was not found but its kind.
+            Err(status) if status.is_not_found() && status.details.is_none() => return Err(Unclear::UnknownKind),
+            Err(status) if status.is_not_found() => None,
+            Err(status) => return Err(Unclear::Api(status)),
+        };
+        if let Some(found) = found.filter(|found| found.uid() == owner.uid) {
+            let is_waiting = found.is_deleting() && found.has_finalizer(FOREGROUND);
+            return Ok(if is_waiting { OwnerState::Waiting } else { OwnerState::Present });
+        }
+        if self.graph.lock().note_absent(uid) && resource.namespaced {
+            self.report_elsewhere(object, owner, &ResourceRef::all(&resource.gvr)).await;
+        }
+        Ok(OwnerState::Absent)
+    }
+
+    /// Owners do not reach across namespaces. Who tried should learn why the object went.
+    async fn report_elsewhere(&self, object: &Object, owner: &OwnerReference, everywhere: &ResourceRef) {
+        let field_selector = Some(format!("metadata.name={}", owner.name));
+        let options = ListOptions { field_selector, ..ListOptions::default() };
+        let Ok(found) = self.client.list_all(everywhere.clone(), options).await else { return };
+        if found.items.iter().any(|candidate| candidate.uid() == owner.uid) {
+            self.report_namespace(object, owner).await;
+        }
+    }
+
+    async fn report_namespace(&self, object: &Object, owner: &OwnerReference) {
+        let namespace = object.namespace();
+        let OwnerReference { api_version, kind, name, uid, .. } = owner;
+        let message = format!(
+            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
+        );
+        let notice = Notice { component: COMPONENT, about: object, reason: "OwnerRefInvalidNamespace", message };
+        events::warn(&self.client, notice, self.clock.now()).await;
+    }
+}

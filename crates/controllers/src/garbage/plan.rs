@@ -1,0 +1,127 @@
+//! Decides what becomes of an object from the state of its owners.
+
+use cluster_client::PropagationPolicy;
+use object::Object;
+use serde_json::Value;
+
+use super::graph::{FOREGROUND, ORPHAN};
+
+/// What the API says of one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerState {
+    Present,
+    Absent,
+    /// Present, and waiting for this and other dependents to go.
+    Waiting,
+}
+
+/// What the graph knows of the object's own dependents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dependents {
+    pub any: bool,
+    /// One of them waits for its dependents: together with this object that may be a circle.
+    pub waiting: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    Keep,
+    /// It has an owner; the references to those that are gone, or want it gone, must not stay.
+    Release {
+        owner_references: Vec<Value>,
+    },
+    Delete {
+        policy: PropagationPolicy,
+        unblock: bool,
+    },
+}
+
+/// `owners` has one state per entry of `metadata.ownerReferences`.
+pub fn plan(object: &Object, owners: &[OwnerState], dependents: Dependents) -> Plan {
+    let references = object.items(&["metadata", "ownerReferences"]);
+    assert_eq!(references.len(), owners.len(), "every owner was asked for");
+    if references.is_empty() {
+        return Plan::Keep;
+    }
+    let is_kept = |state: &OwnerState| *state == OwnerState::Present;
+    if owners.iter().all(is_kept) {
+        return Plan::Keep;
+    }
+    if owners.iter().any(is_kept) {
+        let kept = references.iter().zip(owners).filter(|(_, state)| is_kept(state));
+        return Plan::Release { owner_references: kept.map(|(reference, _)| reference.clone()).collect() };
+    }
+    if owners.contains(&OwnerState::Waiting) && dependents.any {
+        return Plan::Delete { policy: PropagationPolicy::Foreground, unblock: dependents.waiting };
+    }
+    let policy = if object.has_finalizer(ORPHAN) {
+        PropagationPolicy::Orphan
+    } else if object.has_finalizer(FOREGROUND) {
+        PropagationPolicy::Foreground
+    } else {
+        PropagationPolicy::Background
+    };
+    Plan::Delete { policy, unblock: false }
+}
+
+/// The owner references without those that hold their owner back.
+pub fn unblocked(object: &Object) -> Vec<Value> {
+    let mut references = object.items(&["metadata", "ownerReferences"]).to_vec();
+    for reference in references.iter_mut().filter(|r| r["blockOwnerDeletion"] == true) {
+        reference["blockOwnerDeletion"] = false.into();
+    }
+    references
+}
+
+/// The owner references without those to one owner; `None` when there is none to it.
+pub fn without_owner(object: &Object, uid: &str) -> Option<Vec<Value>> {
+    let references = object.items(&["metadata", "ownerReferences"]);
+    let kept: Vec<Value> = references.iter().filter(|r| r["uid"] != uid).cloned().collect();
+    (kept.len() < references.len()).then_some(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::OwnerState::{Absent, Present, Waiting};
+    use super::*;
+
+    #[track_caller]
+    fn check(owners: &[OwnerState], finalizers: &[&str], dependents: Dependents, expected: &Plan) {
+        let references: Vec<Value> = (0..owners.len()).map(|i| json!({"uid": i.to_string()})).collect();
+        let object = json!({"metadata": {"ownerReferences": references, "finalizers": finalizers}});
+        let object = Object::from_value(object).expect("a map");
+        assert_eq!(plan(&object, owners, dependents), *expected, "{owners:?} {finalizers:?}");
+    }
+
+    fn delete(policy: PropagationPolicy, unblock: bool) -> Plan {
+        Plan::Delete { policy, unblock }
+    }
+
+    #[test]
+    fn an_object_goes_when_all_its_owners_have() {
+        use PropagationPolicy::{Background, Foreground, Orphan};
+        let none = Dependents::default();
+        let some = Dependents { any: true, waiting: false };
+        let circle = Dependents { any: true, waiting: true };
+        check(&[], &[], none, &Plan::Keep);
+        check(&[Present, Present], &[], none, &Plan::Keep);
+        check(&[Absent], &[], none, &delete(Background, false));
+        check(&[Absent], &["orphan"], none, &delete(Orphan, false));
+        check(&[Absent], &["foregroundDeletion"], none, &delete(Foreground, false));
+        check(&[Waiting], &[], none, &delete(Background, false));
+        check(&[Waiting], &[], some, &delete(Foreground, false));
+        check(&[Waiting, Absent], &[], circle, &delete(Foreground, true));
+        check(&[Present, Absent, Waiting], &[], none, &Plan::Release { owner_references: vec![json!({"uid": "0"})] });
+    }
+
+    #[test]
+    fn references_are_removed_by_uid() {
+        let object = json!({"metadata": {"ownerReferences": [{"uid": "1", "blockOwnerDeletion": true}, {"uid": "2"}]}});
+        let object = Object::from_value(object).expect("a map");
+        assert_eq!(without_owner(&object, "1"), Some(vec![json!({"uid": "2"})]));
+        assert_eq!(without_owner(&object, "3"), None);
+        assert_eq!(unblocked(&object)[0], json!({"uid": "1", "blockOwnerDeletion": false}));
+    }
+}

@@ -1,0 +1,128 @@
+//! The conditions of a namespace on its way out, in the words clients know from kube-controller-manager.
+
+use jiff::Timestamp;
+use object::Object;
+use object::time::format_seconds;
+use serde_json::{Value, json};
+
+use super::content::Left;
+
+/// Type, and reason and message while there is nothing to complain about.
+const CONDITIONS: [(&str, &str, &str); 5] = [
+    ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+    ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
+    ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+];
+
+/// Brings the conditions in line with what is left. False when they were already.
+pub fn set(namespace: &mut Object, left: &Left, now: Timestamp) -> bool {
+    let mut conditions = namespace.items(&["status", "conditions"]).to_vec();
+    let before = conditions.clone();
+    for (condition_type, ok_reason, ok_message) in CONDITIONS {
+        let (status, reason, message) = match complaint(condition_type, left) {
+            Some((reason, message)) => ("True", reason, message),
+            None => ("False", ok_reason, ok_message.to_owned()),
+        };
+        let mut new = json!({"type": condition_type, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": format_seconds(now)});
+        match conditions.iter_mut().find(|c| c["type"] == condition_type) {
+            None => conditions.push(new),
+            Some(old) => {
+                if old["status"] == new["status"] {
+                    new["lastTransitionTime"] = old["lastTransitionTime"].clone();
+                }
+                *old = new;
+            }
+        }
+    }
+    let differs = conditions != before;
+    namespace.set(&["status", "conditions"], Value::Array(conditions));
+    differs
+}
+
+fn complaint(condition_type: &str, left: &Left) -> Option<(&'static str, String)> {
+    match condition_type {
+        "NamespaceDeletionDiscoveryFailure" => {
+            let unknown: Vec<String> =
+                left.groups_unknown.iter().map(|gv| format!("{gv}: stale GroupVersion discovery: {gv}")).collect();
+            let count = unknown.len();
+            let groups = (count > 0).then(|| {
+                let unknown = unknown.join(", ");
+                format!(
+                    "Discovery failed for some groups, {count} failing: unable to retrieve the complete list of server APIs: {unknown}"
+                )
+            });
+            left.discovery_error.clone().or(groups).map(|message| ("DiscoveryFailed", message))
+        }
+        "NamespaceDeletionContentFailure" if !left.errors.is_empty() => {
+            let (count, errors) = (left.errors.len(), left.errors.join(", "));
+            Some(("ContentDeletionFailed", format!("Failed to delete all resource types, {count} remaining: {errors}")))
+        }
+        "NamespaceContentRemaining" if !left.objects.is_empty() => {
+            let mut parts: Vec<String> = left
+                .objects
+                .iter()
+                .map(|(gvr, count)| format!("{}.{} has {count} resource instances", gvr.resource, gvr.group))
+                .collect();
+            parts.sort();
+            Some(("SomeResourcesRemain", format!("Some resources are remaining: {}", parts.join(", "))))
+        }
+        "NamespaceFinalizersRemaining" if !left.finalizers.is_empty() => {
+            let parts: Vec<String> =
+                left.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
+            let parts = parts.join(", ");
+            Some(("SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {parts}")))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::GroupVersionResource;
+
+    use super::*;
+
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    #[test]
+    fn what_is_left_shows_in_the_conditions_and_goes_again() {
+        let mut namespace = Object::default();
+        let now = NOW.parse().expect("a time");
+        let mut left = Left::default();
+        left.objects.insert(GroupVersionResource::new("", "v1", "configmaps"), 2);
+        left.finalizers.insert("example.com/hold".into(), 1);
+        assert!(set(&mut namespace, &left, now));
+        assert!(!set(&mut namespace, &left, now), "nothing new to say");
+        let shown: Vec<String> = namespace
+            .items(&["status", "conditions"])
+            .iter()
+            .map(|c| format!("{}={}", c["type"].as_str().unwrap_or_default(), c["status"].as_str().unwrap_or_default()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "NamespaceDeletionDiscoveryFailure=False",
+                "NamespaceDeletionGroupVersionParsingFailure=False",
+                "NamespaceDeletionContentFailure=False",
+                "NamespaceContentRemaining=True",
+                "NamespaceFinalizersRemaining=True",
+            ]
+        );
+        let message = |namespace: &Object, index: usize| {
+            namespace.items(&["status", "conditions"])[index]["message"].as_str().map(str::to_owned)
+        };
+        assert_eq!(
+            message(&namespace, 3).as_deref(),
+            Some("Some resources are remaining: configmaps. has 2 resource instances")
+        );
+        assert!(set(&mut namespace, &Left::default(), now));
+        assert_eq!(message(&namespace, 3).as_deref(), Some("All content successfully removed"));
+    }
+}

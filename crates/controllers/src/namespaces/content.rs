@@ -1,0 +1,152 @@
+//! Deletes what is in a namespace, every resource apart, and tells what is left.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster_client::{
+    ApiResource, ApiResources, ClusterClient, DeleteOptions, ListOptions, ObjectList, PropagationPolicy, ResourceRef,
+};
+use futures::StreamExt;
+use object::{GroupVersion, GroupVersionResource, Status};
+
+/// One resource may take this long; its server may be away.
+const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Resources asked at the same time: a slow one holds up only itself.
+const RESOURCES_AT_ONCE: usize = 16;
+
+/// What a pass over a namespace could not remove.
+#[derive(Debug, Default, PartialEq)]
+pub struct Left {
+    /// Discovery as a whole failed.
+    pub discovery_error: Option<String>,
+    /// Groups that discovery knows of but whose server did not answer.
+    pub groups_unknown: Vec<GroupVersion>,
+    pub errors: Vec<String>,
+    pub objects: BTreeMap<GroupVersionResource, usize>,
+    pub finalizers: BTreeMap<String, usize>,
+}
+
+impl Left {
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, resource: &ApiResource, result: Result<ObjectList, Status>) {
+        match result {
+            Ok(list) => {
+                if !list.items.is_empty() {
+                    self.objects.insert(resource.gvr.clone(), list.items.len());
+                }
+                for finalizer in list.items.iter().flat_map(|object| object.finalizers()) {
+                    *self.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+                }
+            }
+            Err(status) => self.errors.push(status.message),
+        }
+    }
+}
+
+/// Deletes everything in the namespace that can be deleted. Pods go first and alone: what they use must outlive them.
+pub async fn remove(client: &ClusterClient, namespace: &str) -> Left {
+    let mut left = Left::default();
+    let found = match ApiResources::discover(client).await {
+        Ok(found) => found,
+        Err(status) => {
+            left.discovery_error = Some(status.message);
+            return left;
+        }
+    };
+    left.groups_unknown.clone_from(&found.incomplete);
+    let (pods, others): (Vec<ApiResource>, Vec<ApiResource>) =
+        plan_removal(found).into_iter().partition(|r| r.gvr.group.is_empty() && r.gvr.resource == "pods");
+    for resources in [pods, others] {
+        let removals = resources.into_iter().map(|resource| async move {
+            let removed = tokio::time::timeout(RESOURCE_TIMEOUT, remove_all(client, &resource, namespace)).await;
+            let timed_out = || Status::timeout(format!("deleting all {} took too long", resource.gvr.resource));
+            let removed = removed.unwrap_or_else(|_| Err(timed_out()));
+            (resource, removed)
+        });
+        let mut removals = futures::stream::iter(removals).buffer_unordered(RESOURCES_AT_ONCE);
+        while let Some((resource, removed)) = removals.next().await {
+            left.add(&resource, removed);
+        }
+        if !left.objects.is_empty() {
+            break;
+        }
+    }
+    left.errors.sort();
+    left
+}
+
+/// One version of each resource whose objects can be listed and deleted.
+fn plan_removal(found: ApiResources) -> Vec<ApiResource> {
+    let mut planned: Vec<ApiResource> = Vec::new();
+    for resource in found.resources {
+        let is_wanted = resource.namespaced && resource.has_verb("delete") && resource.has_verb("list");
+        let is_known = planned.iter().any(|p| p.gvr.group_resource() == resource.gvr.group_resource());
+        if is_wanted && !is_known {
+            planned.push(resource);
+        }
+    }
+    planned
+}
+
+async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespace: &str) -> Result<ObjectList, Status> {
+    let within = ResourceRef::within(&resource.gvr, namespace);
+    let options = DeleteOptions { propagation_policy: Some(PropagationPolicy::Background), ..DeleteOptions::default() };
+    let list = || client.list_all(within.clone(), ListOptions::default());
+    let present = match list().await {
+        // A custom resource whose definition went meanwhile has no objects any more.
+        Err(status) if status.is_not_found() => return Ok(ObjectList::default()),
+        present => present?,
+    };
+    if present.items.is_empty() {
+        return Ok(present);
+    }
+    if resource.has_verb("deletecollection") {
+        client.delete_collection(within.clone(), options, ListOptions::default()).await?;
+    } else {
+        for object in &present.items {
+            match client.delete(ResourceRef::of(&resource.gvr, object), options.clone()).await {
+                Err(status) if !status.is_not_found() => return Err(status),
+                _ => {}
+            }
+        }
+    }
+    list().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(group: &str, version: &str, name: &str, namespaced: bool, verbs: &[&str]) -> ApiResource {
+        ApiResource {
+            gvr: GroupVersionResource::new(group, version, name),
+            namespaced,
+            verbs: verbs.iter().map(|v| (*v).to_owned()).collect(),
+            ..ApiResource::default()
+        }
+    }
+
+    #[test]
+    fn each_resource_of_a_namespace_is_emptied_once() {
+        let all = ["list", "delete", "deletecollection"];
+        let found = ApiResources {
+            resources: vec![
+                resource("", "v1", "pods", true, &all),
+                resource("", "v1", "nodes", false, &all),
+                resource("", "v1", "bindings", true, &["create"]),
+                resource("autoscaling", "v2", "horizontalpodautoscalers", true, &all),
+                resource("autoscaling", "v1", "horizontalpodautoscalers", true, &all),
+            ],
+            incomplete: Vec::new(),
+        };
+        let planned: Vec<String> = plan_removal(found).into_iter().map(|r| r.gvr.to_string()).collect();
+        let expected = [
+            GroupVersionResource::new("", "v1", "pods").to_string(),
+            GroupVersionResource::new("autoscaling", "v2", "horizontalpodautoscalers").to_string(),
+        ];
+        assert_eq!(planned, expected);
+    }
+}

@@ -1,0 +1,103 @@
+//! Wires the controllers and runs them, alone or as the holder of a lease.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use cluster_client::ClusterClient;
+use pki::authority::CertificateAuthority;
+use reconcile::{Clock, LeaderElection, LeaderElector, Mirror, MirrorSpec};
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::bootstrap::{self, BootstrapClients};
+use crate::everything::Everything;
+use crate::garbage::Collector;
+use crate::jobs::FinishedJobs;
+use crate::quota::Recount;
+use crate::resources::core;
+use crate::{accounts, certificates, namespaces, roles};
+
+/// Signs the claims of a ServiceAccount token.
+pub type SignToken = Arc<dyn Fn(&Map<String, Value>) -> Result<String, String> + Send + Sync>;
+
+/// How controllers reach the API.
+#[derive(Clone)]
+pub struct Clients {
+    /// Sees everything and may write what no controller of Kubernetes has a role for.
+    pub manager: ClusterClient,
+    /// Acts as the ServiceAccount of that name in `kube-system`, with the rights of its role.
+    pub controller: Arc<dyn Fn(&str) -> ClusterClient + Send + Sync>,
+}
+
+/// What the controllers need to know of the plane they serve.
+#[derive(Clone)]
+pub struct Parameters {
+    /// What clients inside namespaces verify the API by.
+    pub ca_pem: String,
+    /// Signs certificates that were asked for and approved.
+    pub authority: Arc<CertificateAuthority>,
+    pub sign_token: SignToken,
+    /// Where joining machines find the API.
+    pub server_url: String,
+    pub clock: Arc<dyn Clock>,
+    /// This process among those that share the storage; `None` when it has the storage for itself.
+    pub candidate: Option<String>,
+}
+
+const LEASE: (&str, &str) = ("kube-system", "flotilla-controllers");
+
+/// Runs until cancelled. With a candidate, only while it holds the lease `kube-system/flotilla-controllers`.
+pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationToken) {
+    let Some(candidate) = parameters.candidate.clone() else {
+        return run_all(clients, parameters, cancel).await;
+    };
+    let election = LeaderElection::new(LEASE.0, LEASE.1, &candidate);
+    let elector = LeaderElector::new(election, clients.manager.clone(), Arc::clone(&parameters.clock));
+    elector.run(cancel, |term| run_all(clients.clone(), parameters.clone(), term)).await;
+}
+
+async fn run_all(clients: Clients, parameters: Parameters, cancel: CancellationToken) {
+    let Parameters { ca_pem, authority, sign_token, server_url, clock, .. } = parameters;
+    let manager = &clients.manager;
+    let acting = |name: &str| (clients.controller)(name);
+    let stop = || cancel.clone();
+    let namespaces = Mirror::start(manager.clone(), MirrorSpec::new(&core("namespaces")), stop());
+
+    let garbage = Collector::new(acting("generic-garbage-collector"), Arc::clone(&clock));
+    let finished_jobs = FinishedJobs::new(acting("ttl-after-finished-controller"), Arc::clone(&clock));
+    let recount = Recount::new(acting("resourcequota-controller"));
+    let everything = Everything::new(manager.clone(), vec![garbage.clone(), finished_jobs.clone(), recount.clone()]);
+
+    let mut running = JoinSet::new();
+    running.spawn(namespaces::run(acting("namespace-controller"), namespaces.clone(), Arc::clone(&clock), stop()));
+    let account_writer = acting("service-account-controller");
+    running.spawn(accounts::default_account::run(manager.clone(), account_writer, namespaces.clone(), stop()));
+    let publisher = acting("root-ca-cert-publisher");
+    running.spawn(accounts::root_certificate::run(manager.clone(), publisher, namespaces, ca_pem.clone(), stop()));
+    running.spawn(accounts::tokens::run(manager.clone(), ca_pem.clone(), sign_token, stop()));
+    running.spawn(garbage.run(stop()));
+    running.spawn(finished_jobs.run(stop()));
+    running.spawn(recount.run(stop()));
+    running.spawn(everything.run(stop()));
+    let signer = acting("certificate-controller");
+    running.spawn(certificates::run(manager.clone(), signer, authority, Arc::clone(&clock), stop()));
+    running.spawn(roles::run(manager.clone(), acting("clusterrole-aggregation-controller"), stop()));
+    let bootstrap_clients = BootstrapClients { reader: manager.clone(), cleaner: acting("token-cleaner") };
+    running.spawn(bootstrap::run(bootstrap_clients, plan_kubeconfig(&server_url, &ca_pem), clock, stop()));
+    while let Some(ended) = running.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a controller ended badly");
+        }
+    }
+}
+
+/// What joining machines learn of the plane: where it is and how to know it, and no way in.
+fn plan_kubeconfig(server_url: &str, ca_pem: &str) -> String {
+    let ca = STANDARD.encode(ca_pem);
+    format!(
+        "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {ca}\n    server: {server_url}\n  name: \"\"\n\
+         contexts: null\ncurrent-context: \"\"\nkind: Config\npreferences: {{}}\nusers: null\n"
+    )
+}
