@@ -1,10 +1,13 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
 
+pub mod dynamic;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;
+pub mod policies;
 pub mod quota;
 pub mod service_account;
 pub mod service_ip;
+pub mod webhooks;
 
 use async_trait::async_trait;
 use object::{Object, Status};
@@ -95,6 +98,21 @@ impl Chain {
     ) -> Result<(), Status> {
         for step in &self.steps {
             step.mutate(server, ctx, attributes, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs the steps before the named one once more, for a step whose changes they must see.
+    pub async fn mutate_until(
+        &self,
+        step: &str,
+        server: &Server,
+        ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        for earlier in self.steps.iter().take_while(|known| known.name() != step) {
+            earlier.mutate(server, ctx, attributes, object).await?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use async_trait::async_trait;
+use kinds::strategies::core::service_addresses;
 use object::{FieldError, FieldPath, GroupKind, GroupVersionKind, Object, Status};
 use rand::RngExt;
 use serde_json::json;
@@ -44,6 +45,10 @@ impl Admission for ServiceAddresses {
             return Ok(());
         }
         keep_allocated(service, attributes.old);
+        let problems = service_addresses::problems(service, attributes.old);
+        if !problems.is_empty() {
+            return Err(Status::invalid(&GroupKind::new("", "Service"), service.name(), &problems));
+        }
         let ty = service.str_at(&["spec", "type"]).to_owned();
         let wants_address = matches!(ty.as_str(), "" | "ClusterIP" | "NodePort" | "LoadBalancer");
         if wants_address && service.str_at(&["spec", "clusterIP"]) != "None" {

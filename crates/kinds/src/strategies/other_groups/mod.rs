@@ -1,6 +1,6 @@
 //! The rules of all groups but core, apps and batch.
 
-mod admission;
+pub mod admission;
 mod apiregistration;
 mod autoscaling;
 pub mod certificates;

@@ -5,6 +5,38 @@ use cel::{Env, EnvBuilder, Type};
 
 use crate::strategies::fields::Field;
 
+/// What expressions may refer to beside the write itself.
+#[derive(Clone, Copy)]
+pub struct Scope {
+    pub params: bool,
+    pub authorizer: bool,
+}
+
+impl Scope {
+    /// The environment without a policy's own variables. Validation and admission compile in the same one.
+    pub fn environment(self) -> EnvBuilder {
+        let mut env = Env::builder()
+            .variable("object", Type::Dyn)
+            .variable("oldObject", Type::Dyn)
+            .variable("namespaceObject", namespace_type())
+            .variable("request", request_type());
+        if self.params {
+            env = env.variable("params", Type::Dyn);
+        }
+        if self.authorizer {
+            env = env
+                .variable("authorizer", Type::Opaque(opaque::AUTHORIZER))
+                .variable("authorizer.requestResource", Type::Opaque(opaque::RESOURCE_CHECK));
+        }
+        env
+    }
+
+    /// The environment with a policy's own variables, given with their types.
+    pub fn with_variables(self, known: &[(String, Type)]) -> Env {
+        self.environment().variable("variables", Type::object("kubernetes.variables", known.to_vec())).build()
+    }
+}
+
 /// Which variables an expression may use beside `object`, `oldObject`, `request` and `namespaceObject`.
 #[derive(Clone, Copy)]
 pub(super) struct Variables<'a> {
@@ -38,34 +70,19 @@ impl<'a> Variables<'a> {
     }
 
     fn env(self) -> Env {
-        let env = self.base();
-        let Some((variables, count)) = self.composed else { return env.build() };
+        let Some((variables, count)) = self.composed else { return self.scope().environment().build() };
         // A variable sees those before it; one that does not compile is reported where it stands and is unknown after.
         let mut known: Vec<(String, Type)> = Vec::new();
         for variable in variables.items().take(count) {
-            let env = self.base().variable("variables", Type::object("kubernetes.variables", known.clone())).build();
-            if let Ok(program) = env.compile(variable.field("expression").text()) {
+            if let Ok(program) = self.scope().with_variables(&known).compile(variable.field("expression").text()) {
                 known.push((variable.field("name").text().to_owned(), program.result_type().clone()));
             }
         }
-        env.variable("variables", Type::object("kubernetes.variables", known)).build()
+        self.scope().with_variables(&known)
     }
 
-    fn base(self) -> EnvBuilder {
-        let mut env = Env::builder()
-            .variable("object", Type::Dyn)
-            .variable("oldObject", Type::Dyn)
-            .variable("namespaceObject", namespace_type())
-            .variable("request", request_type());
-        if self.params {
-            env = env.variable("params", Type::Dyn);
-        }
-        if self.authorizer {
-            env = env
-                .variable("authorizer", Type::Opaque(opaque::AUTHORIZER))
-                .variable("authorizer.requestResource", Type::Opaque(opaque::RESOURCE_CHECK));
-        }
-        env
+    fn scope(self) -> Scope {
+        Scope { params: self.params, authorizer: self.authorizer }
     }
 }
 

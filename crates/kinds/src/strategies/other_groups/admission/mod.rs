@@ -1,6 +1,6 @@
 //! Admission by others: webhooks, and policies written in CEL.
 
-mod expressions;
+pub mod expressions;
 mod policies;
 mod rules;
 mod webhooks;

@@ -1,0 +1,60 @@
+//! One write as dynamic admission knows it, whichever webhook or policy is looking.
+
+use std::sync::Arc;
+
+use object::{Object, Status};
+
+use crate::admission::Attributes;
+use crate::context::Context;
+use crate::server::Server;
+
+pub struct Facts<'a> {
+    pub server: &'a Server,
+    pub ctx: &'a Context,
+    pub attributes: &'a Attributes<'a>,
+    /// For a namespace this is the namespace itself, as in kube-apiserver.
+    pub namespace: &'a str,
+}
+
+impl<'a> Facts<'a> {
+    pub fn new(server: &'a Server, ctx: &'a Context, attributes: &'a Attributes<'a>) -> Self {
+        let mut facts = Self { server, ctx, attributes, namespace: attributes.namespace };
+        if facts.is_about_namespace() {
+            facts.namespace = attributes.name;
+        } else if !attributes.resource.kind.namespaced {
+            facts.namespace = "";
+        }
+        facts
+    }
+
+    pub fn is_about_namespace(&self) -> bool {
+        let kind = &self.attributes.resource.kind;
+        kind.gvk.group.is_empty() && kind.plural == "namespaces"
+    }
+
+    /// The request's namespace; one that the cache does not have yet is looked up in the store.
+    pub async fn namespace_object(&self) -> Result<Arc<Object>, Status> {
+        let missing = || Status::internal("the server has no namespaces");
+        let resource = self.server.registry.find("", "v1", "namespaces").ok_or_else(missing)?;
+        resource.cache.ready().await?;
+        if let Some(entry) = resource.cache.get(self.namespace) {
+            return Ok(entry.decode());
+        }
+        match self.server.objects.get(&resource.key("", self.namespace)).await? {
+            Some(found) => Ok(Arc::new(found.object)),
+            None => Err(Status::not_found(&resource.kind.group_resource(), self.namespace)),
+        }
+    }
+
+    /// A refusal in the words every admission plugin of kube-apiserver uses.
+    pub fn forbidden(&self, object: Option<&Object>, detail: impl std::fmt::Display) -> Status {
+        let named = match (self.attributes.name, object) {
+            ("", None) => "Unknown",
+            ("", Some(object)) if !object.name().is_empty() => object.name(),
+            ("", Some(object)) if !object.generate_name().is_empty() => object.generate_name(),
+            ("", Some(_)) => "Unknown",
+            (name, _) => name,
+        };
+        Status::forbidden(&self.attributes.resource.kind.group_resource(), named, detail)
+    }
+}

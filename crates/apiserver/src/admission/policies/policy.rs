@@ -1,0 +1,150 @@
+//! Policies and their bindings, compiled.
+
+use std::sync::Arc;
+
+use cel::{Program, Type};
+use kinds::strategies::other_groups::admission::expressions::Scope;
+use object::{GroupVersion, GroupVersionKind, Object};
+use serde_json::Value;
+
+use crate::admission::dynamic::Criteria;
+use crate::admission::dynamic::conditions::{Conditions, Expression};
+
+pub struct Policy {
+    pub name: String,
+    pub criteria: Criteria,
+    /// The kind of the policy's parameters.
+    pub param_kind: Option<GroupVersionKind>,
+    pub fails_closed: bool,
+    pub conditions: Conditions,
+    pub variables: Vec<(String, Program)>,
+    pub validations: Vec<Validation>,
+    /// Keys and expressions of the values.
+    pub annotations: Vec<(String, Expression)>,
+    pub bindings: Vec<Binding>,
+    pub asks_rights: bool,
+    pub asks_namespace: bool,
+}
+
+pub struct Validation {
+    pub expression: Expression,
+    pub message: String,
+    pub message_expression: Option<Expression>,
+    pub reason: &'static str,
+}
+
+pub struct Binding {
+    pub name: String,
+    /// Absent when the binding is about all the policy is about.
+    pub criteria: Option<Criteria>,
+    /// `paramRef`, as it is written.
+    pub param_ref: Option<Value>,
+    pub actions: Vec<String>,
+}
+
+/// Policies in the order of their names; one without a binding does nothing and is left out.
+pub fn compile(objects: &[Vec<Arc<Object>>]) -> Vec<Policy> {
+    let [policies, bindings] = objects else { return Vec::new() };
+    let bound = |policy: &Object| -> Vec<Binding> {
+        let own = bindings.iter().filter(|binding| binding.str_at(&["spec", "policyName"]) == policy.name());
+        own.map(|binding| Binding::read(binding)).collect()
+    };
+    let used = policies.iter().map(|policy| (policy, bound(policy))).filter(|(_, bindings)| !bindings.is_empty());
+    used.map(|(policy, bindings)| Policy::read(policy, bindings)).collect()
+}
+
+impl Policy {
+    fn read(policy: &Object, bindings: Vec<Binding>) -> Self {
+        let spec = policy.get(&["spec"]).cloned().unwrap_or(Value::Null);
+        let param_kind = read_param_kind(&spec["paramKind"]);
+        let scope = Scope { params: param_kind.is_some(), authorizer: true };
+        let conditions = Conditions::compile(&scope.environment().build(), &spec["matchConditions"]);
+        let (variables, known) = compile_variables(scope, &spec["variables"]);
+        let env = scope.with_variables(&known);
+        let message_env = Scope { authorizer: false, ..scope }.with_variables(&known);
+        let list = |key: &str| spec[key].as_array().map(Vec::as_slice).unwrap_or_default();
+        let validations = list("validations").iter().map(|validation| Validation {
+            expression: Expression::compile(&env, text(validation, "expression")),
+            message: text(validation, "message").to_owned(),
+            message_expression: Some(text(validation, "messageExpression"))
+                .filter(|text| !text.is_empty())
+                .map(|text| Expression::compile(&message_env, text)),
+            reason: known_reason(text(validation, "reason")),
+        });
+        let validations: Vec<Validation> = validations.collect();
+        let annotations = list("auditAnnotations").iter().map(|annotation| {
+            (text(annotation, "key").to_owned(), Expression::compile(&env, text(annotation, "valueExpression")))
+        });
+        let annotations: Vec<(String, Expression)> = annotations.collect();
+        let mut policy = Self {
+            name: policy.name().to_owned(),
+            criteria: Criteria::of_policy(&spec["matchConstraints"]),
+            param_kind,
+            fails_closed: spec["failurePolicy"] != "Ignore",
+            conditions,
+            variables,
+            validations,
+            annotations,
+            bindings,
+            asks_rights: false,
+            asks_namespace: false,
+        };
+        policy.asks_rights = policy.uses(&["authorizer", "authorizer.requestResource"]);
+        policy.asks_namespace = policy.uses(&["namespaceObject"]);
+        policy
+    }
+
+    /// Whether any of its expressions reads one of the variables.
+    fn uses(&self, names: &[&str]) -> bool {
+        let messages = self.validations.iter().filter_map(|validation| validation.message_expression.as_ref());
+        let mut expressions = (self.conditions.expressions().iter())
+            .chain(self.validations.iter().map(|validation| &validation.expression))
+            .chain(messages)
+            .chain(self.annotations.iter().map(|(_, expression)| expression));
+        names.iter().any(|name| self.variables.iter().any(|(_, program)| program.uses_variable(name)))
+            || expressions.any(|expression| names.iter().any(|name| expression.uses(name)))
+    }
+}
+
+impl Binding {
+    fn read(binding: &Object) -> Self {
+        let actions = binding.items(&["spec", "validationActions"]).iter();
+        Self {
+            name: binding.name().to_owned(),
+            criteria: binding.get(&["spec", "matchResources"]).filter(|v| v.is_object()).map(Criteria::of_policy),
+            param_ref: binding.get(&["spec", "paramRef"]).filter(|value| value.is_object()).cloned(),
+            actions: actions.filter_map(Value::as_str).map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// Each variable may use those before it.
+fn compile_variables(scope: Scope, variables: &Value) -> (Vec<(String, Program)>, Vec<(String, Type)>) {
+    let (mut programs, mut known) = (Vec::new(), Vec::new());
+    for variable in variables.as_array().into_iter().flatten() {
+        if let Ok(program) = scope.with_variables(&known).compile(text(variable, "expression")) {
+            let name = text(variable, "name").to_owned();
+            known.push((name.clone(), program.result_type().clone()));
+            programs.push((name, program));
+        }
+    }
+    (programs, known)
+}
+
+fn read_param_kind(kind: &Value) -> Option<GroupVersionKind> {
+    let name = kind["kind"].as_str()?;
+    Some(GroupVersion::parse(text(kind, "apiVersion"))?.kind(name))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn known_reason(reason: &str) -> &'static str {
+    match reason {
+        "Forbidden" => "Forbidden",
+        "Unauthorized" => "Unauthorized",
+        "RequestEntityTooLarge" => "RequestEntityTooLarge",
+        _ => "Invalid",
+    }
+}
