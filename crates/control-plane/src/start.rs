@@ -8,11 +8,14 @@ use anyhow::Context;
 use apiserver::admission::Chain;
 use apiserver::admission::limit_ranger::LimitRanger;
 use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
+use apiserver::admission::policies::ValidatingPolicies;
 use apiserver::admission::quota::Quotas;
 use apiserver::admission::service_account::ServiceAccountDefaults;
 use apiserver::admission::service_ip::ServiceAddresses;
+use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
 use apiserver::aggregate::Aggregator;
 use apiserver::audit::Audit;
+use apiserver::auth::bootstrap::{self, PublishedTrust};
 use apiserver::auth::escalation::EscalationCheck;
 use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
 use apiserver::documents::Version;
@@ -23,9 +26,11 @@ use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::{ClientCertificates, server_config};
 use store::Store;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::{Certificates, KUBECONFIG_FILE};
+use crate::controllers;
 use crate::options::{Options, Storage};
 
 /// `iss` of ServiceAccount tokens, as in every Kubernetes cluster that was not told otherwise.
@@ -38,6 +43,7 @@ pub struct ControlPlane {
     pub kubeconfig: PathBuf,
     pub server: Arc<Server>,
     listening: Listening,
+    controllers: JoinHandle<()>,
     store: Arc<dyn Store>,
     stop: CancellationToken,
 }
@@ -62,15 +68,27 @@ impl ControlPlane {
         let tls = server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
         let listening = listen(server.clone(), listener, Arc::new(tls))?;
         apiserver::prepare(&server).await.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
+        let (client_ca, front_proxy_ca) = (certificates.ca_pem(), certificates.front_proxy.certificate().to_pem());
+        let trust = PublishedTrust {
+            client_ca: &client_ca,
+            front_proxy_ca: &front_proxy_ca,
+            front_proxy_names: &["front-proxy-client"],
+        };
+        let published = bootstrap::publish_trust(&server, &trust).await;
+        published.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
         server.set_ready();
+        let controllers = controllers::start(&server, &certificates, &url, candidate(&options, address)?, stop.clone())?;
         tokio::spawn(certificates.keep_fresh(options.data_dir.clone(), url, stop.clone()));
         let kubeconfig = options.data_dir.join(KUBECONFIG_FILE);
-        Ok(Self { address, kubeconfig, server, listening, store, stop })
+        Ok(Self { address, kubeconfig, server, listening, controllers, store, stop })
     }
 
     /// Lets requests and writes finish, then closes the store.
     pub async fn stop(self) {
         self.stop.cancel();
+        if let Err(error) = self.controllers.await {
+            tracing::error!(%error, "the controllers ended badly");
+        }
         if let Err(error) = self.listening.task.await {
             tracing::error!(%error, "the listener ended badly");
         }
@@ -136,11 +154,23 @@ fn admission_steps() -> Chain {
         Box::new(NamespaceLifecycle),
         Box::new(LimitRanger),
         Box::new(ServiceAccountDefaults),
+        Box::new(MutatingWebhooks::default()),
         Box::new(ServiceAddresses),
         Box::new(EscalationCheck),
+        Box::new(ValidatingPolicies::default()),
+        Box::new(ValidatingWebhooks::default()),
         // Last, so that nothing is booked for a write another step refuses.
         Box::new(Quotas),
     ])
+}
+
+/// What this process is called among those that share its storage. Storage of its own is shared with nobody.
+fn candidate(options: &Options, address: SocketAddr) -> anyhow::Result<Option<String>> {
+    Ok(match options.storage {
+        // Addresses and process ids repeat across machines.
+        Storage::Etcd(_) => Some(format!("{address}_{}", pki::token::random_lowercase(12)?)),
+        Storage::Embedded | Storage::Memory => None,
+    })
 }
 
 /// An address clients on this machine can use: a wildcard is no destination.

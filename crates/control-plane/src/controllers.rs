@@ -1,0 +1,50 @@
+//! Runs the controllers of a plane against its own API server, in process.
+
+use std::sync::Arc;
+
+use apiserver::direct::Direct;
+use apiserver::server::Server;
+use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
+use controllers::{Clients, Parameters, SignToken};
+use pki::authority::CertificateAuthority;
+use pki::jwt::signer::JwtSigner;
+use reconcile::SystemClock;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::certificates::Certificates;
+
+const MANAGER: (&str, &[&str]) = ("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
+
+/// Starts them; the task ends after `stop` when all have come to their end.
+pub fn start(
+    server: &Arc<Server>,
+    certificates: &Certificates,
+    server_url: &str,
+    candidate: Option<String>,
+    stop: CancellationToken,
+) -> anyhow::Result<JoinHandle<()>> {
+    let direct: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(server)));
+    let manager = connect(&direct, UserInfo::new(MANAGER.0, MANAGER.1))?;
+    let acting = move |name: &str| {
+        connect(&direct, UserInfo::service_account("kube-system", name)).expect("a direct connection cannot fail")
+    };
+    let signer = JwtSigner::new(certificates.service_account_key.clone());
+    let sign_token: SignToken = Arc::new(move |claims| signer.sign(claims).map_err(|error| error.to_string()));
+    let authority = &certificates.authority;
+    let authority = CertificateAuthority::new(authority.certificate().clone(), authority.key().clone())?;
+    let parameters = Parameters {
+        ca_pem: certificates.ca_pem(),
+        authority: Arc::new(authority),
+        sign_token,
+        server_url: server_url.to_owned(),
+        clock: Arc::new(SystemClock),
+        candidate,
+    };
+    let clients = Clients { manager, controller: Arc::new(acting) };
+    Ok(tokio::spawn(controllers::run(clients, parameters, stop)))
+}
+
+fn connect(direct: &Arc<dyn Backend>, user: UserInfo) -> anyhow::Result<ClusterClient> {
+    Ok(ClusterClient::connect(Endpoint::Direct { server: Arc::clone(direct), identity: Identity::of(user) })?)
+}
