@@ -24,7 +24,7 @@ pub async fn serve(
     if wants_aggregated(&incoming.headers) && segments.len() == 1 {
         return aggregated(server, &kinds, incoming, segments[0] == "api").await;
     }
-    format?;
+    let format = format?;
     let not_found = || Status::new(404, "NotFound", "the server could not find the requested resource");
     let mut groups = documents::groups(&kinds);
     groups.extend(server.aggregator.groups());
@@ -47,7 +47,7 @@ pub async fn serve(
         }
         _ => return Err(not_found()),
     };
-    Ok(respond::value(200, &document))
+    Ok(respond::encoded(200, &document, format))
 }
 
 async fn aggregated(

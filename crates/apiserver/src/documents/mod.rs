@@ -62,7 +62,7 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming) -> Result<Response
             Ok(respond::text(200, "text/plain; version=0.0.4; charset=utf-8", text))
         }
         ["api" | "apis", ..] => {
-            let format = Format::negotiate(&incoming.headers, incoming.query.flag("pretty"));
+            let format = Format::for_discovery(&incoming.headers, incoming.query.flag("pretty"));
             discovery::serve(server, incoming, &segments, format).await
         }
         ["openapi", ..] => openapi::serve(server, incoming, &segments).await,

@@ -87,6 +87,7 @@ async fn answer(
 ) -> Response<Body> {
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
+    let accept = parts.headers.get(header::ACCEPT).cloned();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
     let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query_text);
     let record = server.audit.begin(&info, &parts.uri, &parts.headers, &peer);
@@ -102,7 +103,7 @@ async fn answer(
     let head_only = incoming.method == Method::HEAD;
     let mut response = match admit(&server, &peer, known, incoming, &record).await {
         Ok(response) => response,
-        Err(status) => respond::status(&status),
+        Err(status) => respond::status_response(&status, accept.as_ref()),
     };
     if head_only {
         *response.body_mut() = Body::Whole(None);
@@ -133,6 +134,7 @@ async fn admit(
     server.auth.authorize(server, &user, &incoming.info).await?;
     record.allowed();
 
+    let accept = incoming.headers.get(header::ACCEPT).cloned();
     let timeout = server.limits.request_time(&incoming.info, &incoming.query)?;
     let work = dispatch(server, &ctx, &user, incoming, record);
     let answered = match timeout {
@@ -141,7 +143,7 @@ async fn admit(
             .await
             .unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout"))),
     };
-    let mut response = answered.unwrap_or_else(|status| respond::status(&status));
+    let mut response = answered.unwrap_or_else(|status| respond::status_response(&status, accept.as_ref()));
     for warning in ctx.take_warnings() {
         let quoted = object::field::go_quote(&warning);
         if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {

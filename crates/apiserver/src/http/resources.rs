@@ -37,7 +37,7 @@ pub async fn serve(
         return crate::reviews::serve(server, ctx, &target, incoming, record).await;
     }
     check_verb(&resource, info)?;
-    let format = Format::negotiate(&incoming.headers, incoming.query.flag("pretty"))?;
+    let format = Format::for_resource(&resource, &incoming.headers, incoming.query.flag("pretty"))?;
     match info.verb {
         "get" => {
             let revision = incoming.query.get("resourceVersion").map(parse_revision).transpose()?;

@@ -62,6 +62,16 @@ pub fn json(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
     respond(code, "application/json", Body::whole(bytes))
 }
 
+/// Frames as they come, in JSON lines unless they are protobuf.
+pub fn watch(protobuf: bool, frames: Body) -> Response<Body> {
+    let content_type = if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
+    respond(200, content_type, frames)
+}
+
+pub fn protobuf(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
+    respond(code, "application/vnd.kubernetes.protobuf", Body::whole(bytes))
+}
+
 pub fn value(code: u16, value: &Value) -> Response<Body> {
     json(code, value.to_string())
 }
@@ -83,9 +93,13 @@ pub fn not_modified(etag: &str) -> Response<Body> {
 /// A `Status` with the headers clients act on.
 pub fn status(status: &Status) -> Response<Body> {
     let mut response = value(status.code, &status.to_value());
+    set_retry_after(status, &mut response);
+    response
+}
+
+pub fn set_retry_after(status: &Status, response: &mut Response<Body>) {
     let retry_after = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);
     if retry_after > 0 {
         response.headers_mut().insert(header::RETRY_AFTER, retry_after.into());
     }
-    response
 }

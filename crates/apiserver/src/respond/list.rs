@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use http::Response;
+use kinds::protobuf;
 use object::{Object, Status};
 use serde_json::{Value, json};
 
 use super::body::Body;
-use super::negotiate::{Format, Shape};
-use super::object::{encoded, finish, metadata_only};
+use super::negotiate::{Encoding, Format, Shape};
+use super::object::{encoded, finish, metadata_only, protobuf_bytes};
 use super::table;
 use crate::convert;
 use crate::registry::Resource;
@@ -22,13 +23,17 @@ pub async fn list_response(
     format: Format,
     include_object: Option<&str>,
 ) -> Result<Response<Body>, Status> {
-    let plain = format.shape == Shape::Object && !format.yaml && !format.pretty;
-    if plain && resource.served_is_stored() {
+    if format.is_plain() && resource.served_is_stored() {
         return Ok(finish(200, joined(resource, &listed).into(), format));
     }
     let objects = served(server, resource, &listed).await?;
     let metadata = list_metadata(&listed);
     let value = match format.shape {
+        Shape::Object if format.encoding == Encoding::Protobuf => {
+            let (api_version, items) = (resource.kind.gvk.api_version(), objects.iter().map(|object| object.as_map()));
+            let encoded = protobuf::encode_list(&api_version, &resource.kind.list_kind, &metadata, items);
+            return Ok(protobuf_bytes(200, encoded, format));
+        }
         Shape::Object => list_document(resource, &objects, metadata),
         Shape::Metadata => {
             let items: Vec<Value> = objects.iter().map(|object| metadata_only(object)).collect();

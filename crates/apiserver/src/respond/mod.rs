@@ -10,5 +10,5 @@ mod watch;
 pub use body::{Body, json, not_modified, status, text, value};
 pub use list::{list_response, list_value};
 pub use negotiate::{Format, Shape};
-pub use object::object_response;
+pub use object::{encoded, object_response, status_response};
 pub use watch::watch_response;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
+use kinds::protobuf::{self, ProtobufError};
 use object::{Object, Status};
 use serde_json::{Value, json};
 
 use super::body::{self, Body};
-use super::negotiate::{Format, Shape};
+use super::negotiate::{Encoding, Format, Shape};
 use super::table;
 use crate::convert;
 use crate::registry::Resource;
@@ -26,9 +27,7 @@ pub async fn object_response(
 ) -> Result<Response<Body>, Status> {
     match answer {
         Answer::Status(value) => Ok(encoded(200, &value, format)),
-        Answer::Stored { code, stored }
-            if resource.served_is_stored() && format.shape == Shape::Object && !format.yaml && !format.pretty =>
-        {
+        Answer::Stored { code, stored } if resource.served_is_stored() && format.is_plain() => {
             Ok(finish(code, stored.to_json(), format))
         }
         Answer::Stored { code, stored } => {
@@ -40,6 +39,9 @@ pub async fn object_response(
 }
 
 fn shaped(resource: &Resource, code: u16, object: &Arc<Object>, format: Format) -> Response<Body> {
+    if (format.encoding, format.shape) == (Encoding::Protobuf, Shape::Object) {
+        return protobuf_bytes(code, protobuf::encode(object.as_map()), format);
+    }
     let value = match format.shape {
         Shape::Object => object.to_value(),
         Shape::Metadata => metadata_only(object),
@@ -59,31 +61,56 @@ pub fn metadata_only(object: &Object) -> Value {
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
 }
 
+/// Any document in the encoding asked for.
 pub fn encoded(code: u16, value: &Value, format: Format) -> Response<Body> {
-    if format.yaml {
-        let text =
-            serde_saphyr::to_string(value).unwrap_or_else(|error| format!("# cannot be written as YAML: {error}\n"));
-        return body::text(code, "application/yaml", text);
+    match (format.encoding, value) {
+        (Encoding::Protobuf, Value::Object(object)) => protobuf_bytes(code, protobuf::encode(object), format),
+        (Encoding::Yaml, _) => {
+            let text = serde_saphyr::to_string(value)
+                .unwrap_or_else(|error| format!("# cannot be written as YAML: {error}\n"));
+            body::text(code, "application/yaml", text)
+        }
+        _ if format.pretty => {
+            let mut text = serde_json::to_vec_pretty(value).expect("a JSON value encodes to memory");
+            text.push(b'\n');
+            finish(code, text.into(), format)
+        }
+        _ => finish(code, serde_json::to_vec(value).expect("a JSON value encodes to memory").into(), format),
     }
-    let bytes = if format.pretty {
-        let mut text = serde_json::to_vec_pretty(value).expect("a JSON value encodes to memory");
-        text.push(b'\n');
-        text
-    } else {
-        serde_json::to_vec(value).expect("a JSON value encodes to memory")
-    };
-    finish(code, bytes.into(), format)
+}
+
+/// A `Status` with the headers clients act on, in the encoding the client reads.
+pub fn status_response(status: &Status, accept: Option<&HeaderValue>) -> Response<Body> {
+    let format = Format::for_status(accept);
+    if format.encoding == Encoding::Json {
+        return body::status(status);
+    }
+    let mut response = encoded(status.code, &status.to_value(), format);
+    body::set_retry_after(status, &mut response);
+    response
+}
+
+/// What was encoded; an object that cannot be is a fault of ours, told in JSON.
+pub fn protobuf_bytes(code: u16, encoded: Result<Vec<u8>, ProtobufError>, format: Format) -> Response<Body> {
+    match encoded {
+        Ok(bytes) => compressed(bytes.into(), format, |bytes| body::protobuf(code, bytes)),
+        Err(error) => body::status(&Status::internal(format!("the answer cannot be written as protobuf: {error}"))),
+    }
 }
 
 /// JSON bytes as a response, compressed when that is worth it.
 pub fn finish(code: u16, bytes: Bytes, format: Format) -> Response<Body> {
+    compressed(bytes, format, |bytes| body::json(code, bytes))
+}
+
+fn compressed(bytes: Bytes, format: Format, respond: impl Fn(Bytes) -> Response<Body>) -> Response<Body> {
     if !format.gzip || bytes.len() < GZIP_FROM_BYTES {
-        return body::json(code, bytes);
+        return respond(bytes);
     }
     let mut encoder = flate2::write::GzEncoder::new(Vec::with_capacity(bytes.len() / 4), flate2::Compression::fast());
-    let compressed = std::io::Write::write_all(&mut encoder, &bytes).and_then(|()| encoder.finish());
-    let Ok(compressed) = compressed else { return body::json(code, bytes) };
-    let mut response = body::json(code, compressed);
+    let written = std::io::Write::write_all(&mut encoder, &bytes).and_then(|()| encoder.finish());
+    let Ok(written) = written else { return respond(bytes) };
+    let mut response = respond(written.into());
     response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     response

@@ -1,15 +1,16 @@
-//! Watches on the wire: one JSON document per line, shared between watchers where they see the same.
+//! Watches on the wire: one JSON document per line, shared between watchers where they see the same, or protobuf frames.
 
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http::Response;
+use kinds::protobuf;
 use object::{Object, Status};
 use serde_json::{Value, json};
 
 use super::body::{self, Body};
-use super::negotiate::{Format, Shape};
+use super::negotiate::{Encoding, Format, Shape};
 use super::object::metadata_only;
 use super::table;
 use crate::cache::Change;
@@ -34,35 +35,37 @@ pub fn watch_response(server: Arc<Server>, resource: Arc<Resource>, watch: Watch
         let bytes = state.encode(items).await;
         Some((Ok(bytes), state))
     });
-    let mut response = body::json(200, Bytes::new());
-    *response.body_mut() = Body::stream(frames);
-    response
+    body::watch(format.encoding == Encoding::Protobuf, Body::stream(frames))
 }
 
 impl Streaming {
     async fn encode(&mut self, items: Vec<WatchItem>) -> Bytes {
-        let plain = self.format.shape == Shape::Object && self.resource.served_is_stored();
+        let json_lines = self.format.encoding != Encoding::Protobuf;
+        let plain = json_lines && self.format.shape == Shape::Object && self.resource.served_is_stored();
         // The common case of one change goes out without being copied.
         if let ([WatchItem::Change(change)], true) = (&items[..], plain) {
             return change.frame();
         }
         let mut out = BytesMut::new();
         for item in items {
-            match item {
-                WatchItem::Change(change) if plain => out.extend_from_slice(&change.frame()),
-                WatchItem::Change(change) => {
-                    let line = match self.shaped(&change).await {
-                        Ok(value) => json!({"type": change.kind.name(), "object": value}),
-                        Err(status) => json!({"type": "ERROR", "object": status.to_value()}),
-                    };
-                    write_line(&mut out, &line);
+            let (change, object) = match item {
+                WatchItem::Change(change) if plain => {
+                    out.extend_from_slice(&change.frame());
+                    continue;
                 }
+                WatchItem::Change(change) => match self.shaped(&change).await {
+                    Ok(value) => (change.kind.name(), value),
+                    Err(status) => ("ERROR", status.to_value()),
+                },
                 WatchItem::Bookmark { revision, initial_events_end } => {
-                    write_line(&mut out, &self.bookmark(revision, initial_events_end));
+                    ("BOOKMARK", self.bookmark(revision, initial_events_end))
                 }
-                WatchItem::Error(status) => {
-                    write_line(&mut out, &json!({"type": "ERROR", "object": status.to_value()}));
-                }
+                WatchItem::Error(status) => ("ERROR", status.to_value()),
+            };
+            if json_lines {
+                write_line(&mut out, &json!({"type": change, "object": object}));
+            } else {
+                write_frame(&mut out, change, object);
             }
         }
         out.freeze()
@@ -92,7 +95,7 @@ impl Streaming {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let gvk = &self.resource.kind.gvk;
-        let object = match self.format.shape {
+        match self.format.shape {
             Shape::Object => json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata}),
             Shape::Metadata => {
                 let object = Object::from_value(json!({"metadata": metadata})).expect("a map");
@@ -103,12 +106,20 @@ impl Streaming {
                 json!({"apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": {"resourceVersion": revision.to_string()},
                     "columnDefinitions": [], "rows": [row]})
             }
-        };
-        json!({"type": "BOOKMARK", "object": object})
+        }
     }
 }
 
 fn write_line(out: &mut BytesMut, value: &Value) {
     out.extend_from_slice(value.to_string().as_bytes());
     out.extend_from_slice(b"\n");
+}
+
+fn write_frame(out: &mut BytesMut, change: &str, object: Value) {
+    let object = Object::from_value(object).unwrap_or_default();
+    let frame = protobuf::watch_frame(change, object.as_map()).or_else(|error| {
+        let status = Status::internal(format!("the change cannot be written as protobuf: {error}")).to_value();
+        protobuf::watch_frame("ERROR", Object::from_value(status).unwrap_or_default().as_map())
+    });
+    out.extend_from_slice(&frame.unwrap_or_default());
 }

@@ -24,7 +24,7 @@ pub async fn serve(server: &Arc<Server>, target: &Target, format: Format) -> Res
     });
     if target.name.is_empty() {
         let list = json!({"apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [component]});
-        return Ok(respond::value(200, &list));
+        return Ok(respond::encoded(200, &list, format));
     }
     if target.name != STORE {
         return Err(target.not_found());

@@ -33,7 +33,7 @@ pub async fn serve(
         let text = "the server does not allow this method on the requested resource";
         return Err(Status::new(405, "MethodNotAllowed", text));
     }
-    let format = Format::negotiate(&incoming.headers, incoming.query.flag("pretty"))?;
+    let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
     if verb != "create" {
         return components::serve(server, target, format).await;
     }

@@ -61,7 +61,7 @@ pub async fn serve(
             "the server does not allow this method on the requested resource",
         ));
     }
-    let format = Format::negotiate(&incoming.headers, incoming.query.flag("pretty"))?;
+    let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
     let call = Call {
         verb,
         options: WriteOptions::parse(&incoming.query, options_kind(verb))?,

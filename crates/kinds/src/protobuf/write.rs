@@ -14,6 +14,22 @@ pub fn write(
     Writer { table }.message(message, object, out, 0)
 }
 
+/// Every list message has its metadata under 1 and its items under 2.
+pub fn write_list<'a>(
+    table: &Table,
+    message: MessageId,
+    metadata: &Value,
+    mut items: impl Iterator<Item = &'a Map<String, Value>>,
+    out: &mut Vec<u8>,
+) -> Result<(), ProtobufError> {
+    let writer = Writer { table };
+    let no_list = || ProtobufError::Mismatch { field: "items", found: "an object" };
+    let (head, list) = table.field(message, 1).zip(table.field(message, 2)).ok_or_else(no_list)?;
+    let (Shape::List, Type::Message(item)) = (list.shape, list.ty) else { return Err(no_list()) };
+    writer.value(head.ty, head.name, head.number, metadata, out, 0)?;
+    items.try_for_each(|object| wire::write_nested(out, list.number, |out| writer.message(item, object, out, 1)))
+}
+
 pub struct Writer<'t> {
     pub table: &'t Table,
 }
