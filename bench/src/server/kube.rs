@@ -1,0 +1,136 @@
+//! kube-apiserver on etcd as in production: every write reaches the disk, RBAC decides, clients show certificates.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Instant;
+
+use anyhow::Context;
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::options::Options;
+use crate::server::{POLL, Server, Side, check_alive, data_directory, end, free_ports, spawn, wait_until_ready};
+use crate::wire::{Identity, Target};
+
+pub async fn start(options: &Options) -> anyhow::Result<Server> {
+    let directory = data_directory(options)?;
+    let ports = free_ports()?;
+    let [_, _, api_port] = ports;
+    // Keys are made before the clock starts: kube-apiserver is given them, as by any installer.
+    let admin = write_keys(directory.path()).context("keys for kube-apiserver")?;
+    let ca = fs::read(directory.path().join("ca.crt")).context("cannot read the CA")?;
+    let identity = Identity { ca: &ca, certificate: admin.0.as_bytes(), key: admin.1.as_bytes() };
+    let target = Target::new(format!("127.0.0.1:{api_port}"), &identity, options.protocol)?;
+    let start = Instant::now();
+    let mut children = Vec::new();
+    let run = Run { bin: options.kube_bin(), directory: directory.path(), ports };
+    match run.start(&target, &mut children).await {
+        Ok(()) => {
+            let ready_after = start.elapsed();
+            Ok(Server { side: Side::Kube, target, ready_after, children, _directory: directory })
+        }
+        Err(error) => {
+            end(&mut children);
+            Err(error.context("kube-apiserver on etcd"))
+        }
+    }
+}
+
+struct Run<'a> {
+    bin: PathBuf,
+    directory: &'a Path,
+    /// etcd's for clients and for peers, kube-apiserver's.
+    ports: [u16; 3],
+}
+
+impl Run<'_> {
+    async fn start(&self, target: &Target, children: &mut Vec<Child>) -> anyhow::Result<()> {
+        let etcd_log = self.directory.join("etcd.log");
+        children.push(spawn(self.etcd(), &etcd_log)?);
+        self.wait_for_etcd(children, &etcd_log).await?;
+        let api_log = self.directory.join("api.log");
+        children.push(spawn(self.api_server(), &api_log)?);
+        wait_until_ready(target, children, &api_log).await
+    }
+
+    fn etcd(&self) -> Command {
+        let [client, peer, _] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let mut command = Command::new(self.bin.join("etcd"));
+        command.arg("--data-dir").arg(self.directory.join("etcd"));
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("default={peer}"), "--quota-backend-bytes", "8589934592"]);
+        command
+    }
+
+    fn api_server(&self) -> Command {
+        let [etcd_port, _, api_port] = self.ports;
+        let file = |name: &str| self.directory.join(name);
+        let mut command = Command::new(self.bin.join("kube-apiserver"));
+        command.args(["--bind-address", "127.0.0.1", "--secure-port", &api_port.to_string()]);
+        command.args(["--etcd-servers", &format!("http://127.0.0.1:{etcd_port}")]);
+        command.args(["--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction"]);
+        command.args(["--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true"]);
+        command.args(["--enable-bootstrap-token-auth=true"]);
+        command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
+        command.arg("--service-account-key-file").arg(file("sa.pub"));
+        command.arg("--service-account-signing-key-file").arg(file("sa.key"));
+        command.arg("--client-ca-file").arg(file("ca.crt"));
+        command.arg("--tls-cert-file").arg(file("server.crt"));
+        command.arg("--tls-private-key-file").arg(file("server.key"));
+        command
+    }
+
+    /// kube-apiserver would otherwise lose time between its own attempts to reach etcd.
+    async fn wait_for_etcd(&self, children: &mut [Child], log: &Path) -> anyhow::Result<()> {
+        let start = Instant::now();
+        while !etcd_is_healthy(self.ports[0]).await {
+            check_alive(children, start, log)?;
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+async fn etcd_is_healthy(port: u16) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: etcd\r\nconnection: close\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    };
+    ask.await.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+/// A CA with a server certificate and an administrator's; returns the administrator's certificate and key.
+fn write_keys(directory: &Path) -> anyhow::Result<(String, String)> {
+    let write = |name: &str, text: String| {
+        fs::write(directory.join(name), text).with_context(|| format!("cannot write {name}"))
+    };
+    let ca_key = KeyPair::generate()?;
+    let mut ca = CertificateParams::new(Vec::new())?;
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.distinguished_name.push(DnType::CommonName, "bench-ca");
+    write("ca.crt", ca.self_signed(&ca_key)?.pem())?;
+    let issuer = Issuer::new(ca, ca_key);
+
+    let server_key = KeyPair::generate()?;
+    let mut server = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()])?;
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    write("server.crt", server.signed_by(&server_key, &issuer)?.pem())?;
+    write("server.key", server_key.serialize_pem())?;
+
+    let account_key = KeyPair::generate()?;
+    write("sa.key", account_key.serialize_pem())?;
+    write("sa.pub", account_key.public_key_pem())?;
+
+    let admin_key = KeyPair::generate()?;
+    let mut admin = CertificateParams::new(Vec::new())?;
+    admin.distinguished_name.push(DnType::CommonName, "bench-admin");
+    admin.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    admin.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    Ok((admin.signed_by(&admin_key, &issuer)?.pem(), admin_key.serialize_pem()))
+}

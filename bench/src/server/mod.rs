@@ -1,0 +1,128 @@
+//! A server under measurement: its processes, where it answers and how long it took to get ready.
+
+mod flotilla;
+mod kube;
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use crate::options::Options;
+use crate::wire::{Call, Connection, Target};
+
+const START_TIMEOUT: Duration = Duration::from_secs(90);
+const POLL: Duration = Duration::from_millis(5);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    Flotilla,
+    Kube,
+}
+
+pub struct Server {
+    pub side: Side,
+    pub target: Target,
+    /// From the start of the first process until /readyz said yes.
+    pub ready_after: Duration,
+    children: Vec<Child>,
+    /// Held so that the data lives as long as the server.
+    _directory: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts on an empty directory and waits until it is ready.
+    pub async fn start(side: Side, options: &Options) -> anyhow::Result<Self> {
+        match side {
+            Side::Flotilla => flotilla::start(options).await,
+            Side::Kube => kube::start(options).await,
+        }
+    }
+
+    pub fn pids(&self) -> Vec<u32> {
+        self.children.iter().map(Child::id).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.children);
+    }
+}
+
+/// They may have ended by themselves.
+fn end(children: &mut [Child]) {
+    for child in children.iter_mut().rev() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
+    let file = std::fs::File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+    let second = file.try_clone().context("cannot share the log file")?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdin(Stdio::null()).stdout(file).stderr(second).spawn();
+    child.with_context(|| format!("cannot start {program}"))
+}
+
+fn data_directory(options: &Options) -> anyhow::Result<tempfile::TempDir> {
+    let parent = &options.data;
+    std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
+    let parent = parent.canonicalize().with_context(|| format!("cannot find {}", parent.display()))?;
+    tempfile::tempdir_in(parent).context("cannot make a data directory")
+}
+
+/// Asks /readyz over one connection, opened again when it breaks, until the answer is yes.
+async fn wait_until_ready(target: &Target, children: &mut [Child], log: &Path) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let mut connection = None;
+    loop {
+        if is_ready(target, &mut connection).await {
+            return Ok(());
+        }
+        check_alive(children, start, log)?;
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn is_ready(target: &Target, connection: &mut Option<Connection>) -> bool {
+    if connection.is_none() {
+        *connection = target.connect().await.ok();
+    }
+    let Some(open) = connection else { return false };
+    match open.call(Call::get("/readyz".to_owned())).await {
+        Ok(answer) => answer.status.is_success(),
+        Err(_) => {
+            *connection = None;
+            false
+        }
+    }
+}
+
+fn check_alive(children: &mut [Child], start: Instant, log: &Path) -> anyhow::Result<()> {
+    let ended = children.iter_mut().any(|child| child.try_wait().is_ok_and(|status| status.is_some()));
+    if ended || start.elapsed() > START_TIMEOUT {
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        let tail: Vec<&str> = text.lines().rev().take(20).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        bail!("the server did not get ready; the end of its log:\n{}", tail.join("\n"));
+    }
+    Ok(())
+}
+
+/// All listeners are open at once, so that the ports differ.
+fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
+    let mut ports = [0; N];
+    let mut listeners = Vec::with_capacity(N);
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
+        *port = listener.local_addr().context("no free port")?.port();
+        listeners.push(listener);
+    }
+    Ok(ports)
+}
