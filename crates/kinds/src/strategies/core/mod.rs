@@ -14,7 +14,7 @@ mod quota;
 mod replication;
 mod secret;
 mod service;
-mod service_addresses;
+pub mod service_addresses;
 mod volume;
 
 pub use replication::{controller_warnings, validate_always_restarts, validate_collisions, validate_replica_counts};

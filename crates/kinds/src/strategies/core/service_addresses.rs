@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use object::Object;
+use object::{FieldError, Object};
 use serde_json::{Value, json};
 
 use super::service::type_of;
@@ -139,6 +139,22 @@ pub fn default_families(service: &mut Object) {
         };
         service.set(&["spec", "ipFamilies"], json!(families));
     }
+}
+
+/// What is wrong with the addresses a client asks for, to be known before any is given out.
+pub fn problems(service: &Object, old: Option<&Object>) -> Vec<FieldError> {
+    let asks = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
+    if asks.iter().all(|key| service.get(&["spec", key]).is_none()) {
+        return Vec::new();
+    }
+    let mut service = service.clone();
+    mirror(&mut service, old);
+    let report = Report::new();
+    validate(report.field(&service, "spec"), &service, old);
+    if let Some(old) = old.filter(|_| report.is_empty()) {
+        validate_change(&report, &service, old);
+    }
+    report.finish()
 }
 
 /// Rules for the addresses as such.
