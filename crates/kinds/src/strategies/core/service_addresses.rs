@@ -149,6 +149,9 @@ pub fn problems(service: &Object, old: Option<&Object>) -> Vec<FieldError> {
     }
     let mut service = service.clone();
     mirror(&mut service, old);
+    if let Some(old) = old {
+        keep_allocated(&mut service, old);
+    }
     let report = Report::new();
     validate(report.field(&service, "spec"), &service, old);
     if let Some(old) = old.filter(|_| report.is_empty()) {
