@@ -69,9 +69,17 @@ impl Strategy for Event {
         if !same(new.get(&["series"]), old.get(&["series"])) {
             validate_series(report.field(&new, "series"));
         }
-        for name in
-            ["involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type"]
-        {
+        for name in [
+            "involvedObject",
+            "reason",
+            "message",
+            "source",
+            "firstTimestamp",
+            "lastTimestamp",
+            "count",
+            "reason",
+            "type",
+        ] {
             report.field(&new, name).immutable(old.get(&[name]));
         }
         for name in ["eventTime", "action", "related"] {

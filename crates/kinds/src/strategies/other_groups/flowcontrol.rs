@@ -298,7 +298,8 @@ fn validate_level(name: &str, spec: Field<'_>) {
             if limited.is_set() {
                 limited.forbidden("must be nil if the type is not Limited");
             }
-            validate_shares(exempt);
+            refuse_negative_shares(exempt);
+            exempt.field("lendablePercent").in_range(0, 100);
         }
         "Limited" => {
             if exempt.is_set() {
@@ -307,8 +308,9 @@ fn validate_level(name: &str, spec: Field<'_>) {
             if !limited.is_set() {
                 return limited.required("must not be empty when type is Limited");
             }
-            validate_shares(limited);
+            refuse_negative_shares(limited);
             validate_response(limited.field("limitResponse"));
+            limited.field("lendablePercent").in_range(0, 100);
             let borrowing = limited.field("borrowingLimitPercent");
             if borrowing.int().is_some_and(|percent| percent < 0) {
                 borrowing.invalid("if specified, must be a non-negative integer");
@@ -318,12 +320,11 @@ fn validate_level(name: &str, spec: Field<'_>) {
     }
 }
 
-fn validate_shares(level: Field<'_>) {
+fn refuse_negative_shares(level: Field<'_>) {
     let shares = level.field("nominalConcurrencyShares");
     if shares.int().is_some_and(|shares| shares < 0) {
         shares.invalid("must be a non-negative integer");
     }
-    level.field("lendablePercent").in_range(0, 100);
 }
 
 fn validate_response(response: Field<'_>) {

@@ -68,6 +68,7 @@ fn cause(error: &FieldError) -> Value {
     json!({"reason": error.kind.reason(), "field": error.path.as_str(), "message": error.body()})
 }
 
+/// Errors are compared without their order: Go walks maps in a random one.
 fn sorted(mut causes: Vec<Value>) -> Vec<Value> {
     causes.sort_by_key(|cause| (cause["field"].to_string(), cause["message"].to_string()));
     causes.dedup();

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use object::{FieldError, Object, names};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::expressions::{self, Variables};
 use super::rules::{self, FAILURE_POLICIES};
 use crate::strategies::defaults::{map_at, map_or_new, set_absent};
 use crate::strategies::fields::{Field, Report, same};
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
 const AUDIT_EXPRESSION_BYTES_MAX: usize = 5 * 1024;
@@ -30,6 +30,12 @@ impl Strategy for Policy {
         }
         if !self.mutating {
             super::super::show_empty(policy, "status");
+        }
+    }
+
+    fn prepare_create(&self, policy: &mut Object, _ctx: &WriteContext) {
+        if !self.mutating {
+            policy.set(&["status"], json!({}));
         }
     }
 

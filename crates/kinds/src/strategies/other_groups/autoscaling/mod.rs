@@ -224,6 +224,9 @@ fn validate_metric(metric: Field<'_>, described: Version) {
     if let Some(first) = present.first() {
         validate_source(metric.field(first), first, described);
     }
+    if wanted.is_none() {
+        ty.not_supported(SOURCE_TYPES);
+    }
     if let Some(wanted) = wanted.filter(|wanted| !metric.field(wanted).is_set()) {
         metric.field(wanted).required("must populate information for the given metric source");
     }
