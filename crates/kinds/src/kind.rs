@@ -49,7 +49,11 @@ pub struct Subresource {
 pub enum SubresourceKind {
     Status,
     /// Paths as in a CRD: `.spec.replicas`, `.status.replicas`, `.status.selector` (a string) or none.
-    Scale { spec_replicas: String, status_replicas: String, label_selector: ScaleSelector },
+    Scale {
+        spec_replicas: String,
+        status_replicas: String,
+        label_selector: ScaleSelector,
+    },
     Finalize,
     Token,
     Approval,
