@@ -49,7 +49,8 @@ impl Flotilla {
     fn wait_until_ready(&mut self) {
         let start = Instant::now();
         loop {
-            let ready = self.kubeconfig.exists() && self.kubectl(&["get", "--raw", "/readyz"]).stdout.starts_with(b"ok");
+            let ready =
+                self.kubeconfig.exists() && self.kubectl(&["get", "--raw", "/readyz"]).stdout.starts_with(b"ok");
             if ready {
                 return;
             }

@@ -10,6 +10,8 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} UTC", "TIME"),
         (r#"(resourceVersion"?: ?"?)\d+"#, "${1}RV"),
+        (r"(LIVE|MERGED)-\d+", "$1"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}", "TIME"),
         (r"https://127\.0\.0\.1:\d+", "https://SERVER"),
         (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
         (r"(kube-api-access-)[a-z0-9]{5}", "${1}XXXXX"),
@@ -23,7 +25,9 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|\s)\d+(s|m|m\d+s)(\s|$)").expect("a valid pattern"));
 
 pub fn normalize(text: &str) -> String {
-    let mut out = text.to_owned();
+    // The order of keys means nothing in JSON.
+    let sorted = serde_json::from_str::<serde_json::Value>(text).ok().map(|value| format!("{value:#}"));
+    let mut out = sorted.unwrap_or_else(|| text.to_owned());
     for (pattern, with) in RULES.iter() {
         out = pattern.replace_all(&out, *with).into_owned();
     }
@@ -33,7 +37,11 @@ pub fn normalize(text: &str) -> String {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     });
     let indented = out.lines().map(|line| &line[..line.len() - line.trim_start().len()]);
-    let lines: Vec<String> = lines.zip(indented).map(|(line, indent)| format!("{indent}{line}")).collect();
+    let mut lines: Vec<String> = lines.zip(indented).map(|(line, indent)| format!("{indent}{line}")).collect();
+    // Several causes of one refusal come in the order of a Go map.
+    for causes in lines.chunk_by_mut(|a, b| a.starts_with("* ") && b.starts_with("* ")) {
+        causes.sort();
+    }
     lines.join("\n")
 }
 

@@ -45,7 +45,13 @@ impl Script {
             if let Some((mark, command)) = command {
                 in_file = false;
                 let (fails, compared) = (mark == "$! ", mark != "$~ ");
-                script.steps.push(Step { line: index + 1, arguments: split(command), fails, compared, expected: Vec::new() });
+                script.steps.push(Step {
+                    line: index + 1,
+                    arguments: split(command),
+                    fails,
+                    compared,
+                    expected: Vec::new(),
+                });
             } else if let (Some(text), false) = (line.strip_prefix("= "), in_file) {
                 script.steps.last_mut().expect("a command stands above").expected.push(text.to_owned());
             } else if let Some(name) = line.strip_prefix("> ") {

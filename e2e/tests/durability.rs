@@ -42,14 +42,18 @@ fn keys_are_private_and_no_secret_is_logged() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("a temporary directory");
     let audit = folder.path().join("audit.log").display().to_string();
-    let server = Flotilla::start_in(folder.path(), &["--log", "debug", "--audit-log", &audit, "--audit-level", "Request"]);
+    let server =
+        Flotilla::start_in(folder.path(), &["--log", "debug", "--audit-log", &audit, "--audit-level", "Request"]);
     let created = server.kubectl(&["create", "secret", "generic", "s", "--from-literal=password=hunter2-hunter2"]);
     assert!(created.status.success());
     let encoded = "aHVudGVyMi1odW50ZXIy";
     for text in [server.log(), std::fs::read_to_string(&audit).expect("an audit log")] {
         assert!(!text.contains("hunter2") && !text.contains(encoded), "a secret was written down");
     }
-    assert!(std::fs::read_to_string(&audit).expect("an audit log").contains("\"secrets\""), "the request is in the log");
+    assert!(
+        std::fs::read_to_string(&audit).expect("an audit log").contains("\"secrets\""),
+        "the request is in the log"
+    );
     let pki = std::fs::read_dir(folder.path().join("pki")).expect("the key folder");
     let keys: Vec<_> = pki.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "key")).collect();
     assert!(!keys.is_empty());

@@ -65,7 +65,18 @@ fn an_approved_request_becomes_a_certificate_its_holder_can_use() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| folder.path().join(name).display().to_string();
     let made = Command::new("openssl")
-        .args(["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/O=dev/O=ops/CN=jane", "-keyout", &file("key.pem"), "-out", &file("jane.csr")])
+        .args([
+            "req",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/O=dev/O=ops/CN=jane",
+            "-keyout",
+            &file("key.pem"),
+            "-out",
+            &file("jane.csr"),
+        ])
         .output();
     let Ok(made) = made else {
         eprintln!("SKIPPED: openssl is not installed");
@@ -88,7 +99,14 @@ fn an_approved_request_becomes_a_certificate_its_holder_can_use() {
     let decoded = Command::new("base64").args(["-d", &file("crt.b64")]).output().expect("base64 runs").stdout;
     std::fs::write(file("crt.pem"), decoded).expect("written");
     let asked = server.kubectl(&[
-        "auth", "whoami", "--client-certificate", &file("crt.pem"), "--client-key", &file("key.pem"), "-o", "yaml",
+        "auth",
+        "whoami",
+        "--client-certificate",
+        &file("crt.pem"),
+        "--client-key",
+        &file("key.pem"),
+        "-o",
+        "yaml",
     ]);
     let text = String::from_utf8_lossy(&asked.stdout).into_owned();
     for expected in ["username: jane", "- dev", "- ops", "- system:authenticated"] {

@@ -27,6 +27,7 @@ mod reviews;
 pub mod server;
 pub mod storage;
 pub mod subresource;
+mod system_objects;
 mod validate;
 pub mod verbs;
 
@@ -37,6 +38,7 @@ use object::Status;
 /// What must be in the store before clients come: system namespaces and default roles.
 pub async fn prepare(server: &Arc<server::Server>) -> Result<(), Status> {
     auth::bootstrap::ensure(server).await?;
+    system_objects::ensure(server).await?;
     crd::controller::start(server).await?;
     aggregate::start(server).await
 }

@@ -37,12 +37,14 @@ fn on_custom(resource: &Resource, new: &Object, old: Option<&Object>) -> Vec<Fie
         None => schema::validate(shape, &new_value, &FieldPath::root()),
         Some(old_value) => schema::validate_update(shape, &new_value, old_value, &FieldPath::root()),
     };
+    let Some(rules) = &custom.rules else { return errors };
     // Rules assume a value of the right shape, so they only speak when the schema has nothing to say.
-    if errors.is_empty()
-        && let Some(rules) = &custom.rules
-    {
+    if errors.is_empty() {
         let mut budget = cel::Budget::for_validation();
         errors.extend(rules.validate(&FieldPath::root(), &new_value, old_value.as_ref(), &mut budget).errors);
+    } else {
+        let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+        errors.push(FieldError::invalid(FieldPath::root(), serde_json::Value::Null, detail));
     }
     errors
 }

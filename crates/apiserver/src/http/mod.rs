@@ -15,7 +15,7 @@ use rustls_pki_types::CertificateDer;
 
 use crate::context::Context;
 use crate::decode::BODY_BYTES_MAX;
-use crate::request::{Query, RequestInfo};
+use crate::request::{Query, RequestInfo, escapes_are_whole};
 use crate::respond::{self, Body};
 use crate::server::Server;
 
@@ -87,6 +87,9 @@ async fn answer(
 ) -> Response<Body> {
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
+    if !escapes_are_whole(parts.uri.path()) {
+        return respond::text(400, "text/plain; charset=utf-8", "400 Bad Request");
+    }
     let accept = parts.headers.get(header::ACCEPT).cloned();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
     let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query_text);
@@ -168,8 +171,7 @@ async fn dispatch(
         return resources::serve(server, ctx, incoming, record).await;
     }
     if !matches!(incoming.method, Method::GET | Method::HEAD) {
-        let body = respond::text(405, "text/plain", "Method Not Allowed");
-        return Ok(body);
+        return Err(Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource"));
     }
     crate::documents::serve(server, &incoming).await
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Method, Response, header};
+use http::{Response, header};
 use object::Status;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub async fn serve(
 ) -> Result<Response<Body>, Status> {
     let info = &incoming.info;
     let Some(resource) = server.registry.find(&info.group, &info.version, &info.resource) else {
-        return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+        return not_served(server, &info.group);
     };
     let target = target(&resource, info)?;
     if let Some(warning) = &resource.kind.deprecation {
@@ -37,6 +37,7 @@ pub async fn serve(
         return crate::reviews::serve(server, ctx, &target, incoming, record).await;
     }
     check_verb(&resource, info)?;
+    check_place(&resource, info)?;
     let format = Format::for_resource(&resource, &incoming.headers, incoming.query.flag("pretty"))?;
     match info.verb {
         "get" => {
@@ -64,6 +65,14 @@ pub async fn serve(
         }
         _ => write(server, ctx, &target, incoming, format, record).await,
     }
+}
+
+/// A group that is served says which resource is missing; for others the path itself is unknown.
+fn not_served(server: &Server, group: &str) -> Result<Response<Body>, Status> {
+    if group.is_empty() || server.registry.snapshot().serves_group(group) {
+        return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+    }
+    Ok(respond::no_such_page())
 }
 
 async fn write(
@@ -120,8 +129,9 @@ async fn delete_body(body: super::RequestBody, content_type: Option<&str>) -> Re
         return Ok(None);
     }
     let decoded = decode::decode(&bytes, BodyFormat::of_content_type(content_type)?)?;
-    if !decoded.value.is_object() {
-        return Err(Status::bad_request("the body of a delete must be a DeleteOptions object"));
+    let kind = &decoded.value["kind"];
+    if !decoded.value.is_object() || !(kind.is_null() || kind == "DeleteOptions") {
+        return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
     }
     Ok(Some(decoded.value))
 }
@@ -137,6 +147,7 @@ fn target(resource: &Arc<Resource>, info: &RequestInfo) -> Result<Target, Status
     if misplaced || unscoped {
         return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
     }
+    check_name(&info.name)?;
     let name = if matches!(info.verb, "list" | "deletecollection") { String::new() } else { info.name.clone() };
     Ok(Target { resource: resource.clone(), namespace, name, subresource: info.subresource.clone() })
 }
@@ -149,13 +160,34 @@ fn check_verb(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
             None => return Err(Status::new(404, "NotFound", "the server could not find the requested resource")),
         },
     };
-    if allowed {
-        return Ok(());
-    }
-    Err(Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource"))
+    if allowed { Ok(()) } else { Err(not_allowed()) }
 }
 
-/// Methods a resource request may have at all.
-pub fn is_known_method(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+/// Objects are made in collections and changed by name; a kind with namespaces is written to in one of them.
+fn check_place(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
+    let misplaced = match info.verb {
+        "create" => info.subresource.is_empty() && !info.name.is_empty(),
+        "update" | "patch" => info.name.is_empty(),
+        _ => false,
+    };
+    let writes_everywhere = resource.kind.namespaced
+        && info.namespace.is_empty()
+        && matches!(info.verb, "create" | "deletecollection");
+    if misplaced || writes_everywhere { Err(not_allowed()) } else { Ok(()) }
+}
+
+/// Names that would read as another path.
+fn check_name(name: &str) -> Result<(), Status> {
+    let complaint = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        _ if name.contains('/') => "may not contain '/'".to_owned(),
+        _ if name.contains('%') => "may not contain '%'".to_owned(),
+        _ => return Ok(()),
+    };
+    let shown = object::field::go_quote(name);
+    Err(Status::bad_request(format!("Name parameter invalid: {shown}: {complaint}")))
+}
+
+fn not_allowed() -> Status {
+    Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 }

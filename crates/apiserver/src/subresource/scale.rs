@@ -62,6 +62,25 @@ async fn read(server: &Server, target: &Target) -> Result<Object, Status> {
     }
 }
 
+impl ScaleChange<'_> {
+    /// Who owns the replicas now. As in kube-apiserver, only fields that have an owner change hands through a scale, and
+    /// the new owner's entry carries no time.
+    fn attribute(&self, server: &Server, ctx: &Context, target: &Target, current: &Object, new: &mut Object) {
+        let pointer: String = split(self.paths.spec_replicas).iter().map(|part| format!("/f:{part}")).collect();
+        let owns = |entry: &Value| entry["fieldsV1"].pointer(&pointer).is_some();
+        if !current.items(&["metadata", "managedFields"]).iter().any(owns) {
+            return;
+        }
+        let scaled = Target { subresource: "scale".into(), ..target.clone() };
+        managed::on_write(server, ctx, &scaled, Some(current), new, self.options);
+        let mut entries = new.items(&["metadata", "managedFields"]).to_vec();
+        for entry in entries.iter_mut().filter(|entry| entry["subresource"] == "scale") {
+            entry.as_object_mut().map(|entry| entry.remove("time"));
+        }
+        new.set(&["metadata", "managedFields"], entries);
+    }
+}
+
 enum Edit {
     Replace(Object),
     Patch(PatchType, Value),
@@ -93,8 +112,7 @@ impl Change for ScaleChange<'_> {
         }
         let mut new = current.clone();
         new.set(&split(self.paths.spec_replicas), replicas);
-        let scaled = Target { subresource: "scale".into(), ..target.clone() };
-        managed::on_write(server, ctx, &scaled, Some(current), &mut new, self.options);
+        self.attribute(server, ctx, target, current, &mut new);
         Ok(new)
     }
 

@@ -1,6 +1,6 @@
 //! Patches: JSON, merge, strategic merge and server-side apply.
 
-use object::{FieldError, FieldPath, GroupKind, Object, Status, patch};
+use object::{FieldError, FieldPath, GroupKind, Object, Status, patch, schema};
 use serde_json::Value;
 
 use super::update::{self, Change, keep_outside_subresource};
@@ -113,7 +113,9 @@ impl Change for PlainPatch<'_> {
             }
             other => apply_plain(other, current, &self.body)?,
         };
+        let patched = self.check_decodes(target, patched)?;
         check_same(target, &patched, current)?;
+        self.check_decodes(target, &patched)?;
         let mut new = decode::shape(ctx, &target.resource, patched, self.options.validation, self.duplicates.clone())?;
         keep_outside_subresource(target, &mut new, current);
         managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
@@ -126,6 +128,44 @@ impl Change for PlainPatch<'_> {
 
     fn options_kind(&self) -> &'static str {
         "PatchOptions"
+    }
+}
+
+impl PlainPatch<'_> {
+    /// A result no Go type could hold is the patch's fault, and is told apart from a body that could not be read.
+    fn check_decodes(&self, target: &Target, patched: Object) -> Result<Object, Status> {
+        if target.resource.custom.is_some() {
+            return Ok(patched);
+        }
+        let schema = &target.resource.kind.schema;
+        let mut value = patched.into_value();
+        schema::drop_nulls(schema, &mut value);
+        let strategic = self.patch_type == PatchType::Strategic;
+        let checked = if strategic {
+            schema::conversion_check(schema, &value)
+        } else {
+            schema::decode_check(schema, &value)
+        };
+        checked.map_err(|problem| {
+            let shown = if strategic { object::field::go_value(&self.body) } else { value.to_string() };
+            patch::undecodable(shown, &problem)
+        })?;
+        as_object(value)
+    }
+}
+
+impl PlainPatch<'_> {
+    /// A patch that leaves values of the wrong type is refused as a patch, not as a body.
+    fn check_decodes(&self, target: &Target, patched: &Object) -> Result<(), Status> {
+        if target.resource.custom.is_some() {
+            return Ok(());
+        }
+        let (shape, value) = (&target.resource.kind.schema, patched.to_value());
+        match self.patch_type {
+            PatchType::Strategic => schema::conversion_check(shape, &value)
+                .map_err(|why| patch::undecodable(object::field::go_value(&self.body), &why)),
+            _ => schema::decode_check(shape, &value).map_err(|why| patch::undecodable(value.to_string(), &why)),
+        }
     }
 }
 
