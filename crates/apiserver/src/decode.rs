@@ -93,6 +93,8 @@ pub fn read_object(
     validation: Validation,
 ) -> Result<Object, Status> {
     let Decoded { value, duplicates } = decoded;
+    // A bare null decodes into an object without fields, as in Go.
+    let value = if value.is_null() && resource.custom.is_none() { Value::Object(Map::new()) } else { value };
     let Some(mut object) = Object::from_value(value) else {
         return Err(Status::bad_request("the request body must be a JSON object"));
     };
@@ -105,7 +107,8 @@ pub fn read_object(
 /// Fills in a missing apiVersion and kind and refuses others than the resource's own.
 fn check_kind(resource: &Resource, object: &mut Object) -> Result<(), Status> {
     let gvk = &resource.kind.gvk;
-    if object.api_version().is_empty() && object.kind().is_empty() && resource.custom.is_none() {
+    let version_fits = object.api_version().is_empty() || object.api_version() == gvk.api_version();
+    if version_fits && object.kind().is_empty() && resource.custom.is_none() {
         object.set_gvk(gvk);
         return Ok(());
     }

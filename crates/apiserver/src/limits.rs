@@ -132,8 +132,11 @@ impl Drop for Slot {
     }
 }
 
-/// `30s`, `1m30s`, `500ms` as Go writes durations; a bare number is seconds.
+/// `30s`, `1m30s`, `500ms` as Go writes durations; a bare number is seconds. Below zero is as good as none.
 fn parse_duration(text: &str) -> Option<Duration> {
+    if let Some(positive) = text.strip_prefix('-') {
+        return parse_duration(positive).filter(|_| !positive.starts_with('-')).map(|_| Duration::ZERO);
+    }
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds));
     }
@@ -182,7 +185,7 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_writes_them() {
-        for (text, expected) in [("30s", Some(30_000)), ("1m30s", Some(90_000)), ("500ms", Some(500)), ("x", None)] {
+        for (text, expected) in [("30s", Some(30_000)), ("1m30s", Some(90_000)), ("500ms", Some(500)), ("-5s", Some(0)), ("x", None)] {
             assert_eq!(parse_duration(text).map(|d| d.as_millis()), expected, "{text}");
         }
     }

@@ -25,6 +25,13 @@ pub async fn serve(
         return aggregated(server, &kinds, incoming, segments[0] == "api").await;
     }
     let format = format?;
+    if let ["apis", group, ..] = segments
+        && !group.is_empty()
+        && !server.registry.snapshot().serves_group(group)
+        && !server.aggregator.groups().iter().any(|found| found.name == *group)
+    {
+        return Ok(respond::no_such_page());
+    }
     let not_found = || Status::new(404, "NotFound", "the server could not find the requested resource");
     let mut groups = documents::groups(&kinds);
     groups.extend(server.aggregator.groups());

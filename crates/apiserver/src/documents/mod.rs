@@ -67,7 +67,7 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming) -> Result<Response
         }
         ["openapi", ..] => openapi::serve(server, incoming, &segments).await,
         [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => server.auth.openid(path),
-        _ => Err(Status::new(404, "NotFound", "the server could not find the requested resource")),
+        _ => Ok(respond::no_such_page()),
     }
 }
 

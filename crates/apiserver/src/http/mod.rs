@@ -171,7 +171,11 @@ async fn dispatch(
         return resources::serve(server, ctx, incoming, record).await;
     }
     if !matches!(incoming.method, Method::GET | Method::HEAD) {
-        return Err(Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource"));
+        return Err(Status::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        ));
     }
     crate::documents::serve(server, &incoming).await
 }

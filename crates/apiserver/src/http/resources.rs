@@ -147,7 +147,9 @@ fn target(resource: &Arc<Resource>, info: &RequestInfo) -> Result<Target, Status
     if misplaced || unscoped {
         return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
     }
-    check_name(&info.name)?;
+    if !matches!(info.verb, "list" | "watch" | "deletecollection") {
+        check_name(&info.name)?;
+    }
     let name = if matches!(info.verb, "list" | "deletecollection") { String::new() } else { info.name.clone() };
     Ok(Target { resource: resource.clone(), namespace, name, subresource: info.subresource.clone() })
 }
@@ -170,9 +172,8 @@ fn check_place(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
         "update" | "patch" => info.name.is_empty(),
         _ => false,
     };
-    let writes_everywhere = resource.kind.namespaced
-        && info.namespace.is_empty()
-        && matches!(info.verb, "create" | "deletecollection");
+    let writes_everywhere =
+        resource.kind.namespaced && info.namespace.is_empty() && matches!(info.verb, "create" | "deletecollection");
     if misplaced || writes_everywhere { Err(not_allowed()) } else { Ok(()) }
 }
 

@@ -114,7 +114,12 @@ fn resource_verb(method: &Method, info: &RequestInfo, query: &str, old_watch: bo
 }
 
 fn wants_watch(query: &str) -> bool {
-    form_pairs(query).any(|(key, value)| key == "watch" && matches!(value.as_str(), "true" | "1" | ""))
+    form_pairs(query).find(|(key, _)| key == "watch").is_some_and(|(_, value)| is_yes(&value))
+}
+
+/// Go's query decoding takes every word for yes but these two.
+pub(super) fn is_yes(value: &str) -> bool {
+    value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
 fn name_from_field_selector(query: &str) -> String {
@@ -123,12 +128,21 @@ fn name_from_field_selector(query: &str) -> String {
     parsed.and_then(|s| s.exact("metadata.name").map(str::to_owned)).unwrap_or_default()
 }
 
-/// The pairs of a query string, percent-decoded.
+/// The pairs of a query string, percent-decoded. Pairs with a semicolon or a broken escape are passed over, as Go does.
 pub(super) fn form_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+    let readable = |pair: &&str| !pair.is_empty() && !pair.contains(';') && escapes_are_whole(pair);
+    query.split('&').filter(readable).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         (decode_form(key), decode_form(value))
     })
+}
+
+/// Is every percent sign followed by two hexadecimal digits?
+pub fn escapes_are_whole(text: &str) -> bool {
+    let is_hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+    let bytes = text.as_bytes();
+    let mut signs = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%');
+    signs.all(|(at, _)| is_hex(bytes.get(at + 1)) && is_hex(bytes.get(at + 2)))
 }
 
 fn decode_form(text: &str) -> String {
@@ -172,6 +186,9 @@ mod tests {
         let cases = [
             ("GET", "/api/v1/pods", "", "list /v1 '' pods '' ''"),
             ("GET", "/api/v1/pods", "watch=true", "watch /v1 '' pods '' ''"),
+            ("GET", "/api/v1/pods", "watch=maybe", "watch /v1 '' pods '' ''"),
+            ("GET", "/api/v1/pods", "watch=False", "list /v1 '' pods '' ''"),
+            ("GET", "/api/v1/pods", "limit=1;watch=1", "list /v1 '' pods '' ''"),
             ("GET", "/api/v1/watch/pods", "", "watch /v1 '' pods '' ''"),
             ("GET", "/api/v1/namespaces/a/pods/b", "", "get /v1 'a' pods '' 'b'"),
             ("GET", "/api/v1/namespaces/a/pods/b/log", "", "get /v1 'a' pods 'log' 'b'"),

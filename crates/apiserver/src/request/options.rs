@@ -4,7 +4,7 @@ use object::selector::{FieldSelector, LabelSelector};
 use object::{FieldError, FieldPath, GroupKind, Status};
 use serde_json::Value;
 
-use super::info::form_pairs;
+use super::info::{form_pairs, is_yes};
 
 /// The pairs of a query string in order.
 #[derive(Clone, Debug, Default)]
@@ -27,9 +27,9 @@ impl Query {
         self.0.iter().any(|(k, _)| k == key)
     }
 
-    /// `true`, `1` or the bare key mean yes, as for Go's query decoding.
+    /// `true`, `1`, the bare key or any other word mean yes, as for Go's query decoding.
     pub fn flag(&self, key: &str) -> bool {
-        self.has(key) && !matches!(self.get(key), Some("false" | "0" | "f" | "F" | "FALSE" | "False"))
+        self.0.iter().find(|(k, _)| k == key).is_some_and(|(_, value)| is_yes(value))
     }
 
     fn number(&self, key: &str) -> Result<Option<i64>, Status> {

@@ -80,6 +80,11 @@ pub fn text(code: u16, content_type: &'static str, text: impl Into<Bytes>) -> Re
     respond(code, content_type, Body::whole(text))
 }
 
+/// What a Go server says of a path that leads nowhere.
+pub fn no_such_page() -> Response<Body> {
+    text(404, "text/plain; charset=utf-8", "404 page not found\n")
+}
+
 /// The client has it already. Nothing is said of the content, or caches would take it for the new truth.
 pub fn not_modified(etag: &str) -> Response<Body> {
     let mut response = Response::new(Body::Whole(None));

@@ -7,7 +7,7 @@ mod object;
 mod table;
 mod watch;
 
-pub use body::{Body, json, not_modified, status, text, value};
+pub use body::{Body, json, no_such_page, not_modified, status, text, value};
 pub use list::{list_response, list_value};
 pub use negotiate::{Format, Shape};
 pub use object::{encoded, object_response, status_response};

@@ -31,7 +31,8 @@ pub async fn create(
     }
     place_in_namespace(target, &mut object)?;
     if !object.resource_version().is_empty() {
-        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+        // Kubernetes finds this in its storage layer, where every error is taken for the server's own.
+        return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     if resource.kind.has_status() && !resource.kind.strategy.keeps_status_on_create() {
         object.remove(&["status"]);
