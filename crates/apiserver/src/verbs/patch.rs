@@ -115,7 +115,6 @@ impl Change for PlainPatch<'_> {
         };
         let patched = self.check_decodes(target, patched)?;
         check_same(target, &patched, current)?;
-        self.check_decodes(target, &patched)?;
         let mut new = decode::shape(ctx, &target.resource, patched, self.options.validation, self.duplicates.clone())?;
         keep_outside_subresource(target, &mut new, current);
         managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
@@ -151,21 +150,6 @@ impl PlainPatch<'_> {
             patch::undecodable(shown, &problem)
         })?;
         as_object(value)
-    }
-}
-
-impl PlainPatch<'_> {
-    /// A patch that leaves values of the wrong type is refused as a patch, not as a body.
-    fn check_decodes(&self, target: &Target, patched: &Object) -> Result<(), Status> {
-        if target.resource.custom.is_some() {
-            return Ok(());
-        }
-        let (shape, value) = (&target.resource.kind.schema, patched.to_value());
-        match self.patch_type {
-            PatchType::Strategic => schema::conversion_check(shape, &value)
-                .map_err(|why| patch::undecodable(object::field::go_value(&self.body), &why)),
-            _ => schema::decode_check(shape, &value).map_err(|why| patch::undecodable(value.to_string(), &why)),
-        }
     }
 }
 
