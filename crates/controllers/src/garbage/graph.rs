@@ -31,6 +31,19 @@ impl Uid {
     }
 }
 
+/// An owner where a reference looks for it. The uid alone does not do: the same owner is absent for those who look in
+/// the wrong namespace, and only for those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place(Uid);
+
+impl Place {
+    /// `owner` is its API version, kind, name and uid.
+    pub fn new(namespace: &str, owner: [&str; 4]) -> Self {
+        // No part can contain a line break.
+        Self(Uid::of(&format!("{namespace}\n{}", owner.join("\n"))))
+    }
+}
+
 /// One object, as far as it must be found again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Item {
@@ -74,8 +87,8 @@ pub struct Graph {
     dependents: HashMap<Uid, HashSet<Uid>>,
     /// Objects that wait for their dependents to go.
     waiting: HashMap<Uid, Item>,
-    absent: HashSet<Uid>,
-    absent_order: VecDeque<Uid>,
+    absent: HashSet<Place>,
+    absent_order: VecDeque<Place>,
     resources: HashMap<GroupVersionResource, Arc<GroupVersionResource>>,
 }
 
@@ -147,16 +160,18 @@ impl Graph {
     }
 
     pub fn delete(&mut self, object: &Object) -> Found {
-        self.delete_uid(Uid::of(object.uid()))
+        let uid = Uid::of(object.uid());
+        if self.dependents.contains_key(&uid) {
+            let (api_version, kind, name) = (object.api_version(), object.kind(), object.name());
+            self.note_absent(Place::new(object.namespace(), [api_version, kind, name, object.uid()]));
+        }
+        self.delete_uid(uid)
     }
 
     /// The object is gone: its dependents may have to follow, and owners may have waited for it.
     pub fn delete_uid(&mut self, uid: Uid) -> Found {
         let mut found = Found::default();
         self.waiting.remove(&uid);
-        if self.dependents.contains_key(&uid) {
-            self.note_absent(uid);
-        }
         found.to_judge.extend(self.dependents_of(uid));
         if let Some(node) = self.unlink(uid) {
             found.to_judge.extend(node.owners.iter().filter_map(|owner| self.waiting.get(&owner.uid).cloned()));
@@ -202,16 +217,16 @@ impl Graph {
         self.waiting.contains_key(&uid)
     }
 
-    pub fn is_absent(&self, uid: Uid) -> bool {
-        self.absent.contains(&uid)
+    pub fn is_absent(&self, place: Place) -> bool {
+        self.absent.contains(&place)
     }
 
-    /// Remembers that no object has this uid any more; uids never come back. True when that is new.
-    pub fn note_absent(&mut self, uid: Uid) -> bool {
-        if !self.absent.insert(uid) {
+    /// Remembers that there is no such owner; uids never come back. True when that is new.
+    pub fn note_absent(&mut self, place: Place) -> bool {
+        if !self.absent.insert(place) {
             return false;
         }
-        self.absent_order.push_back(uid);
+        self.absent_order.push_back(place);
         if self.absent_order.len() > ABSENT_MAX
             && let Some(oldest) = self.absent_order.pop_front()
         {
@@ -271,7 +286,8 @@ mod tests {
         assert_eq!(names(&graph.put(&resource(), &object("child", &[("owner", false)], &[])).to_judge), ["child"]);
         assert_eq!(graph.put(&resource(), &object("child", &[("owner", false)], &[])), Found::default());
         assert_eq!(names(&graph.delete(&object("owner", &[], &[])).to_judge), ["child"]);
-        assert!(graph.is_absent(Uid::of("owner")));
+        assert!(graph.is_absent(Place::new("a", ["", "", "owner", "owner"])));
+        assert!(!graph.is_absent(Place::new("b", ["", "", "owner", "owner"])), "not for another namespace");
         graph.delete(&object("child", &[("owner", false)], &[]));
         assert!(graph.nodes.is_empty() && graph.dependents.is_empty());
     }

@@ -5,7 +5,7 @@ use object::object::OwnerReference;
 use object::{GroupVersion, Object, Status};
 
 use super::Collector;
-use super::graph::{FOREGROUND, Uid};
+use super::graph::{FOREGROUND, Place};
 use super::plan::OwnerState;
 use crate::events::{self, Notice};
 
@@ -31,8 +31,12 @@ impl Collector {
     }
 
     async fn gather_owner(&self, object: &Object, owner: &OwnerReference) -> Result<OwnerState, Unclear> {
-        let uid = Uid::of(&owner.uid);
-        if self.graph.lock().is_absent(uid) {
+        let place = |namespace: &str| Place::new(namespace, [&owner.api_version, &owner.kind, &owner.name, &owner.uid]);
+        let is_known_absent = {
+            let graph = self.graph.lock();
+            graph.is_absent(place("")) || graph.is_absent(place(object.namespace()))
+        };
+        if is_known_absent {
             return Ok(OwnerState::Absent);
         }
         let gvk = GroupVersion::parse(&owner.api_version).ok_or(Unclear::UnknownKind)?.kind(owner.kind.as_str());
@@ -59,7 +63,8 @@ impl Collector {
             let is_waiting = found.is_deleting() && found.has_finalizer(FOREGROUND);
             return Ok(if is_waiting { OwnerState::Waiting } else { OwnerState::Present });
         }
-        if self.graph.lock().note_absent(uid) && resource.namespaced {
+        let looked_in = if resource.namespaced { object.namespace() } else { "" };
+        if self.graph.lock().note_absent(place(looked_in)) && resource.namespaced {
             self.report_elsewhere(object, owner, &ResourceRef::all(&resource.gvr)).await;
         }
         Ok(OwnerState::Absent)

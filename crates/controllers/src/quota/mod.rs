@@ -17,7 +17,9 @@ use crate::resources::{core, target};
 /// Many objects go at once; they are counted once.
 const SETTLE: Duration = Duration::from_millis(100);
 const RECOUNT_EVERY: Duration = Duration::from_secs(300);
-const WORKERS: usize = 2;
+/// The longest a write takes from admission to the store.
+const BOOKED_IS_STORED: Duration = Duration::from_millis(100);
+const WORKERS: usize = 4;
 
 pub struct Recount {
     client: ClusterClient,
@@ -79,6 +81,9 @@ async fn reconcile(recount: Arc<Recount>, key: ObjectKey) -> Result<Outcome, Rec
     if quota.is_deleting() {
         return Ok(Outcome::Done);
     }
+    // Admission books first and stores then. What was booked in the quota as read is stored by the time of the count,
+    // and what is booked after makes the write fail: nothing is given back that is in use.
+    tokio::time::sleep(BOOKED_IS_STORED).await;
     let mut used = count::Counted::default();
     for resource in count::resources(&quota) {
         used.add(&quota, &resource, &recount.gather(&resource, &key.namespace).await?);

@@ -1,0 +1,259 @@
+//! The controllers of a whole control plane, seen through its API.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apiserver::direct::Direct;
+use cluster_client::{
+    ClusterClient, DeleteOptions, Endpoint, Identity, PropagationPolicy, ResourceRef, UserInfo, WriteOptions,
+};
+use control_plane::{ControlPlane, Options, Storage};
+use object::{GroupVersion, GroupVersionResource, Object};
+use serde_json::{Value, json};
+
+/// Long enough for a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct World {
+    plane: ControlPlane,
+    client: ClusterClient,
+    data_dir: std::path::PathBuf,
+}
+
+impl World {
+    async fn start(name: &str) -> Self {
+        let data_dir = std::env::temp_dir().join(format!("flotilla-controllers-{name}-{}", std::process::id()));
+        let mut options = Options::new(&data_dir, ([127, 0, 0, 1], 0).into());
+        options.storage = Storage::Memory;
+        let plane = ControlPlane::start(options).await.expect("a plane starts");
+        let server = Arc::new(Direct::new(plane.server.clone()));
+        let identity = Identity::of(UserInfo::new("admin", &["system:masters", "system:authenticated"]));
+        let client = ClusterClient::connect(Endpoint::Direct { server, identity }).expect("it is in process");
+        Self { plane, client, data_dir }
+    }
+
+    async fn stop(self) {
+        self.plane.stop().await;
+        let _ = std::fs::remove_dir_all(self.data_dir);
+    }
+
+    async fn create(&self, resource: &str, object: Value) -> Arc<Object> {
+        let object = Object::from_value(object).expect("a map");
+        let gvr = GroupVersion::parse(object.api_version()).expect("an API version").resource(resource);
+        let target = match object.namespace() {
+            "" => ResourceRef::all(&gvr),
+            namespace => ResourceRef::within(&gvr, namespace),
+        };
+        self.client.create(target, object, WriteOptions::default()).await.expect("a valid object")
+    }
+
+    async fn namespace(&self, name: &str) {
+        self.create("namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+    }
+
+    /// A ConfigMap in `namespace/name`, owned by another object if there is one.
+    async fn config_map(&self, namespace: &str, name: &str, owner: Option<(&Object, bool)>) -> Arc<Object> {
+        let owners: Vec<Value> = owner
+            .map(|(owner, blocks)| {
+                json!({"apiVersion": owner.api_version(), "kind": owner.kind(), "name": owner.name(),
+                    "uid": owner.uid(), "blockOwnerDeletion": blocks})
+            })
+            .into_iter()
+            .collect();
+        let metadata = json!({"name": name, "namespace": namespace, "ownerReferences": owners});
+        self.create("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await
+    }
+
+    async fn find(&self, target: &ResourceRef) -> Option<Arc<Object>> {
+        self.client.find(target.clone()).await.expect("the API answers")
+    }
+
+    async fn delete(&self, target: &ResourceRef, policy: PropagationPolicy) {
+        let options = DeleteOptions { propagation_policy: Some(policy), ..DeleteOptions::default() };
+        self.client.delete(target.clone(), options).await.expect("it is there");
+    }
+
+    async fn gone(&self, target: &ResourceRef) {
+        eventually(&format!("{target:?} goes"), async || self.find(target).await.is_none()).await;
+    }
+
+    async fn there(&self, target: &ResourceRef, is_right: impl Fn(&Object) -> bool) {
+        eventually(&format!("{target:?} is as wanted"), async || {
+            self.find(target).await.is_some_and(|object| is_right(&object))
+        })
+        .await;
+    }
+}
+
+async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn core(resource: &str) -> GroupVersionResource {
+    GroupVersionResource::new("", "v1", resource)
+}
+
+fn map(namespace: &str, name: &str) -> ResourceRef {
+    ResourceRef::namespaced(&core("configmaps"), namespace, name)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_gets_its_account_and_certificate_and_goes_with_all_it_holds() {
+    let world = World::start("namespace").await;
+    world.namespace("a").await;
+    let account = ResourceRef::namespaced(&core("serviceaccounts"), "a", "default");
+    let certificate = map("a", "kube-root-ca.crt");
+    world.there(&account, |_| true).await;
+    world.there(&certificate, |map| map.str_at(&["data", "ca.crt"]).starts_with("-----BEGIN CERTIFICATE")).await;
+    world.delete(&account, PropagationPolicy::Background).await;
+    world.there(&account, |_| true).await;
+    world.delete(&certificate, PropagationPolicy::Background).await;
+    world.there(&certificate, |_| true).await;
+
+    let held = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "held", "namespace": "a", "finalizers": ["example.com/hold"]}});
+    world.create("configmaps", held).await;
+    let namespace = ResourceRef::cluster(&core("namespaces"), "a");
+    world.delete(&namespace, PropagationPolicy::Background).await;
+    let says_what_is_left = |namespace: &Object| {
+        namespace.items(&["status", "conditions"]).iter().any(|c| {
+            c["type"] == "NamespaceFinalizersRemaining"
+                && c["message"]
+                    == "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+        })
+    };
+    world.there(&namespace, says_what_is_left).await;
+    let freed = cluster_client::Patch::merge(json!({"metadata": {"finalizers": null}}));
+    world.client.patch(map("a", "held"), freed, WriteOptions::default()).await.expect("it is there");
+    world.gone(&namespace).await;
+    assert!(world.find(&account).await.is_none());
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dependents_follow_their_owner_or_are_set_free() {
+    let world = World::start("garbage").await;
+    world.namespace("a").await;
+    for (policy, stays) in [
+        (PropagationPolicy::Background, false),
+        (PropagationPolicy::Foreground, false),
+        (PropagationPolicy::Orphan, true),
+    ] {
+        let owner = world.config_map("a", "owner", None).await;
+        let child = world.config_map("a", "child", Some((&owner, true))).await;
+        world.config_map("a", "grandchild", Some((&child, true))).await;
+        // A dependent that the collector has not seen when its owner goes is judged on its own; both ways end the same.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        world.delete(&map("a", "owner"), policy).await;
+        world.gone(&map("a", "owner")).await;
+        if stays {
+            world.there(&map("a", "child"), |child| child.owner_references().is_empty()).await;
+            world.there(&map("a", "grandchild"), |grandchild| grandchild.owner_references().len() == 1).await;
+        } else {
+            world.gone(&map("a", "child")).await;
+            world.gone(&map("a", "grandchild")).await;
+        }
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_do_not_reach_into_other_namespaces() {
+    let world = World::start("reach").await;
+    world.namespace("a").await;
+    world.namespace("b").await;
+    let owner = world.config_map("a", "owner", None).await;
+    world.config_map("b", "stranger", Some((&owner, false))).await;
+    world.gone(&map("b", "stranger")).await;
+    world.config_map("a", "child", Some((&owner, false))).await;
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid()});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "wide", "ownerReferences": [reference]}});
+    world.create("clusterroles", role).await;
+    let events = core("events");
+    eventually("both are told why", async || {
+        let list = world.client.list_all(ResourceRef::all(&events), Default::default()).await.expect("a list");
+        let about = |name: &str| {
+            list.items.iter().any(|event| {
+                event.str_at(&["reason"]) == "OwnerRefInvalidNamespace"
+                    && event.str_at(&["involvedObject", "name"]) == name
+            })
+        };
+        about("stranger") && about("wide")
+    })
+    .await;
+    assert!(world.find(&map("a", "child")).await.is_some(), "its owner is where it looks for it");
+    let roles = GroupVersionResource::new("rbac.authorization.k8s.io", "v1", "clusterroles");
+    assert!(world.find(&ResourceRef::cluster(&roles, "wide")).await.is_some(), "nobody can say that it lost its owner");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_give_back_what_has_gone_and_secrets_follow_their_account() {
+    let world = World::start("quota").await;
+    world.namespace("a").await;
+    world.there(&map("a", "kube-root-ca.crt"), |_| true).await;
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "a"},
+        "spec": {"hard": {"configmaps": "3"}}});
+    world.create("resourcequotas", quota).await;
+    let quota = ResourceRef::namespaced(&core("resourcequotas"), "a", "q");
+    let uses = |amount: &'static str| move |quota: &Object| quota.str_at(&["status", "used", "configmaps"]) == amount;
+    world.there(&quota, uses("1")).await;
+    world.config_map("a", "one", None).await;
+    world.there(&quota, uses("2")).await;
+    world.delete(&map("a", "one"), PropagationPolicy::Background).await;
+    world.there(&quota, uses("1")).await;
+
+    world
+        .create(
+            "serviceaccounts",
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "a"}}),
+        )
+        .await;
+    let annotations = json!({"kubernetes.io/service-account.name": "robot"});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "token", "namespace": "a", "annotations": annotations}});
+    world.create("secrets", secret).await;
+    let secret = ResourceRef::namespaced(&core("secrets"), "a", "token");
+    world.there(&secret, |secret| !secret.str_at(&["data", "token"]).is_empty()).await;
+    let robot = ResourceRef::namespaced(&core("serviceaccounts"), "a", "robot");
+    world.delete(&robot, PropagationPolicy::Background).await;
+    world.gone(&secret).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approved_request_is_signed_and_a_node_needs_no_approval_but_the_right() {
+    use base64::Engine;
+    use pki::subject::{AlternativeNames, Subject};
+
+    let world = World::start("certificates").await;
+    let key = pki::key::PrivateKey::generate().expect("a key");
+    let subject = Subject::new("system:node:n1", &["system:nodes".to_owned()]);
+    let pem = pki::csr::create_csr(&key, &subject, &AlternativeNames::default()).expect("a request");
+    let pem = base64::engine::general_purpose::STANDARD.encode(pem);
+    let requests = GroupVersionResource::new("certificates.k8s.io", "v1", "certificatesigningrequests");
+    let ask = |name: &str, signer: &str| {
+        json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+            "spec": {"request": pem, "signerName": signer, "usages": ["digital signature", "client auth"]}})
+    };
+    let person = "kubernetes.io/kube-apiserver-client";
+    let request = world.create("certificatesigningrequests", ask("person", person)).await;
+    let mut approved = Object::clone(&request);
+    approved.set(&["status", "conditions"], json!([{"type": "Approved", "status": "True", "reason": "Test"}]));
+    let place = ResourceRef::cluster(&requests, "person");
+    let place_approval = place.clone().subresource("approval");
+    world.client.update(place_approval, approved, WriteOptions::default()).await.expect("an approval");
+    world.there(&place, |request| !request.str_at(&["status", "certificate"]).is_empty()).await;
+
+    // The administrator who asks here may do anything, and so may have certificates of nodes without approval.
+    world.create("certificatesigningrequests", ask("node", "kubernetes.io/kube-apiserver-client-kubelet")).await;
+    let place = ResourceRef::cluster(&requests, "node");
+    world.there(&place, |request| !request.str_at(&["status", "certificate"]).is_empty()).await;
+    world.stop().await;
+}
