@@ -83,10 +83,15 @@ fn answer(case: &Value) -> Answer {
 fn update(rules: &dyn Strategy, new: &mut Object, old: &Object) -> Vec<FieldError> {
     keep(new, old, &["status"]);
     rules.prepare_update(new, old, &context());
-    if rules.counts_generation() && core::pod::spec_changed(new, old) {
+    if rules.counts_generation() && desired(new) != desired(old) {
         new.set_generation(old.generation() + 1);
     }
     rules.validate_update(new, old)
+}
+
+/// All of an object but its metadata and status.
+fn desired(object: &Object) -> Vec<(&String, &Value)> {
+    object.as_map().iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status")).collect()
 }
 
 /// What the server itself does with the half of an object a request is not about.

@@ -118,6 +118,8 @@ fn default_update_strategy(spec: &mut Map<String, Value>) {
         && let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut)
     {
         set_absent(rolling, "partition", 0);
+        // Known, but off in this version of Kubernetes.
+        rolling.remove("maxUnavailable");
     }
 }
 

@@ -39,3 +39,20 @@ impl Strategy for ConfigMap {
         errors
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_mebibyte_is_the_most_a_config_map_holds() {
+        let refused = |bytes: usize| {
+            let object = Object::from_value(json!({"data": {"a": "x".repeat(bytes)}})).expect("a map");
+            ConfigMap.validate_create(&object).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(refused(BYTES_MAX), Vec::<String>::new());
+        assert_eq!(refused(BYTES_MAX + 1), ["[]: Too long: may not be more than 1048576 bytes"]);
+    }
+}

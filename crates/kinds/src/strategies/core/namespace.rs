@@ -106,3 +106,18 @@ pub fn validate_finalize(new: &Object) -> Vec<FieldError> {
     }
     report.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_stays_until_its_controller_lets_go() {
+        let mut namespace = Object::from_value(json!({"spec": {"finalizers": ["kubernetes"]}})).expect("a map");
+        Namespace.begin_deletion(&mut namespace);
+        assert_eq!(namespace.str_at(&["status", "phase"]), "Terminating");
+        assert!(Namespace.blocks_removal(&namespace));
+        namespace.remove(&["spec", "finalizers"]);
+        assert!(!Namespace.blocks_removal(&namespace));
+    }
+}

@@ -264,3 +264,47 @@ impl Strategy for Binding {
         report.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_pod_that_runs_is_given_time_to_end() {
+        let pod = |node: &str, phase: &str| {
+            Object::from_value(json!({
+                "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
+                "status": {"phase": phase},
+            }))
+            .expect("a map")
+        };
+        let cases = [
+            (pod("n", "Running"), None, 30),
+            (pod("n", "Running"), Some(5), 5),
+            (pod("n", "Running"), Some(0), 0),
+            (pod("n", "Running"), Some(-1), 1),
+            (pod("", "Pending"), None, 0),
+            (pod("n", "Succeeded"), Some(60), 0),
+            (pod("n", "Failed"), None, 0),
+        ];
+        for (pod, requested, expected) in cases {
+            assert_eq!(Pod.grace_period_seconds(&pod, requested), Some(expected), "{requested:?}");
+        }
+    }
+
+    #[test]
+    fn a_binding_needs_a_node() {
+        let refused = |target: Value| {
+            let binding = Object::from_value(json!({"target": target})).expect("a map");
+            Binding.validate_create(&binding).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(refused(json!({"kind": "Node", "name": "n"})), Vec::<String>::new());
+        assert_eq!(
+            refused(json!({"kind": "X"})),
+            [
+                "target.kind: Unsupported value: \"X\": supported values: \"Node\", \"<empty>\"",
+                "target.name: Required value"
+            ]
+        );
+    }
+}

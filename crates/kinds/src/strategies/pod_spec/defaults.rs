@@ -10,6 +10,7 @@ type Spec = Map<String, Value>;
 
 /// Defaults of any pod spec, in a pod or in a template.
 pub fn default_spec(spec: &mut Spec) {
+    drop_disabled(spec);
     set_empty_str(spec, "dnsPolicy", "ClusterFirst");
     set_empty_str(spec, "restartPolicy", "Always");
     set_absent(spec, "securityContext", json!({}));
@@ -28,6 +29,26 @@ pub fn default_spec(spec: &mut Spec) {
     if let Some(resources) = map_at(spec, "resources") {
         canonicalize_list(resources, "limits");
         canonicalize_list(resources, "requests");
+    }
+}
+
+/// Fields of features that are off in this version of Kubernetes are known but not kept.
+fn drop_disabled(spec: &mut Spec) {
+    spec.remove("schedulingGroup");
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in maps_in(spec, list) {
+            let Some(lifecycle) = map_at(container, "lifecycle") else { continue };
+            if lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty() {
+                container.remove("lifecycle");
+            }
+        }
+    }
+    for volume in maps_in(spec, "volumes") {
+        let Some(projected) = map_at(volume, "projected") else { continue };
+        for source in maps_in(projected, "sources") {
+            source.remove("clusterTrustBundle");
+            source.remove("podCertificate");
+        }
     }
 }
 

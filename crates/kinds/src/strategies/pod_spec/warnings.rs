@@ -217,27 +217,50 @@ fn warn_of_fraction(amount: Field<'_>, out: &mut Vec<String>) {
 /// Two files of one volume at the same path, or one inside the other.
 fn warn_of_overlaps(volume: Field<'_>, out: &mut Vec<String>) {
     let name = go_quote(volume.field("name").text());
-    let sources =
-        [("configMap", "name", "ConfigMap "), ("secret", "secretName", "Secret "), ("downwardAPI", "", "DownwardAPI")];
-    for (source, named, label) in sources {
+    let plain = |path: &str| (path.to_owned(), go_quote(path));
+    for (source, named, label) in
+        [("configMap", "name", "ConfigMap "), ("secret", "secretName", "Secret "), ("downwardAPI", "", "DownwardAPI")]
+    {
         let source = volume.field(source);
-        let label = if named.is_empty() {
-            label.to_owned()
-        } else {
-            format!("{label}{}", go_quote(source.field(named).text()))
-        };
-        let mut paths: Vec<&str> = Vec::new();
-        for item in source.field("items").items() {
-            let path = item.field("path").text().trim_end_matches('/');
-            for other in paths.iter().filter(|other| overlap(path, other)) {
-                out.push(format!(
-                    "volume {name} ({label}): overlapping paths: {} with {}",
-                    go_quote(path),
-                    go_quote(other)
-                ));
-            }
-            paths.push(path);
+        let owner = if named.is_empty() { String::new() } else { go_quote(source.field(named).text()) };
+        let files = source.field("items").items().map(|item| plain(item.field("path").text().trim_end_matches('/')));
+        warn_of_clashes(&format!("volume {name} ({label}{owner})"), files, out);
+    }
+    let sources = volume.field("projected").field("sources");
+    for _ in sources.items().filter(|source| source.names().next().is_none()) {
+        out.push(format!("volume {name} (Projected) has no sources provided"));
+    }
+    let files = sources.items().flat_map(projected_files);
+    warn_of_clashes(&format!("volume {name} (Projected)"), files, out);
+}
+
+/// The files of one source of a projected volume, each with how a warning names it.
+fn projected_files(source: Field<'_>) -> Vec<(String, String)> {
+    let named = |path: &str, label: &str| {
+        let path = path.trim_end_matches('/');
+        (path.to_owned(), format!("{} ({label})", go_quote(path)))
+    };
+    for (kind, label) in [("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")] {
+        let files = source.field(kind);
+        if !files.field("items").is_empty() {
+            let label = match kind {
+                "downwardAPI" => label.to_owned(),
+                _ => format!("{label} {}", go_quote(files.field("name").text())),
+            };
+            return files.field("items").items().map(|item| named(item.field("path").text(), &label)).collect();
         }
+    }
+    let token = source.field("serviceAccountToken");
+    if token.is_set() { vec![named(token.field("path").text(), "ServiceAccountToken")] } else { Vec::new() }
+}
+
+fn warn_of_clashes(volume: &str, files: impl Iterator<Item = (String, String)>, out: &mut Vec<String>) {
+    let mut seen: Vec<(String, String)> = Vec::new();
+    for (path, shown) in files {
+        for (_, other) in seen.iter().filter(|(other, _)| overlap(&path, other)) {
+            out.push(format!("{volume}: overlapping paths: {shown} with {other}"));
+        }
+        seen.push((path, shown));
     }
 }
 
