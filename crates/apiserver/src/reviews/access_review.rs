@@ -72,12 +72,7 @@ pub async fn rules(server: &Server, ctx: &Context, review: Object) -> Result<Obj
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let mut found = server.auth.policy().read(server, |index| index.rules_for(&ctx.user, &namespace)).await?;
-    if ctx.user.is_master() {
-        let [resources, paths] = PolicyRule::full_authority();
-        found.resource_rules.insert(0, resources);
-        found.non_resource_rules.insert(0, paths);
-    }
+    let found = server.auth.policy().read(server, |index| index.rules_for(&ctx.user, &namespace)).await?;
     let resource_rules: Vec<Value> = found.resource_rules.iter().map(PolicyRule::to_value).collect();
     let non_resource_rules: Vec<Value> = found.non_resource_rules.iter().map(PolicyRule::to_value).collect();
     let mut status = Map::new();
