@@ -124,10 +124,28 @@ pub async fn connect(
     let tls = ClientTls::build(options).map_err(|e| OutgoingError::BadConfiguration(e.to_string()))?;
     let name = tls.server_name_for(&destination.server_name).map_err(|e| unreachable(e.to_string()))?;
     let address = (destination.host.as_str(), destination.port);
-    let stream = TcpStream::connect(address).await.map_err(|e| unreachable(format!("dial tcp: {e}")))?;
+    let stream = TcpStream::connect(address).await.map_err(|e| unreachable(dial_problem(destination, &e)))?;
     let _ = stream.set_nodelay(true);
     let connector = TlsConnector::from(tls.config.clone());
-    connector.connect(name, stream).await.map_err(|e| unreachable(format!("tls: {e}")))
+    connector.connect(name, stream).await.map_err(|e| unreachable(handshake_problem(&e)))
+}
+
+/// The words operators of Kubernetes know for an address nobody answers at.
+fn dial_problem(destination: &Destination, error: &std::io::Error) -> String {
+    let (host, port) = (&destination.host, destination.port);
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => format!("dial tcp {host}:{port}: connect: connection refused"),
+        std::io::ErrorKind::HostUnreachable => format!("dial tcp {host}:{port}: connect: no route to host"),
+        _ => format!("dial tcp {host}:{port}: {error}"),
+    }
+}
+
+fn handshake_problem(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.contains("UnknownIssuer") {
+        true => "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned(),
+        false => format!("tls: {text}"),
+    }
 }
 
 /// Posts a JSON document and reads the JSON answer.

@@ -10,7 +10,7 @@ use crate::registry::Resource;
 
 pub fn admission_request(facts: &Facts<'_>, matched: &Matched, object: Option<&Object>) -> Map<String, Value> {
     let attributes = facts.attributes;
-    let asked_kind = kind_of(facts, object);
+    let asked_kind = kind_of(facts, matched, object);
     let (resource, kind) = match matched {
         Matched::AsAsked => (attributes.resource, asked_kind.clone()),
         Matched::As(other) => (&**other, kind_as(facts, &asked_kind, other)),
@@ -41,12 +41,17 @@ pub fn admission_request(facts: &Facts<'_>, matched: &Matched, object: Option<&O
     request
 }
 
-/// The kind of the request's body: the object's own, except where a subresource has a body of its own.
-fn kind_of(facts: &Facts<'_>, object: Option<&Object>) -> GroupVersionKind {
+/// The kind of the request's body: the object's own, except where a subresource has a body of its own. The object may
+/// already be in the version that matched.
+fn kind_of(facts: &Facts<'_>, matched: &Matched, object: Option<&Object>) -> GroupVersionKind {
     let attributes = facts.attributes;
     let kind = &attributes.resource.kind;
     let own = object.or(attributes.old).map(Object::gvk).filter(|gvk| !gvk.kind.is_empty());
-    own.or_else(|| kind.subresource(attributes.subresource).map(|sub| sub.gvk.clone())).unwrap_or(kind.gvk.clone())
+    match (own, matched) {
+        (Some(gvk), Matched::As(other)) if gvk == other.kind.gvk => kind.gvk.clone(),
+        (Some(gvk), _) => gvk,
+        (None, _) => kind.subresource(attributes.subresource).map_or(&kind.gvk, |sub| &sub.gvk).clone(),
+    }
 }
 
 fn kind_as(facts: &Facts<'_>, asked: &GroupVersionKind, other: &Resource) -> GroupVersionKind {
