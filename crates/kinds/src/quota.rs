@@ -18,12 +18,11 @@ pub fn usage(resource: &GroupResource, object: &Object) -> Usage {
         return usage;
     }
     match resource.resource.as_str() {
+        // A pod that has ended holds its name but no capacity.
+        "pods" if matches!(object.str_at(&["status", "phase"]), "Succeeded" | "Failed") => {}
         "pods" => {
-            // A pod that has ended holds its name but no capacity.
-            if !matches!(object.str_at(&["status", "phase"]), "Succeeded" | "Failed") {
-                usage.insert("pods".to_owned(), one());
-                add_pod(&mut usage, object);
-            }
+            usage.insert("pods".to_owned(), one());
+            add_pod(&mut usage, object);
         }
         "persistentvolumeclaims" => {
             usage.insert("persistentvolumeclaims".to_owned(), one());

@@ -168,7 +168,7 @@ impl Reader<'_> {
                 continue;
             }
             let value = match (field.shape, field.ty) {
-                (Shape::Plain, Type::Message(inner)) if field.zero != Zero::OmitZero => {
+                (Shape::Plain, Type::Message(inner)) if field.zero != Zero::OmitStruct => {
                     let mut map = Map::new();
                     self.fill(inner, &mut map)?;
                     Value::Object(map)
@@ -203,7 +203,7 @@ fn left_out(field: &Field, value: &Value) -> bool {
     match field.zero {
         Zero::Shown => false,
         Zero::OmitEmpty => !is_struct && *value == scalar::zero(field.ty) || (value == "" && field.ty == Type::Bytes),
-        Zero::OmitZero => *value == scalar::zero(field.ty),
+        Zero::OmitStruct => *value == scalar::zero(field.ty),
     }
 }
 

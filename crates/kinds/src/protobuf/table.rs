@@ -53,7 +53,7 @@ pub enum Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zero {
     OmitEmpty,
-    OmitZero,
+    OmitStruct,
     Shown,
 }
 
@@ -153,7 +153,7 @@ fn parse_field(
     let (name, number, ty) = (part(), part(), part());
     let (ty, zero) = match (ty.strip_suffix('!'), ty.strip_suffix('~')) {
         (Some(ty), _) => (ty, Zero::Shown),
-        (None, Some(ty)) => (ty, Zero::OmitZero),
+        (None, Some(ty)) => (ty, Zero::OmitStruct),
         (None, None) => (ty, Zero::OmitEmpty),
     };
     let prefixes = [("*", Shape::Pointer), ("[]", Shape::List), ("{}", Shape::Map)];

@@ -65,7 +65,7 @@ fn is_left_out(field: &Field, value: &Value) -> bool {
         Shape::List => value.as_array().is_some_and(Vec::is_empty),
         Shape::Map => value.as_object().is_some_and(Map::is_empty),
         Shape::Plain => match field.ty {
-            Type::Message(_) => field.zero == Zero::OmitZero && value.as_object().is_some_and(Map::is_empty),
+            Type::Message(_) => field.zero == Zero::OmitStruct && value.as_object().is_some_and(Map::is_empty),
             Type::Text | Type::Bytes => value == "",
             Type::Bool => value == false,
             Type::Int32 | Type::Int64 | Type::Double => value.as_f64() == Some(0.0),
@@ -76,7 +76,7 @@ fn is_left_out(field: &Field, value: &Value) -> bool {
 
 /// What is printed although nobody wrote it: structs, times without a time, required fields.
 fn fill_in(table: &Table, field: &Field, map: &mut Map<String, Value>, depth: usize) {
-    if field.shape != Shape::Plain || field.zero == Zero::OmitZero {
+    if field.shape != Shape::Plain || field.zero == Zero::OmitStruct {
         map.remove(field.name);
         return;
     }
