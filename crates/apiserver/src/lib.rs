@@ -15,6 +15,7 @@ pub mod decode;
 pub mod direct;
 pub mod documents;
 mod health;
+mod housekeeping;
 pub mod http;
 pub mod limits;
 mod managed;
@@ -40,5 +41,7 @@ pub async fn prepare(server: &Arc<server::Server>) -> Result<(), Status> {
     auth::bootstrap::ensure(server).await?;
     system_objects::ensure(server).await?;
     crd::controller::start(server).await?;
-    aggregate::start(server).await
+    aggregate::start(server).await?;
+    housekeeping::start(server);
+    Ok(())
 }

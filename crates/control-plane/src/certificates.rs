@@ -79,7 +79,12 @@ impl Certificates {
     /// What this server shows to aggregated servers, so that they believe whom it says it speaks for.
     pub fn front_proxy_identity(&self) -> anyhow::Result<Arc<ReloadableClientCert>> {
         let identity = ("front-proxy-client", []);
-        let pair = self.directory.ensure_client_cert(&self.front_proxy, "front-proxy-client", (identity.0, &identity.1), Timestamp::now())?;
+        let pair = self.directory.ensure_client_cert(
+            &self.front_proxy,
+            "front-proxy-client",
+            (identity.0, &identity.1),
+            Timestamp::now(),
+        )?;
         Ok(Arc::new(ReloadableClientCert::new(&pair)?))
     }
 

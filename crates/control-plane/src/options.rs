@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use apiserver::audit::Level;
+use apiserver::auth::{OidcConfig, User};
 use apiserver::limits::LimitsConfig;
+use pki::token::Secret;
 
 /// Where objects are kept.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +20,7 @@ pub enum Storage {
     Etcd(store::etcd::Options),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     pub data_dir: PathBuf,
     pub bind: SocketAddr,
@@ -31,6 +33,13 @@ pub struct Options {
     pub audit_level: Level,
     pub limits: LimitsConfig,
     pub event_ttl: Duration,
+    pub oidc: Option<OidcConfig>,
+    /// Tokens known from a file, each with its user.
+    pub static_tokens: Vec<(Secret, User)>,
+    /// Whether health, version and `kube-public/cluster-info` answer callers without credentials.
+    pub anonymous: bool,
+    /// Admission steps left out, by name.
+    pub admission_off: Vec<String>,
 }
 
 impl Options {
@@ -45,6 +54,10 @@ impl Options {
             audit_level: Level::None,
             limits: LimitsConfig::default(),
             event_ttl: Duration::from_secs(3600),
+            oidc: None,
+            static_tokens: Vec::new(),
+            anonymous: true,
+            admission_off: Vec::new(),
         }
     }
 }

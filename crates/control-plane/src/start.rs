@@ -77,7 +77,8 @@ impl ControlPlane {
         let published = bootstrap::publish_trust(&server, &trust).await;
         published.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
         server.set_ready();
-        let controllers = controllers::start(&server, &certificates, &url, candidate(&options, address)?, stop.clone())?;
+        let controllers =
+            controllers::start(&server, &certificates, &url, candidate(&options, address)?, stop.clone())?;
         tokio::spawn(certificates.keep_fresh(options.data_dir.clone(), url, stop.clone()));
         let kubeconfig = options.data_dir.join(KUBECONFIG_FILE);
         Ok(Self { address, kubeconfig, server, listening, controllers, store, stop })
@@ -122,8 +123,8 @@ fn server_parts(
     Ok(ServerConfig {
         store,
         kinds: kinds::builtin(),
-        auth: callers(certificates)?,
-        admission: admission_steps(),
+        auth: callers(options, certificates)?,
+        admission: admission_steps().without(&options.admission_off).map_err(anyhow::Error::msg)?,
         aggregator: Aggregator::new(certificates.front_proxy_identity()?),
         audit,
         limits: options.limits,
@@ -135,16 +136,16 @@ fn server_parts(
 }
 
 /// Who is believed: holders of our certificates, of our ServiceAccount tokens, and what the front proxy says.
-fn callers(certificates: &Certificates) -> anyhow::Result<Auth> {
+fn callers(options: &Options, certificates: &Certificates) -> anyhow::Result<Auth> {
     let front_proxy = ClientTrust::new(std::slice::from_ref(certificates.front_proxy.certificate()))?;
     let signer = JwtSigner::new(certificates.service_account_key.clone());
     Ok(Auth::new(AuthConfig {
         client_ca: certificates.client_trust.clone(),
         front_proxy: Some(FrontProxyConfig { ca: Arc::new(front_proxy), allowed_names: Vec::new() }),
         service_accounts: ServiceAccountConfig::new(SERVICE_ACCOUNT_ISSUER, signer),
-        oidc: None,
-        static_tokens: Vec::new(),
-        anonymous: true,
+        oidc: options.oidc.clone(),
+        static_tokens: options.static_tokens.clone(),
+        anonymous: options.anonymous,
     }))
 }
 

@@ -89,6 +89,18 @@ impl Chain {
         Self { steps }
     }
 
+    /// The chain without the steps of these names; a name no step has is a mistake worth hearing of.
+    pub fn without(mut self, names: &[String]) -> Result<Self, String> {
+        for name in names {
+            if !self.steps.iter().any(|step| step.name() == name) {
+                let known: Vec<&str> = self.steps.iter().map(|step| step.name()).collect();
+                return Err(format!("there is no admission step {name:?}; the steps are {}", known.join(", ")));
+            }
+        }
+        self.steps.retain(|step| !names.iter().any(|name| name == step.name()));
+        Ok(self)
+    }
+
     pub async fn mutate(
         &self,
         server: &Server,

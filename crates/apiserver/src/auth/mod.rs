@@ -17,8 +17,9 @@ pub mod token_request;
 
 use std::sync::Arc;
 
+pub use access::User;
 use access::user::{ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
-use access::{Action, User, Verdict};
+use access::{Action, Verdict};
 use http::HeaderMap;
 use object::{GroupResource, Object, Status};
 use pki::tls::client_trust::ClientTrust;

@@ -31,6 +31,11 @@ pub async fn delete(
         let marked = mark(ctx, target, &current.object, options);
         match marked {
             Marked::GoesNow => match remove(server, target, &current, options.dry_run).await? {
+                // Some kinds answer with what was deleted, the others with a plain success.
+                Outcome::Written(revision) if kinds::builtin::returns_deleted(&target.resource.kind.gvk) => {
+                    let stored = Stored::written(current.bytes, revision);
+                    return Ok(Answer::Stored { code: 200, stored });
+                }
                 Outcome::Written(_) => {
                     let resource = target.resource.kind.group_resource();
                     return Ok(Answer::Status(Status::deleted(&resource, &target.name, current.object.uid())));

@@ -1,6 +1,7 @@
 //! The commands, one file each, and what they share: logging and the runtime.
 
 mod completion;
+mod identity;
 mod server;
 
 use anyhow::Context;

@@ -51,6 +51,11 @@ pub struct ServerArgs {
     /// How long events are kept, in seconds.
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
     event_ttl: u64,
+    #[command(flatten)]
+    identity: super::identity::IdentityArgs,
+    /// Admission steps to leave out, by name, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    disable_admission_plugins: Vec<String>,
     /// Reads that may be answered at once; more wait outside with 429.
     #[arg(long, default_value_t = 400, value_name = "N")]
     max_requests_inflight: usize,
@@ -101,6 +106,10 @@ impl ServerArgs {
         options.audit_log = self.audit_log;
         options.audit_level = self.audit_level;
         options.event_ttl = Duration::from_secs(self.event_ttl);
+        options.oidc = self.identity.oidc()?;
+        options.static_tokens = self.identity.tokens()?;
+        options.anonymous = self.identity.anonymous_auth;
+        options.admission_off = self.disable_admission_plugins;
         options.limits.reads_max = self.max_requests_inflight;
         options.limits.writes_max = self.max_mutating_requests_inflight;
         Ok(options)

@@ -1,0 +1,47 @@
+//! Forgets history nobody can ask for any more: in the caches as the store compacts, and in etcd, which does not by itself.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::server::Server;
+
+/// How long etcd keeps history for clients that resume, as kube-apiserver has it.
+const HISTORY_KEPT: Duration = Duration::from_secs(300);
+/// How often caches follow what the store has compacted.
+const FOLLOW_EVERY: Duration = Duration::from_secs(30);
+
+pub fn start(server: &Arc<Server>) {
+    let (weak, stop) = (Arc::downgrade(server), server.stop.clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = follow(weak) => {}
+        }
+    });
+}
+
+async fn follow(server: Weak<Server>) {
+    let rounds_kept = (HISTORY_KEPT.as_secs() / FOLLOW_EVERY.as_secs()) as usize;
+    let mut revisions = std::collections::VecDeque::new();
+    loop {
+        tokio::time::sleep(FOLLOW_EVERY).await;
+        let Some(server) = server.upgrade() else { return };
+        let store = server.objects.store();
+        if store.engine() == "etcd"
+            && let Ok(revision) = store.revision().await
+        {
+            revisions.push_back(revision);
+            if revisions.len() > rounds_kept
+                && let Some(old) = revisions.pop_front()
+                // Another replica may have been faster; that is as good.
+                && let Err(error) = store.compact(old).await
+            {
+                tracing::debug!(%error, "history was not compacted this time");
+            }
+        }
+        let compacted = store.compacted().await;
+        for (_, cache) in server.registry.caches() {
+            cache.forget_before(compacted);
+        }
+    }
+}
