@@ -348,3 +348,45 @@ async fn a_namespace_is_judged_by_its_own_labels() {
     let asked = hooks.take("one");
     assert_eq!((&asked[0]["namespace"], &asked[0]["name"]), (&json!("guarded"), &json!("guarded")));
 }
+
+#[tokio::test]
+async fn subresources_are_asked_about_by_their_own_bodies() {
+    let (world, hooks) = (World::new().await, Webhooks::start().await);
+    let mut change = rule(
+        json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["deployments", "pods", "*/scale", "pods/*"]}),
+    );
+    change["rules"][0]["operations"] = json!(["CREATE", "UPDATE"]);
+    hooks.answers("one", Answer::allow());
+    let configuration = json!({"metadata": {"name": "one"}, "webhooks": [hooks.hook("one", change)]});
+    world.configure("mutatingwebhookconfigurations", configuration).await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployments = "/apis/apps/v1/namespaces/team/deployments";
+    let selector = json!({"matchLabels": {"a": "b"}});
+    world
+        .make(deployments, json!({"metadata": {"name": "d"}, "spec": {"selector": selector, "template": template}}))
+        .await;
+    let pods = "/api/v1/namespaces/team/pods";
+    let spec = template["spec"].clone();
+    world.make(pods, json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    hooks.take("one");
+    hooks.answers("one", Answer::patch(json!([{"op": "replace", "path": "/spec/replicas", "value": 7}])));
+    let scaled = world.ask("PATCH", &format!("{deployments}/d/scale"), json!({"spec": {"replicas": 3}})).await;
+    assert_eq!((scaled.code, &scaled.body["spec"]["replicas"]), (200, &json!(7)), "{}", scaled.body);
+    hooks.answers("one", Answer::allow());
+    let node = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    world.make(&format!("{pods}/p/binding"), node).await;
+    world
+        .make(
+            &format!("{pods}/p/eviction"),
+            json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}),
+        )
+        .await;
+    let asked = hooks.take("one");
+    let heads: Vec<String> = asked
+        .iter()
+        .map(|a| format!("{} {} {}", a["operation"], a["kind"]["kind"], a["subResource"]).replace('"', ""))
+        .collect();
+    assert_eq!(heads, ["UPDATE Scale scale", "CREATE Binding binding", "CREATE Eviction eviction"]);
+    assert_eq!(asked[0]["oldObject"]["spec"]["replicas"], 1);
+    assert_eq!(asked[0]["object"]["spec"]["replicas"], 3);
+}

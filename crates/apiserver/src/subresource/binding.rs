@@ -6,11 +6,12 @@ use object::{Object, Status};
 use serde_json::json;
 
 use super::Call;
+use crate::admission::Operation;
 use crate::context::Context;
 use crate::managed;
 use crate::request::WriteOptions;
 use crate::server::Server;
-use crate::verbs::update::{self, Change};
+use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target};
 
 struct Bind<'a> {
@@ -68,6 +69,28 @@ impl Change for Bind<'_> {
 
     fn options_kind(&self) -> &'static str {
         "CreateOptions"
+    }
+
+    fn body(&self) -> Option<&dyn Body> {
+        Some(self)
+    }
+}
+
+impl Body for Bind<'_> {
+    fn subresource(&self) -> &'static str {
+        "binding"
+    }
+
+    fn operation(&self) -> Operation {
+        Operation::Create
+    }
+
+    fn show(&self, _pod: &Object) -> Object {
+        self.binding.clone()
+    }
+
+    fn take_back(&self, binding: &Object, pod: &mut Object) {
+        pod.set(&["spec", "nodeName"], binding.str_at(&["target", "name"]));
     }
 }
 

@@ -8,19 +8,24 @@ use object::{GroupResource, Object, Status};
 use serde_json::{Value, json};
 
 use super::Call;
+use crate::admission::Operation;
 use crate::cache::{Entry, Filter};
 use crate::context::Context;
 use crate::request::{DeleteOptions, Query};
 use crate::server::Server;
 use crate::storage::{self, Outcome};
-use crate::verbs::{Answer, Target, delete};
+use crate::verbs::{Answer, Target, attributes, delete};
 
 pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
-    let eviction = call.object()?;
+    let mut eviction = call.object()?;
     let named = eviction.name();
     if !named.is_empty() && named != target.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
+    let asked = json!({"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"});
+    let asked = attributes(target, Operation::Create, None, asked, call.options.dry_run);
+    server.admission.mutate(server, ctx, &asked, &mut eviction).await?;
+    server.admission.validate(server, ctx, &asked, Some(&eviction)).await?;
     let options = eviction.get(&["deleteOptions"]).cloned().unwrap_or_else(|| json!({}));
     let mut options = DeleteOptions::parse(&Query::default(), Some(options))?;
     options.dry_run |= call.options.dry_run;

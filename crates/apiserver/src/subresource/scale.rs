@@ -8,12 +8,13 @@ use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::{Value, json};
 
 use super::Call;
+use crate::admission::Operation;
 use crate::context::Context;
 use crate::managed;
 use crate::request::WriteOptions;
 use crate::server::Server;
 use crate::verbs::patch::PatchType;
-use crate::verbs::update::{self, Change};
+use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target, get};
 
 /// Where the kind keeps what a Scale shows.
@@ -125,6 +126,31 @@ impl Change for ScaleChange<'_> {
 
     fn options_kind(&self) -> &'static str {
         "UpdateOptions"
+    }
+
+    fn body(&self) -> Option<&dyn Body> {
+        Some(self.paths)
+    }
+}
+
+impl Body for Paths<'_> {
+    fn subresource(&self) -> &'static str {
+        "scale"
+    }
+
+    fn operation(&self) -> Operation {
+        Operation::Update
+    }
+
+    fn show(&self, object: &Object) -> Object {
+        self.scale_of(object)
+    }
+
+    fn take_back(&self, scale: &Object, object: &mut Object) {
+        let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or(0);
+        if object.i64_at(&split(self.spec_replicas)) != Some(replicas) {
+            object.set(&split(self.spec_replicas), replicas);
+        }
     }
 }
 

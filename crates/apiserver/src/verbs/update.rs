@@ -1,15 +1,18 @@
 //! Replacing an object, whole or in part: one loop that reads, changes, checks and writes with a guard.
 
+use std::borrow::Cow;
+
 use kinds::strategies::core::{namespace, pod};
 use kinds::strategies::metadata::validate_object_meta_update;
 use kinds::strategies::other_groups::certificates;
 use object::{FieldError, FieldPath, Object, Status};
+use serde_json::Value;
 
 use super::write::{
     attributes, copy, counts_generation, keep_system_fields, options_value, refuse_invalid, spec_differs,
 };
 use super::{Answer, Target, create};
-use crate::admission::Operation;
+use crate::admission::{Attributes, Operation};
 use crate::context::Context;
 use crate::request::WriteOptions;
 use crate::server::Server;
@@ -29,6 +32,23 @@ pub trait Change: Send + Sync {
 
     /// The name of the options in admission.
     fn options_kind(&self) -> &'static str;
+
+    /// What admission is shown in the object's place, for a subresource with a body of its own.
+    fn body(&self) -> Option<&dyn Body> {
+        None
+    }
+}
+
+/// The body of a subresource: what clients send to it and admission judges.
+pub trait Body: Send + Sync {
+    fn subresource(&self) -> &'static str;
+
+    fn operation(&self) -> Operation;
+
+    fn show(&self, object: &Object) -> Object;
+
+    /// Takes what admission changed in the body into the object.
+    fn take_back(&self, body: &Object, object: &mut Object);
 }
 
 /// A PUT: the client's object takes the place of the stored one.
@@ -153,14 +173,8 @@ async fn prepare(
     let resource = &target.resource;
     let old = convert::to_served(server, resource, current.object.clone()).await?;
     let mut new = change.apply(server, ctx, target, &old)?;
-    let asked = attributes(
-        target,
-        Operation::Update,
-        Some(&old),
-        options_value(change.options_kind(), options),
-        options.dry_run,
-    );
-    server.admission.mutate(server, ctx, &asked, &mut new).await?;
+    let question = Question::new(target, change, &old, options);
+    question.mutate(server, ctx, &mut new).await?;
 
     keep_system_fields(&mut new, &old);
     let strategy = &resource.kind.strategy;
@@ -199,10 +213,58 @@ async fn prepare(
             ctx.warn(warning);
         }
     }
-    server.admission.validate(server, ctx, &asked, Some(&new)).await?;
+    question.validate(server, ctx, &new).await?;
     let grace_over = new.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0;
     let remove = old.is_deleting() && grace_over && !strategy.blocks_removal(&new);
     Ok(Prepared { object: convert::to_storage(server, resource, new).await?, remove })
+}
+
+/// What admission is asked: about the object, or about the body that stands for it.
+struct Question<'a> {
+    target: Cow<'a, Target>,
+    operation: Operation,
+    old: Option<Cow<'a, Object>>,
+    body: Option<&'a dyn Body>,
+    options: Value,
+    dry_run: bool,
+}
+
+impl<'a> Question<'a> {
+    fn new(target: &'a Target, change: &'a dyn Change, old: &'a Object, options: &WriteOptions) -> Self {
+        let mut question = Self {
+            target: Cow::Borrowed(target),
+            operation: Operation::Update,
+            old: Some(Cow::Borrowed(old)),
+            body: change.body(),
+            options: options_value(change.options_kind(), options),
+            dry_run: options.dry_run,
+        };
+        if let Some(body) = question.body {
+            question.target = Cow::Owned(Target { subresource: body.subresource().to_owned(), ..target.clone() });
+            question.operation = body.operation();
+            question.old = (body.operation() == Operation::Update).then(|| Cow::Owned(body.show(old)));
+        }
+        question
+    }
+
+    fn attributes(&self) -> Attributes<'_> {
+        attributes(&self.target, self.operation, self.old.as_deref(), self.options.clone(), self.dry_run)
+    }
+
+    async fn mutate(&self, server: &Server, ctx: &Context, new: &mut Object) -> Result<(), Status> {
+        let Some(body) = self.body else {
+            return server.admission.mutate(server, ctx, &self.attributes(), new).await;
+        };
+        let mut shown = body.show(new);
+        server.admission.mutate(server, ctx, &self.attributes(), &mut shown).await?;
+        body.take_back(&shown, new);
+        Ok(())
+    }
+
+    async fn validate(&self, server: &Server, ctx: &Context, new: &Object) -> Result<(), Status> {
+        let shown = self.body.map_or(Cow::Borrowed(new), |body| Cow::Owned(body.show(new)));
+        server.admission.validate(server, ctx, &self.attributes(), Some(&shown)).await
+    }
 }
 
 /// Ephemeral containers and resources of a pod change by rules of their own; all else of it stays.
@@ -217,7 +279,11 @@ fn change_pod_part(target: &Target, new: &mut Object, old: &Object) -> Vec<Field
         new.set_generation(old.generation() + 1);
     }
     let mut errors = validate_object_meta_update(new, old);
-    errors.extend(if is_resize { pod::validate_resize(new, old) } else { pod::validate_ephemeral_containers(new, old) });
+    errors.extend(if is_resize {
+        pod::validate_resize(new, old)
+    } else {
+        pod::validate_ephemeral_containers(new, old)
+    });
     errors
 }
 

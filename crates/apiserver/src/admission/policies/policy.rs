@@ -10,6 +10,9 @@ use serde_json::Value;
 use crate::admission::dynamic::Criteria;
 use crate::admission::dynamic::conditions::{Conditions, Expression};
 
+/// A policy's own variables, by name and in order.
+type Variables = Vec<(String, Program)>;
+
 pub struct Policy {
     pub name: String,
     pub criteria: Criteria,
@@ -17,7 +20,7 @@ pub struct Policy {
     pub param_kind: Option<GroupVersionKind>,
     pub fails_closed: bool,
     pub conditions: Conditions,
-    pub variables: Vec<(String, Program)>,
+    pub variables: Variables,
     pub validations: Vec<Validation>,
     /// Keys and expressions of the values.
     pub annotations: Vec<(String, Expression)>,
@@ -119,8 +122,8 @@ impl Binding {
 }
 
 /// Each variable may use those before it.
-fn compile_variables(scope: Scope, variables: &Value) -> (Vec<(String, Program)>, Vec<(String, Type)>) {
-    let (mut programs, mut known) = (Vec::new(), Vec::new());
+fn compile_variables(scope: Scope, variables: &Value) -> (Variables, Vec<(String, Type)>) {
+    let (mut programs, mut known) = (Variables::new(), Vec::new());
     for variable in variables.as_array().into_iter().flatten() {
         if let Ok(program) = scope.with_variables(&known).compile(text(variable, "expression")) {
             let name = text(variable, "name").to_owned();
