@@ -185,7 +185,9 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_writes_them() {
-        for (text, expected) in [("30s", Some(30_000)), ("1m30s", Some(90_000)), ("500ms", Some(500)), ("-5s", Some(0)), ("x", None)] {
+        for (text, expected) in
+            [("30s", Some(30_000)), ("1m30s", Some(90_000)), ("500ms", Some(500)), ("-5s", Some(0)), ("x", None)]
+        {
             assert_eq!(parse_duration(text).map(|d| d.as_millis()), expected, "{text}");
         }
     }

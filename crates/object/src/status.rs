@@ -25,6 +25,8 @@ pub struct StatusDetails {
     pub uid: String,
     pub causes: Vec<StatusCause>,
     pub retry_after_seconds: u32,
+    /// How to go on with a list whose pages are gone; clients find it in the status' metadata.
+    pub continue_token: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -200,6 +202,9 @@ impl Status {
         });
         if let Some(details) = &self.details {
             root["details"] = details.to_value();
+            if !details.continue_token.is_empty() {
+                root["metadata"]["continue"] = details.continue_token.clone().into();
+            }
         }
         drop_empty(root)
     }
@@ -221,6 +226,7 @@ impl Status {
             kind: text(&d["kind"]),
             uid: text(&d["uid"]),
             retry_after_seconds: d["retryAfterSeconds"].as_u64().unwrap_or(0) as u32,
+            continue_token: text(&value["metadata"]["continue"]),
             causes: d["causes"]
                 .as_array()
                 .map(Vec::as_slice)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Response, header};
+use http::{Method, Response, header};
 use object::Status;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub async fn serve(
 ) -> Result<Response<Body>, Status> {
     let info = &incoming.info;
     let Some(resource) = server.registry.find(&info.group, &info.version, &info.resource) else {
-        return not_served(server, &info.group);
+        return not_served(server, info);
     };
     let target = target(&resource, info)?;
     if let Some(warning) = &resource.kind.deprecation {
@@ -38,6 +38,10 @@ pub async fn serve(
     }
     check_verb(&resource, info)?;
     check_place(&resource, info)?;
+    // Kubernetes has no HEAD for objects, and clients that probe with it rely on being told so.
+    if incoming.method == Method::HEAD {
+        return Err(not_allowed());
+    }
     let format = Format::for_resource(&resource, &incoming.headers, incoming.query.flag("pretty"))?;
     match info.verb {
         "get" => {
@@ -68,8 +72,9 @@ pub async fn serve(
 }
 
 /// A group that is served says which resource is missing; for others the path itself is unknown.
-fn not_served(server: &Server, group: &str) -> Result<Response<Body>, Status> {
-    if group.is_empty() || server.registry.snapshot().serves_group(group) {
+fn not_served(server: &Server, info: &RequestInfo) -> Result<Response<Body>, Status> {
+    let known = info.group.is_empty() || server.registry.snapshot().serves_group(&info.group);
+    if known && !info.path.starts_with("//") {
         return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
     }
     Ok(respond::no_such_page())
@@ -147,9 +152,6 @@ fn target(resource: &Arc<Resource>, info: &RequestInfo) -> Result<Target, Status
     if misplaced || unscoped {
         return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
     }
-    if !matches!(info.verb, "list" | "watch" | "deletecollection") {
-        check_name(&info.name)?;
-    }
     let name = if matches!(info.verb, "list" | "deletecollection") { String::new() } else { info.name.clone() };
     Ok(Target { resource: resource.clone(), namespace, name, subresource: info.subresource.clone() })
 }
@@ -174,7 +176,10 @@ fn check_place(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
     };
     let writes_everywhere =
         resource.kind.namespaced && info.namespace.is_empty() && matches!(info.verb, "create" | "deletecollection");
-    if misplaced || writes_everywhere { Err(not_allowed()) } else { Ok(()) }
+    if misplaced || writes_everywhere {
+        return Err(not_allowed());
+    }
+    if matches!(info.verb, "list" | "watch" | "deletecollection") { Ok(()) } else { check_name(&info.name) }
 }
 
 /// Names that would read as another path.

@@ -22,7 +22,9 @@ impl RequestInfo {
     /// `query` is only looked at for what changes the verb: `watch=true` and a `metadata.name` field selector.
     pub fn parse(method: &Method, path: &str, query: &str) -> Self {
         let mut info = Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
-        let decoded: Vec<String> = path.trim_matches('/').split('/').map(decode_segment).collect();
+        // Decoded before it is split, so that an escaped slash separates like any other.
+        let decoded = decode_percent(path);
+        let decoded: Vec<String> = decoded.trim_matches('/').split('/').map(str::to_owned).collect();
         let mut parts: &[String] = &decoded;
         match parts.first().map(String::as_str) {
             Some("api") if parts.len() >= 3 => {
@@ -147,10 +149,6 @@ pub fn escapes_are_whole(text: &str) -> bool {
 
 fn decode_form(text: &str) -> String {
     decode_percent(&text.replace('+', " "))
-}
-
-fn decode_segment(segment: &str) -> String {
-    decode_percent(segment)
 }
 
 fn decode_percent(text: &str) -> String {

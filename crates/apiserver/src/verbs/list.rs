@@ -141,14 +141,7 @@ fn expired(after: Option<&str>) -> Status {
          Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
     let token = Continue { revision: None, after: after.to_owned() }.encode();
-    status.details = Some(Box::new(object::status::StatusDetails {
-        causes: vec![object::status::StatusCause {
-            reason: "ContinueToken".into(),
-            message: token,
-            field: String::new(),
-        }],
-        ..Default::default()
-    }));
+    status.details = Some(Box::new(object::status::StatusDetails { continue_token: token, ..Default::default() }));
     status
 }
 

@@ -140,11 +140,8 @@ impl PlainPatch<'_> {
         let mut value = patched.into_value();
         schema::drop_nulls(schema, &mut value);
         let strategic = self.patch_type == PatchType::Strategic;
-        let checked = if strategic {
-            schema::conversion_check(schema, &value)
-        } else {
-            schema::decode_check(schema, &value)
-        };
+        let checked =
+            if strategic { schema::conversion_check(schema, &value) } else { schema::decode_check(schema, &value) };
         checked.map_err(|problem| {
             let shown = if strategic { object::field::go_value(&self.body) } else { value.to_string() };
             patch::undecodable(shown, &problem)
@@ -185,8 +182,10 @@ fn check_same(target: &Target, patched: &Object, current: &Object) -> Result<(),
         return Err(Status::conflict(&resource, &target.name, detail));
     }
     if patched.name() != current.name() {
-        let error = FieldError::invalid(FieldPath::new("metadata.name"), patched.name(), "field is immutable");
-        return Err(Status::invalid(&target.resource.kind.group_kind(), current.name(), &[error]));
+        let (name, url) = (patched.name(), current.name());
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        )));
     }
     if patched.gvk() != current.gvk() {
         let (got, want) = (patched.gvk(), current.gvk());

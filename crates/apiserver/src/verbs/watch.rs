@@ -17,6 +17,8 @@ use crate::server::Server;
 
 /// Bookmarks come about this often to watchers that asked for them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// The last bookmark comes this long before the end of the watch.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Watches without a timeout end after this long, plus up to as much again so that they do not all end at once.
 const DURATION_MIN: Duration = Duration::from_secs(1800);
 
@@ -41,6 +43,7 @@ pub struct Watch {
     next_bookmark: Instant,
     ends: Instant,
     stop: CancellationToken,
+    refused: Option<Status>,
     failed: bool,
 }
 
@@ -55,12 +58,20 @@ pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> R
         Some(revision) => cache.reach(revision).await?,
     }
     let with_state = streaming || (options.send_initial_events.is_none() && options.resource_version.unwrap_or(0) == 0);
+    let mut refused = None;
     let (initial, watcher) = match options.resource_version {
         _ if with_state => {
             let (entries, watcher) = cache.state_and_watch(filter);
             (entries.into_iter().map(Change::added).collect(), watcher)
         }
-        Some(revision) if revision > 0 => (VecDeque::new(), cache.watch_after(filter, revision)?),
+        Some(revision) if revision > 0 => match cache.watch_after(filter.clone(), revision) {
+            Ok(watcher) => (VecDeque::new(), watcher),
+            // A watch that was admitted is refused by its first event, which is where clients look.
+            Err(status) => {
+                refused = Some(status);
+                (VecDeque::new(), cache.watch_after(filter, cache.revision())?)
+            }
+        },
         _ => (VecDeque::new(), cache.watch_after(filter, cache.revision())?),
     };
     let now = Instant::now();
@@ -73,11 +84,19 @@ pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> R
         watcher,
         owes_initial_end: streaming && options.bookmarks,
         bookmarks: options.bookmarks,
-        next_bookmark: now + BOOKMARK_EVERY.mul_f64(rand::rng().random_range(0.75..1.0)),
+        next_bookmark: first_bookmark(now, duration),
         ends: now + duration,
         stop: server.stop.clone(),
+        refused,
         failed: false,
     })
+}
+
+/// In good time before the watch ends, so that its successor starts from where this one was, or earlier.
+fn first_bookmark(now: Instant, duration: Duration) -> Instant {
+    let usual = BOOKMARK_EVERY.mul_f64(rand::rng().random_range(0.75..1.0));
+    let before_end = duration.checked_sub(BOOKMARK_BEFORE_END).filter(|wait| !wait.is_zero());
+    now + before_end.map_or(usual, |wait| wait.min(usual))
 }
 
 impl Watch {
@@ -85,6 +104,10 @@ impl Watch {
     pub async fn next(&mut self) -> Option<Vec<WatchItem>> {
         if self.failed {
             return None;
+        }
+        if let Some(status) = self.refused.take() {
+            self.failed = true;
+            return Some(vec![WatchItem::Error(status)]);
         }
         if !self.initial.is_empty() {
             let count = self.initial.len().min(500);
@@ -109,10 +132,16 @@ impl Watch {
             () = stop.cancelled() => None,
             () = tokio::time::sleep_until(self.ends) => None,
             () = tokio::time::sleep_until(bookmark_at) => {
-                self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+                self.next_bookmark = self.bookmark_after(Instant::now());
                 Some(self.bookmark())
             }
         }
+    }
+
+    fn bookmark_after(&self, now: Instant) -> Instant {
+        let last = self.ends - BOOKMARK_BEFORE_END;
+        let usual = now + BOOKMARK_EVERY;
+        if now < last { usual.min(last) } else { usual }
     }
 
     /// A bookmark, or the changes that turned out to have come before it.
