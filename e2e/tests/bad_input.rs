@@ -66,7 +66,8 @@ fn check(case: &Case, whose: &str, want: &table::Outcome, got: Option<Answer>, c
         None => (table::HUNG_UP, String::new(), String::new()),
     };
     let warning = got.as_ref().and_then(|answer| answer.header("warning")).unwrap_or_default();
-    let said = text.contains(want.says) || warning.contains(want.says);
+    let whole = got.as_ref().map(|answer| String::from_utf8_lossy(&answer.body).into_owned()).unwrap_or_default();
+    let said = whole.contains(want.says) || warning.contains(want.says);
     if code != want.code || reason != want.reason || !said {
         let name = case.name;
         complaints.push(format!("{name}: {whose} gave {code} {reason}, wanted {want:?}: {warning} {text}"));

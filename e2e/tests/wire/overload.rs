@@ -14,7 +14,8 @@ fn a_flood_is_answered_with_429_and_a_time_to_come_back() {
     let flooding = service_account(&admin, &server);
     for number in 0..40 {
         let data = json!({"a": "x".repeat(50_000)});
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{number}")}, "data": data});
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{number}")}, "data": data});
         admin.post(MAPS, &map).expect(201);
     }
     flooding.get(MAPS).expect(200);
@@ -47,7 +48,8 @@ fn service_account(admin: &Endpoint, server: &Flotilla) -> Endpoint {
         "subjects": [{"kind": "ServiceAccount", "name": "flood", "namespace": "default"}],
     });
     admin.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).expect(201);
-    let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}});
+    let asked =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}});
     let token = admin.post(&format!("{accounts}/flood/token"), &asked).expect(201).json();
     admin.with_token(&server.kubeconfig, token["status"]["token"].as_str().expect("a token"))
 }

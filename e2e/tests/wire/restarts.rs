@@ -31,18 +31,20 @@ fn a_stopping_server_ends_watches_cleanly() {
 }
 
 #[test]
-fn a_watch_from_before_a_restart_is_told_to_list_again() {
+fn a_watch_from_before_a_restart_goes_on() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let server = Flotilla::start_in(directory.path(), &[]);
     let since = make(&Endpoint::of_kubeconfig(&server.kubeconfig), "a");
     make(&Endpoint::of_kubeconfig(&server.kubeconfig), "b");
     server.kill();
     let server = Flotilla::start_in(directory.path(), &[]);
-    check_expired(&Endpoint::of_kubeconfig(&server.kubeconfig), since - 1);
+    let endpoint = Endpoint::of_kubeconfig(&server.kubeconfig);
+    let query = format!("{MAPS}?watch=1&labelSelector=story&resourceVersion={since}&timeoutSeconds=5");
+    assert_eq!(endpoint.watch(&query).next_short(), "ADDED b");
 }
 
 #[test]
-fn a_real_server_tells_the_same_after_a_restart() {
+fn a_real_server_forgets_with_a_restart() {
     let Some(mut server) = KubeApiServer::start() else { return };
     let since = make(&Endpoint::of_kubeconfig(&server.kubeconfig), "a");
     make(&Endpoint::of_kubeconfig(&server.kubeconfig), "b");
@@ -71,7 +73,9 @@ fn a_compacted_page_is_gone_but_says_how_to_go_on() {
     let arguments = ["--storage", "etcd", "--etcd-servers", &etcd.url];
     let server = Flotilla::start_in(directory.path(), &arguments);
     let endpoint = Endpoint::of_kubeconfig(&server.kubeconfig);
-    ["a", "b", "c"].iter().for_each(|name| drop(make(&endpoint, name)));
+    for name in ["a", "b", "c"] {
+        make(&endpoint, name);
+    }
     let first = endpoint.get(&format!("{MAPS}?labelSelector=story&limit=1")).expect(200);
     let token = first.json()["metadata"]["continue"].as_str().expect("more pages").to_owned();
     let newest = make(&endpoint, "d");
@@ -88,6 +92,7 @@ fn a_compacted_page_is_gone_but_says_how_to_go_on() {
     assert_eq!(page(onward).expect(200).names(), ["b", "c", "d"]);
     let exact = format!("{MAPS}?resourceVersion={}&resourceVersionMatch=Exact", first.version());
     endpoint.get(&exact).expect_reason(410, "Expired");
+    check_expired(&endpoint, first.version());
 }
 
 struct Etcd {
@@ -106,7 +111,8 @@ impl Etcd {
         command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &format!("default={peer}")]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("etcd starts");
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("etcd starts");
         let etcd = Self { url, child, _directory: directory };
         while etcd.ask("maintenance/status", &json!({})).is_none() {
             std::thread::sleep(Duration::from_millis(100));

@@ -1,6 +1,6 @@
 //! Bodies that are not what they should be.
 
-use super::{Case, HUNG_UP, MAPS, TARGET, case, made};
+use super::{Case, MAPS, TARGET, case, made};
 use crate::wire::JSON;
 
 const YAML: &str = "application/yaml";
@@ -210,7 +210,7 @@ fn cut() -> Vec<Case> {
             HUNG_UP,
             "",
         ),
-        chunked("chunks without an end", "5\r\n{\"api\r\n").bad().unlike("theirs hangs up", HUNG_UP, ""),
+        chunked("chunks without an end", "5\r\n{\"api\r\n").bad().ours_alone(),
         chunked("a chunk cut short", "50\r\n{\"api").bad().ours_alone(),
         chunked("a chunk whose length is none", "zz\r\n{}\r\n0\r\n\r\n").bad().unlike(
             "theirs calls it an error of its own",
