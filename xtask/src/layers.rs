@@ -31,9 +31,15 @@ pub fn complaints(root: &Path) -> anyhow::Result<Vec<String>> {
         }
         for to in &allowed {
             match map.layers.get(to) {
-                Some(below) if below > layer => complaints.push(format!("{from} → {to} points up (layer {layer} → {below})")),
-                Some(1) if *layer == 2 => complaints.push(format!("{from} → {to}: engines and decisions meet only in rooms")),
-                Some(2) if *layer == 1 => complaints.push(format!("{from} → {to}: engines and decisions meet only in rooms")),
+                Some(below) if below > layer => {
+                    complaints.push(format!("{from} → {to} points up (layer {layer} → {below})"))
+                }
+                Some(1) if *layer == 2 => {
+                    complaints.push(format!("{from} → {to}: engines and decisions meet only in rooms"))
+                }
+                Some(2) if *layer == 1 => {
+                    complaints.push(format!("{from} → {to}: engines and decisions meet only in rooms"))
+                }
                 Some(_) => {}
                 None => complaints.push(format!("{from} → {to}: {to} has no layer")),
             }

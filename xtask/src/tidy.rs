@@ -9,7 +9,8 @@ const FILE_LINES_MAX: usize = 700;
 const FUNCTION_LINES_MAX: usize = 70;
 const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
 /// Split so that this file does not find itself.
-const BANNED_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("dbg", "!("), concat!("todo", "!("), concat!("unimplemented", "!(")];
+const BANNED_WORDS: &[&str] =
+    &[concat!("FIX", "ME"), concat!("dbg", "!("), concat!("todo", "!("), concat!("unimplemented", "!(")];
 
 #[derive(Default, Deserialize)]
 struct Exceptions {
@@ -82,8 +83,10 @@ fn long_functions(name: &str, code: &str, exceptions: &Exceptions) -> Vec<String
         let trimmed = line.trim_start();
         let Some(function) = function_name(trimmed) else { continue };
         let indent = line.len() - trimmed.len();
-        let closes = |candidate: &&str| candidate.len() > indent && candidate[..indent].trim().is_empty() && candidate[indent..] == *"}";
-        let Some(length) = lines[start..].iter().position(|l| closes(&l)) else { continue };
+        let closes = |candidate: &&str| {
+            candidate.len() > indent && candidate[..indent].trim().is_empty() && candidate[indent..] == *"}"
+        };
+        let Some(length) = lines[start..].iter().position(closes) else { continue };
         let limit = exceptions.functions.get(&format!("{name}::{function}")).copied().unwrap_or(FUNCTION_LINES_MAX);
         if length + 1 > limit {
             found.push(format!("{name}:{}: function {function} has {} lines, at most {limit}", start + 1, length + 1));

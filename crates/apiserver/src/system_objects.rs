@@ -50,7 +50,19 @@ fn objects(server: &Server) -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("", "services", service),
         ("networking.k8s.io", "ipaddresses", address),
-        ("scheduling.k8s.io", "priorityclasses", class("system-cluster-critical", 2_000_000_000, "run in the cluster, but can be moved to another node if necessary")),
-        ("scheduling.k8s.io", "priorityclasses", class("system-node-critical", 2_000_001_000, "not be moved from their current node")),
+        (
+            "scheduling.k8s.io",
+            "priorityclasses",
+            class(
+                "system-cluster-critical",
+                2_000_000_000,
+                "run in the cluster, but can be moved to another node if necessary",
+            ),
+        ),
+        (
+            "scheduling.k8s.io",
+            "priorityclasses",
+            class("system-node-critical", 2_000_001_000, "not be moved from their current node"),
+        ),
     ]
 }

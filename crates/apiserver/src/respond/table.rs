@@ -10,7 +10,7 @@ use crate::registry::Resource;
 
 /// A table whose rows carry the objects' metadata, the default.
 pub fn table(resource: &Resource, objects: &[Arc<Object>], metadata: Value, with_columns: bool) -> Value {
-    build(resource, objects, metadata, with_columns, |object| metadata_only(object))
+    build(resource, objects, metadata, with_columns, metadata_only)
 }
 
 /// A table with what `includeObject` asks for in each row.

@@ -106,8 +106,10 @@ pub fn keep_system_fields(new: &mut Object, old: &Object) {
 
 /// True when anything but metadata (and, where it is a subresource, status) differs.
 pub fn spec_differs(resource: &Resource, new: &Object, old: &Object) -> bool {
-    let counted = |key: &str| {
-        !matches!(key, "apiVersion" | "kind" | "metadata") && !(key == "status" && resource.kind.has_status())
+    let counted = |key: &str| match key {
+        "apiVersion" | "kind" | "metadata" => false,
+        "status" => !resource.kind.has_status(),
+        _ => true,
     };
     let part = |object: &Object| -> Vec<(String, Value)> {
         let fields = object.as_map().iter().filter(|(key, _)| counted(key));
