@@ -93,11 +93,12 @@ async fn store_new(
     for attempt in 1.. {
         let name = object.name().to_owned();
         let key = resource.key(&target.namespace, &name);
+        let bytes = storage::encode(&object);
         let outcome = if options.dry_run {
             dry_run_create(server, &key).await?
         } else {
             let lease = server.lease_for(resource).await?;
-            server.objects.create(&key, storage::encode(&object), lease).await?
+            server.objects.create(&key, bytes.clone(), lease).await?
         };
         match outcome {
             Outcome::Written(revision) if options.dry_run => {
@@ -106,8 +107,7 @@ async fn store_new(
                 return Ok(Answer::Object { code: 201, object: object.into() });
             }
             Outcome::Written(revision) => {
-                let stored = Stored::written(storage::encode(&object), revision);
-                return Ok(Answer::Stored { code: 201, stored });
+                return Ok(Answer::Stored { code: 201, stored: Stored::written(bytes, revision) });
             }
             Outcome::Raced(_) if generated && attempt < NAME_TRIES_MAX => {
                 let base = object.generate_name().to_owned();
