@@ -52,6 +52,7 @@ pub struct FannedOut {
     pub median_ms: f64,
     pub deliveries_per_second: f64,
     pub server_cpu_us: f64,
+    pub client_cpu_us: f64,
 }
 
 #[derive(Serialize)]

@@ -123,9 +123,10 @@ fn row(
     target: Option<Target>,
 ) -> Option<Row> {
     let flotilla = flotilla?;
-    let ratio = kube.map(|kube| match better {
-        Better::Higher => flotilla / kube.max(1e-9),
-        Better::Lower => kube / flotilla.max(1e-9),
+    // Nothing at all on one side is not so many times better; a ratio would be noise over zero.
+    let ratio = kube.filter(|kube| *kube > 0.0 && flotilla > 0.0).map(|kube| match better {
+        Better::Higher => flotilla / kube,
+        Better::Lower => kube / flotilla,
     });
     Some(Row { what: what.to_owned(), unit, flotilla, kube, ratio, target })
 }

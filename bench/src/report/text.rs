@@ -81,11 +81,12 @@ fn summary(report: &Report) -> String {
     let verdicts: Vec<bool> = rows(report).iter().filter_map(Row::met).collect();
     let verdicts: Vec<bool> = verdicts.into_iter().chain(growth(report).iter().filter_map(Growth::met)).collect();
     let met = verdicts.iter().filter(|met| **met).count();
-    let client: Vec<String> = [("create", &report.create), ("get", &report.get), ("merge patch", &report.patch)]
+    let mut client: Vec<String> = [("create", &report.create), ("get", &report.get), ("merge patch", &report.patch)]
         .into_iter()
         .flat_map(|(name, sides)| sides.iter().map(move |one| (name, one)))
         .map(|(name, one)| format!("{name} {:?} {:.0} µs", one.side, one.figures.client_cpu_us))
         .collect();
+    client.extend(report.watch.iter().map(|one| format!("delivery {:?} {:.1} µs", one.side, one.client_cpu_us)));
     let client = if client.is_empty() {
         String::new()
     } else {

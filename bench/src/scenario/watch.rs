@@ -21,7 +21,7 @@ use crate::wire::{Call, Connection};
 pub const WATCHERS: usize = 100;
 pub const EVENTS: usize = 200;
 const WRITERS: usize = 50;
-const BURSTS: usize = 5;
+const BURSTS: usize = 10;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Audience {
@@ -32,6 +32,7 @@ struct Audience {
     _watchers: Vec<Connection>,
     bursts: Vec<Duration>,
     server_cpu: Duration,
+    client_cpu: Duration,
 }
 
 pub async fn measure(servers: &[Server], options: &Options) -> anyhow::Result<Vec<FannedOut>> {
@@ -70,7 +71,14 @@ async fn gather_audience(server: &Server) -> anyhow::Result<Audience> {
         watchers.push(connection);
     }
     let writers = server.target.connect_many(WRITERS).await?;
-    Ok(Audience { writers, seen, _watchers: watchers, bursts: Vec::new(), server_cpu: Duration::ZERO })
+    Ok(Audience {
+        writers,
+        seen,
+        _watchers: watchers,
+        bursts: Vec::new(),
+        server_cpu: Duration::ZERO,
+        client_cpu: Duration::ZERO,
+    })
 }
 
 /// Every event is one line; a watch that breaks off reports nothing, and the burst runs into its time limit.
@@ -93,7 +101,8 @@ async fn run_burst(server: &Server, audience: &mut Audience, burst: usize) -> an
         let body: Bytes = config_map(&format!("event-{burst}-{client}-{request}"));
         Call::create(path.clone(), body)
     });
-    let cpu_before = process::cpu(&server.pids())?;
+    let own = [std::process::id()];
+    let (server_before, client_before) = (process::cpu(&server.pids())?, process::cpu(&own)?);
     let start = Instant::now();
     let write = drive(server, &mut audience.writers, Until::Count(EVENTS / WRITERS), &calls);
     let all_seen = async {
@@ -107,7 +116,8 @@ async fn run_burst(server: &Server, audience: &mut Audience, burst: usize) -> an
     let elapsed = elapsed.with_context(|| format!("{:?}: not every watcher has seen every event", server.side))??;
     if burst > 0 {
         audience.bursts.push(elapsed);
-        audience.server_cpu += process::cpu(&server.pids())?.saturating_sub(cpu_before);
+        audience.server_cpu += process::cpu(&server.pids())?.saturating_sub(server_before);
+        audience.client_cpu += process::cpu(&own)?.saturating_sub(client_before);
     }
     Ok(())
 }
@@ -123,6 +133,7 @@ impl Audience {
             median_ms: self.bursts[self.bursts.len() / 2].as_secs_f64() * 1e3,
             deliveries_per_second: deliveries / total.as_secs_f64().max(1e-9),
             server_cpu_us: self.server_cpu.as_secs_f64() * 1e6 / deliveries,
+            client_cpu_us: self.client_cpu.as_secs_f64() * 1e6 / deliveries,
         }
     }
 }
