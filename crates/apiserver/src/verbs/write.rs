@@ -111,11 +111,9 @@ pub fn spec_differs(resource: &Resource, new: &Object, old: &Object) -> bool {
         "status" => !resource.kind.has_status(),
         _ => true,
     };
-    let part = |object: &Object| -> Vec<(String, Value)> {
-        let fields = object.as_map().iter().filter(|(key, _)| counted(key));
-        fields.map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    part(new) != part(old)
+    let new_parts = new.as_map().iter().filter(|(key, _)| counted(key));
+    let old_parts = old.as_map().iter().filter(|(key, _)| counted(key));
+    !new_parts.eq(old_parts)
 }
 
 /// Makes `new` equal to `old` at one path, absent included.
