@@ -1,6 +1,7 @@
 //! Runs the controllers of a plane against its own API server, in process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::direct::Direct;
 use apiserver::server::Server;
@@ -16,14 +17,33 @@ use crate::certificates::Certificates;
 
 const MANAGER: (&str, &[&str]) = ("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
 
-/// Starts them; the task ends after `stop` when all have come to their end.
+/// How long work under way may take when the plane stops.
+const END_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Controllers at work.
+pub struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Lets work under way finish. To be called while the API still answers, or they would take its end for a fault.
+    pub async fn end(self) {
+        self.stop.cancel();
+        match tokio::time::timeout(END_WAIT_MAX, self.task).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the controllers ended badly"),
+            Err(_) => tracing::warn!("the controllers did not end in time"),
+        }
+    }
+}
+
 pub fn start(
     server: &Arc<Server>,
     certificates: &Certificates,
     server_url: &str,
     candidate: Option<String>,
-    stop: CancellationToken,
-) -> anyhow::Result<JoinHandle<()>> {
+) -> anyhow::Result<Running> {
     let direct: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(server)));
     let manager = connect(&direct, UserInfo::new(MANAGER.0, MANAGER.1))?;
     let acting = move |name: &str| {
@@ -42,7 +62,9 @@ pub fn start(
         candidate,
     };
     let clients = Clients { manager, controller: Arc::new(acting) };
-    Ok(tokio::spawn(controllers::run(clients, parameters, stop)))
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(controllers::run(clients, parameters, stop.clone()));
+    Ok(Running { stop, task })
 }
 
 fn connect(direct: &Arc<dyn Backend>, user: UserInfo) -> anyhow::Result<ClusterClient> {

@@ -26,7 +26,6 @@ use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::{ClientCertificates, server_config};
 use store::Store;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::{Certificates, KUBECONFIG_FILE};
@@ -43,7 +42,7 @@ pub struct ControlPlane {
     pub kubeconfig: PathBuf,
     pub server: Arc<Server>,
     listening: Listening,
-    controllers: JoinHandle<()>,
+    controllers: controllers::Running,
     store: Arc<dyn Store>,
     stop: CancellationToken,
 }
@@ -77,8 +76,7 @@ impl ControlPlane {
         let published = bootstrap::publish_trust(&server, &trust).await;
         published.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
         server.set_ready();
-        let controllers =
-            controllers::start(&server, &certificates, &url, candidate(&options, address)?, stop.clone())?;
+        let controllers = controllers::start(&server, &certificates, &url, candidate(&options, address)?)?;
         tokio::spawn(certificates.keep_fresh(options.data_dir.clone(), url, stop.clone()));
         let kubeconfig = options.data_dir.join(KUBECONFIG_FILE);
         Ok(Self { address, kubeconfig, server, listening, controllers, store, stop })
@@ -86,10 +84,8 @@ impl ControlPlane {
 
     /// Lets requests and writes finish, then closes the store.
     pub async fn stop(self) {
+        self.controllers.end().await;
         self.stop.cancel();
-        if let Err(error) = self.controllers.await {
-            tracing::error!(%error, "the controllers ended badly");
-        }
         if let Err(error) = self.listening.task.await {
             tracing::error!(%error, "the listener ended badly");
         }

@@ -10,13 +10,17 @@ use object::{GroupResource, Object, Status};
 use parking_lot::Mutex;
 use reconcile::backoff::{MIRROR_BACKOFF, jittered};
 use reconcile::mirror::WATCH_TIMEOUT;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// How long changes of definitions are gathered before discovery is asked.
 const SETTLE: Duration = Duration::from_millis(200);
 /// A definition is served a moment after it says so; ask once more then.
 const SETTLE_AGAIN: Duration = Duration::from_secs(2);
+/// How long the first lists may take before work begins without them.
+const LISTED_WAIT_MAX: Duration = Duration::from_secs(30);
+/// A resource that is in discovery but not here is behind the aggregator; it may move.
+const ELSEWHERE_WAIT: Duration = Duration::from_secs(300);
 /// Servers behind the aggregator change what they serve without telling.
 const REDISCOVER_EVERY: Duration = Duration::from_secs(300);
 
@@ -46,6 +50,14 @@ pub struct Everything {
     listeners: Vec<Arc<dyn Listener>>,
     watched: Mutex<BTreeMap<GroupResource, Watched>>,
     definitions_changed: Notify,
+    listing: watch::Sender<Listing>,
+}
+
+/// How far the first lists have come.
+#[derive(Default)]
+struct Listing {
+    is_discovered: bool,
+    unlisted: usize,
 }
 
 struct Watched {
@@ -55,7 +67,23 @@ struct Watched {
 
 impl Everything {
     pub fn new(client: ClusterClient, listeners: Vec<Arc<dyn Listener>>) -> Arc<Self> {
-        Arc::new(Self { client, listeners, watched: Mutex::default(), definitions_changed: Notify::new() })
+        Arc::new(Self {
+            client,
+            listeners,
+            watched: Mutex::default(),
+            definitions_changed: Notify::new(),
+            listing: watch::Sender::default(),
+        })
+    }
+
+    /// Returns once every object there is has been told of, or when that takes too long: one resource that cannot be
+    /// listed must not stop the work on all others.
+    pub async fn listed(&self) {
+        let mut listing = self.listing.subscribe();
+        let listed = listing.wait_for(|listing| listing.is_discovered && listing.unlisted == 0);
+        if tokio::time::timeout(LISTED_WAIT_MAX, listed).await.is_err() {
+            tracing::warn!("some resources cannot be listed; their objects are not seen as dependents");
+        }
     }
 
     /// Watches until cancelled.
@@ -114,28 +142,35 @@ impl Everything {
         for (group_resource, resource) in wanted {
             watched.entry(group_resource).or_insert_with(|| {
                 let (resource, cancel) = (Arc::new(resource.clone()), cancel.child_token());
+                self.listing.send_modify(|listing| listing.unlisted += 1);
                 tokio::spawn(Arc::clone(self).watch(Arc::clone(&resource), cancel.clone()));
                 Watched { resource, cancel }
             });
         }
+        self.listing.send_modify(|listing| listing.is_discovered = true);
     }
 
     async fn watch(self: Arc<Self>, resource: Arc<ApiResource>, cancel: CancellationToken) {
+        let mut first_list = Some(FirstList(&self.listing));
         let mut failures = 0;
         let mut version = None;
         loop {
             let ended = tokio::select! {
                 () = cancel.cancelled() => return,
-                ended = self.watch_once(&resource, &mut version) => ended,
+                ended = self.watch_once(&resource, &mut version, &mut first_list) => ended,
             };
             let Err(status) = ended else {
                 failures = 0;
                 continue;
             };
-            if status.is_expired() || status.is_not_found() {
-                version = None;
-            }
-            let wait = MIRROR_BACKOFF.jittered(failures);
+            let wait = match (status.is_not_found(), status.is_expired()) {
+                (true, _) => {
+                    first_list = None;
+                    ELSEWHERE_WAIT
+                }
+                (_, true) if version.take().is_some() => Duration::ZERO,
+                _ => MIRROR_BACKOFF.jittered(failures),
+            };
             failures += 1;
             tracing::debug!(resource = resource.gvr.resource, error = %status, ?wait, "a watch ended badly");
             tokio::select! {
@@ -145,7 +180,12 @@ impl Everything {
         }
     }
 
-    async fn watch_once(&self, resource: &Arc<ApiResource>, version: &mut Option<String>) -> Result<(), Status> {
+    async fn watch_once(
+        &self,
+        resource: &Arc<ApiResource>,
+        version: &mut Option<String>,
+        first_list: &mut Option<FirstList<'_>>,
+    ) -> Result<(), Status> {
         let call = WatchCall {
             gvr: resource.gvr.clone(),
             bookmarks: true,
@@ -162,6 +202,7 @@ impl Everything {
                 WatchEvent::Bookmark { resource_version, initial_events_end } => {
                     if initial_events_end && let Some(uids) = listed.take() {
                         self.tell(resource, || Seen::Listed(&uids));
+                        *first_list = None;
                     }
                     if listed.is_none() {
                         *version = Some(resource_version);
@@ -196,6 +237,15 @@ impl Everything {
         for listener in &self.listeners {
             listener.see(resource, seen());
         }
+    }
+}
+
+/// Held while a resource has not been listed for the first time.
+struct FirstList<'a>(&'a watch::Sender<Listing>);
+
+impl Drop for FirstList<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|listing| listing.unlisted -= 1);
     }
 }
 

@@ -77,7 +77,7 @@ async fn run_all(clients: Clients, parameters: Parameters, cancel: CancellationT
     let publisher = acting("root-ca-cert-publisher");
     running.spawn(accounts::root_certificate::run(manager.clone(), publisher, namespaces, ca_pem.clone(), stop()));
     running.spawn(accounts::tokens::run(manager.clone(), ca_pem.clone(), sign_token, stop()));
-    running.spawn(garbage.run(stop()));
+    running.spawn(garbage.run(Arc::clone(&everything), stop()));
     running.spawn(finished_jobs.run(stop()));
     running.spawn(recount.run(stop()));
     running.spawn(everything.run(stop()));

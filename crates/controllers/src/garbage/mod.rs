@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use reconcile::{Clock, Controller, Priority};
 use tokio_util::sync::CancellationToken;
 
-use crate::everything::{Listener, Seen};
+use crate::everything::{Everything, Listener, Seen};
 use graph::{Graph, Item};
 
 const WORKERS: usize = 8;
@@ -50,7 +50,13 @@ impl Collector {
         })
     }
 
-    pub async fn run(self: Arc<Self>, cancel: CancellationToken) {
+    /// Begins when all that is there has been seen: an owner must not be let go, or orphaned, before its dependents
+    /// are known.
+    pub async fn run(self: Arc<Self>, everything: Arc<Everything>, cancel: CancellationToken) {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = everything.listed() => {}
+        }
         let controller = self.controller.clone();
         controller.run(Vec::new(), WORKERS, cancel, move |task| work::reconcile(Arc::clone(&self), task)).await;
     }

@@ -9,6 +9,8 @@ use cluster_client::{
 use futures::StreamExt;
 use object::{GroupVersion, GroupVersionResource, Status};
 
+use super::elsewhere;
+
 /// One resource may take this long; its server may be away.
 const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Resources asked at the same time: a slow one holds up only itself.
@@ -96,8 +98,7 @@ async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespace: &
     let options = DeleteOptions { propagation_policy: Some(PropagationPolicy::Background), ..DeleteOptions::default() };
     let list = || client.list_all(within.clone(), ListOptions::default());
     let present = match list().await {
-        // A custom resource whose definition went meanwhile has no objects any more.
-        Err(status) if status.is_not_found() => return Ok(ObjectList::default()),
+        Err(status) if status.is_not_found() => return elsewhere::remove_all(client, resource, namespace).await,
         present => present?,
     };
     if present.items.is_empty() {

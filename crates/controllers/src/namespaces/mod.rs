@@ -2,6 +2,7 @@
 
 mod conditions;
 mod content;
+mod elsewhere;
 
 use std::sync::Arc;
 use std::time::Duration;
