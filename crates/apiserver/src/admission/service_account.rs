@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::server::Server;
 use crate::verbs::generated_name;
 
+const VOLUME_PREFIX: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_SECONDS: i64 = 3607;
 
@@ -70,8 +71,12 @@ async fn account(server: &Server, attributes: &Attributes<'_>, name: &str) -> Re
 }
 
 /// A projected volume with a token that is renewed, the CA and the namespace, mounted where clients look for them.
+///
+/// A pod that webhooks have changed comes here again: containers that came later share the volume of those before.
 fn mount_token(pod: &mut Object) {
-    let volume = generated_name("kube-api-access-");
+    let names = pod.items(&["spec", "volumes"]).iter().filter_map(|volume| volume["name"].as_str());
+    let known = names.filter(|name| name.starts_with(VOLUME_PREFIX)).map(str::to_owned).next();
+    let volume = known.clone().unwrap_or_else(|| generated_name(VOLUME_PREFIX));
     let mut mounted = false;
     for list in ["initContainers", "containers"] {
         let mut containers = pod.items(&["spec", list]).to_vec();
@@ -82,7 +87,7 @@ fn mount_token(pod: &mut Object) {
             pod.set(&["spec", list], containers);
         }
     }
-    if !mounted {
+    if !mounted || known.is_some() {
         return;
     }
     let mut volumes = pod.items(&["spec", "volumes"]).to_vec();
@@ -102,4 +107,26 @@ fn add_mount(container: &mut Value, volume: &str) -> bool {
     mounts.push(json!({"name": volume, "readOnly": true, "mountPath": TOKEN_PATH}));
     container["volumeMounts"] = mounts.into();
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_that_come_later_share_the_volume() {
+        let pod = json!({"spec": {"containers": [{"name": "a"}]}});
+        let mut pod = Object::from_value(pod).expect("a map");
+        mount_token(&mut pod);
+        let mut containers = pod.items(&["spec", "containers"]).to_vec();
+        containers.push(json!({"name": "sidecar"}));
+        pod.set(&["spec", "containers"], containers);
+        mount_token(&mut pod);
+        let volumes = pod.items(&["spec", "volumes"]);
+        assert_eq!(volumes.len(), 1);
+        for container in pod.items(&["spec", "containers"]) {
+            assert_eq!(container["volumeMounts"].as_array().map(Vec::len), Some(1), "{container}");
+            assert_eq!(container["volumeMounts"][0]["name"], volumes[0]["name"]);
+        }
+    }
 }

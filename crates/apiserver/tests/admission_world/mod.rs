@@ -168,8 +168,8 @@ impl World {
     pub async fn audited(&self, key: &str) -> Option<String> {
         for _ in 0..100 {
             let log = std::fs::read_to_string(&self.audit_log).unwrap_or_default();
-            let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let found = events.filter_map(|event| event["annotations"][key].as_str().map(str::to_owned)).last();
+            let mut events = log.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let found = events.find_map(|event| event["annotations"][key].as_str().map(str::to_owned));
             if found.is_some() {
                 return found;
             }
