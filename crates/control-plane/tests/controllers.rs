@@ -257,3 +257,48 @@ async fn an_approved_request_is_signed_and_a_node_needs_no_approval_but_the_righ
     world.there(&place, |request| !request.str_at(&["status", "certificate"]).is_empty()).await;
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_resources_own_and_are_owned_like_all_others() {
+    let world = World::start("custom").await;
+    world.namespace("a").await;
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
+    world.create("customresourcedefinitions", definition).await;
+    let foos = GroupVersionResource::new("example.com", "v1", "foos");
+    eventually("the kind is served", async || {
+        world.client.list(ResourceRef::all(&foos), Default::default()).await.is_ok()
+    })
+    .await;
+    let owner = world.config_map("a", "owner", None).await;
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid()});
+    let foo = json!({"apiVersion": "example.com/v1", "kind": "Foo",
+        "metadata": {"name": "foo", "namespace": "a", "ownerReferences": [reference]}});
+    let foo = world.create("foos", foo).await;
+    world.config_map("a", "child", Some((&foo, false))).await;
+    world.delete(&map("a", "owner"), PropagationPolicy::Background).await;
+    world.gone(&ResourceRef::namespaced(&foos, "a", "foo")).await;
+    world.gone(&map("a", "child")).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_machines_find_signed_directions_until_their_token_ends() {
+    let world = World::start("bootstrap").await;
+    let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4);
+    let data = json!({"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true",
+        "expiration": object::time::format_seconds(ends)});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": "bootstrap-token-abcdef", "namespace": "kube-system"}, "stringData": data});
+    world.create("secrets", secret).await;
+    let info = map("kube-public", "cluster-info");
+    let is_signed = |info: &Object| !info.str_at(&["data", "jws-kubeconfig-abcdef"]).is_empty();
+    world.there(&info, is_signed).await;
+    world.gone(&ResourceRef::namespaced(&core("secrets"), "kube-system", "bootstrap-token-abcdef")).await;
+    world.there(&info, |info| !is_signed(info) && !info.str_at(&["data", "kubeconfig"]).is_empty()).await;
+    world.stop().await;
+}
