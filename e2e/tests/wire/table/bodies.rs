@@ -205,11 +205,7 @@ fn cut() -> Vec<Case> {
         case(name, "POST", MAPS).header("Content-Type", JSON).header("Transfer-Encoding", "chunked").body(body)
     };
     vec![
-        made("less than announced", JSON, r#"{"apiVersion":"v1","#).length(500).bad().unlike(
-            "theirs hangs up",
-            HUNG_UP,
-            "",
-        ),
+        made("less than announced", JSON, r#"{"apiVersion":"v1","#).length(500).bad().ours_alone(),
         chunked("chunks without an end", "5\r\n{\"api\r\n").bad().ours_alone(),
         chunked("a chunk cut short", "50\r\n{\"api").bad().ours_alone(),
         chunked("a chunk whose length is none", "zz\r\n{}\r\n0\r\n\r\n").bad().unlike(
