@@ -1,7 +1,7 @@
 //! Validation in its layers: metadata every kind shares, the schema and CEL rules of custom kinds, the kind's own rules.
 
 use kinds::strategies::metadata::{validate_object_meta, validate_object_meta_update};
-use object::{FieldError, FieldPath, Object, schema};
+use object::{FieldError, FieldErrorKind, FieldPath, Object, schema};
 
 use crate::registry::Resource;
 
@@ -38,13 +38,17 @@ fn on_custom(resource: &Resource, new: &Object, old: Option<&Object>) -> Vec<Fie
         Some(old_value) => schema::validate_update(shape, &new_value, old_value, &FieldPath::root()),
     };
     let Some(rules) = &custom.rules else { return errors };
-    // Rules assume a value of the right shape, so they only speak when the schema has nothing to say.
-    if errors.is_empty() {
-        let mut budget = cel::Budget::for_validation();
-        errors.extend(rules.validate(&FieldPath::root(), &new_value, old_value.as_ref(), &mut budget).errors);
-    } else {
+    // Rules assume a value of the right shape: where that is in doubt they do not speak, and the client hears so.
+    let in_doubt = |error: &FieldError| {
+        use FieldErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+    };
+    if errors.iter().any(in_doubt) {
         let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
         errors.push(FieldError::invalid(FieldPath::root(), serde_json::Value::Null, detail));
+    } else {
+        let mut budget = cel::Budget::for_validation();
+        errors.extend(rules.validate(&FieldPath::root(), &new_value, old_value.as_ref(), &mut budget).errors);
     }
     errors
 }
