@@ -168,7 +168,7 @@ async fn the_question_says_who_wants_what() {
     assert_eq!(create["userInfo"]["username"], "admin");
     assert_eq!(create["options"]["kind"], "CreateOptions");
     assert_eq!(create["object"]["data"]["k"], "v");
-    assert_eq!((&update["operation"], &update["options"]["kind"]), (&json!("UPDATE"), &json!("PatchOptions")));
+    assert_eq!((&update["operation"], &update["options"]["kind"]), (&json!("UPDATE"), &json!("UpdateOptions")));
     assert_eq!((&update["oldObject"]["data"]["k"], &update["object"]["data"]["k"]), (&json!("v"), &json!("w")));
     assert_eq!((&delete["operation"], &delete["object"]), (&json!("DELETE"), &Value::Null));
     assert_eq!(delete["oldObject"]["data"]["k"], "w");
@@ -227,7 +227,10 @@ async fn patches_that_do_not_fit_are_errors() {
     untyped["patchType"].take();
     for (response, part) in [
         (patch_response(json!([{"op": "replace", "path": "/data", "value": 5}])), "cannot unmarshal"),
-        (patch_response(json!([{"op": "remove", "path": "/nope"}])), "nope: missing value"),
+        (
+            patch_response(json!([{"op": "remove", "path": "/nope"}])),
+            "error in remove for path: '/nope': Unable to remove nonexistent key: nope: missing value",
+        ),
         (patch_response(json!({"a": 1})), "received undecodable patch in webhook response"),
         (untyped, "webhook returned response.patch but not response.patchType"),
     ] {

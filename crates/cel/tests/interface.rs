@@ -116,7 +116,8 @@ fn composed_variables_are_computed_once_and_only_when_read() {
     check(&env, &variables, "variables.two", "Int(7)");
     check(&env, &variables, "variables.two + variables.one", "Int(13)");
     check(&env, &variables, "variables.two == 7 || variables.bad", "Bool(true)");
-    check(&env, &variables, "variables.bad", "error: no such key: missing");
+    let failed = "error: composited variable \"bad\" fails to evaluate: no such key: missing";
+    check(&env, &variables, "variables.bad", failed);
     check(
         &env,
         &variables,

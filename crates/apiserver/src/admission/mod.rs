@@ -50,6 +50,18 @@ pub struct Attributes<'a> {
     pub dry_run: bool,
 }
 
+impl Attributes<'_> {
+    /// What a refusal calls the object: a name that is still to be generated is known by its beginning.
+    pub fn name_in_refusals<'o>(&'o self, object: Option<&'o Object>) -> &'o str {
+        match (self.name, object) {
+            ("", Some(object)) if !object.name().is_empty() => object.name(),
+            ("", Some(object)) if !object.generate_name().is_empty() => object.generate_name(),
+            ("", _) => "Unknown",
+            (name, _) => name,
+        }
+    }
+}
+
 /// One admission step. Steps that change come before steps that only refuse.
 #[async_trait]
 pub trait Admission: Send + Sync {

@@ -23,7 +23,7 @@ impl Admission for NamespaceLifecycle {
         server: &Server,
         _ctx: &Context,
         attributes: &Attributes<'_>,
-        _object: &mut Object,
+        object: &mut Object,
     ) -> Result<(), Status> {
         let created = attributes.operation == Operation::Create && attributes.subresource.is_empty();
         if !created || attributes.namespace.is_empty() || !attributes.resource.kind.namespaced {
@@ -37,7 +37,7 @@ impl Admission for NamespaceLifecycle {
         if !found.object.is_deleting() && found.object.str_at(&["status", "phase"]) != "Terminating" {
             return Ok(());
         }
-        Err(terminating(attributes, namespace))
+        Err(terminating(attributes, object, namespace))
     }
 
     async fn validate(
@@ -57,9 +57,10 @@ impl Admission for NamespaceLifecycle {
     }
 }
 
-fn terminating(attributes: &Attributes<'_>, namespace: &str) -> Status {
+fn terminating(attributes: &Attributes<'_>, object: &Object, namespace: &str) -> Status {
     let detail = format!("unable to create new content in namespace {namespace} because it is being terminated");
-    let mut status = Status::forbidden(&attributes.resource.kind.group_resource(), attributes.name, detail);
+    let name = attributes.name_in_refusals(Some(object));
+    let mut status = Status::forbidden(&attributes.resource.kind.group_resource(), name, detail);
     if let Some(details) = &mut status.details {
         details.causes.push(object::status::StatusCause {
             reason: "NamespaceTerminating".into(),

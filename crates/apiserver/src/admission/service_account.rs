@@ -43,7 +43,7 @@ impl Admission for ServiceAccountDefaults {
         }
         let name = pod.str_at(&["spec", "serviceAccountName"]).to_owned();
         pod.set(&["spec", "serviceAccount"], name.clone());
-        let account = account(server, attributes, &name).await?;
+        let account = account(server, attributes, pod, &name).await?;
         if pod.items(&["spec", "imagePullSecrets"]).is_empty() {
             let secrets = account.items(&["imagePullSecrets"]).to_vec();
             if !secrets.is_empty() {
@@ -58,12 +58,12 @@ impl Admission for ServiceAccountDefaults {
     }
 }
 
-async fn account(server: &Server, attributes: &Attributes<'_>, name: &str) -> Result<Object, Status> {
+async fn account(server: &Server, attributes: &Attributes<'_>, pod: &Object, name: &str) -> Result<Object, Status> {
     let pods = attributes.resource.kind.group_resource();
     let namespace = attributes.namespace;
     let refuse = || {
         let detail = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
-        Status::forbidden(&pods, attributes.name, detail)
+        Status::forbidden(&pods, attributes.name_in_refusals(Some(pod)), detail)
     };
     let accounts = server.registry.find("", "v1", "serviceaccounts").ok_or_else(refuse)?;
     let found = server.objects.get(&accounts.key(namespace, name)).await?;

@@ -51,12 +51,16 @@ pub async fn create_applied(
 ) -> Result<Answer, Status> {
     let resource = &target.resource;
     let mut object = object;
+    let asked_options = options_value("CreateOptions", options);
+    let unnamed = Target { name: object.name().to_owned(), ..target.clone() };
+    let asked = attributes(&unnamed, Operation::Create, None, asked_options.clone(), options.dry_run);
+    server.admission.mutate(server, ctx, &asked, &mut object).await?;
+
+    // As in kube-apiserver a name is only made up once nobody can set one any more.
     let generated = object.name().is_empty();
     name_it(target, &mut object)?;
-
     let named = Target { name: object.name().to_owned(), ..target.clone() };
-    let asked = attributes(&named, Operation::Create, None, options_value("CreateOptions", options), options.dry_run);
-    server.admission.mutate(server, ctx, &asked, &mut object).await?;
+    let asked = attributes(&named, Operation::Create, None, asked_options, options.dry_run);
 
     stamp_new(ctx, &mut object, counts_generation(resource));
     resource.kind.strategy.prepare_create(&mut object, &ctx.write_context());

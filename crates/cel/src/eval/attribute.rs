@@ -91,7 +91,12 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         let budget = Budget::new(i64::MAX).per_call_limit(self.limit);
         let mut evaluator = Evaluator::new(program.plan(), self.variables, &budget);
         evaluator.interrupt = self.interrupt.clone();
-        let result = evaluator.run();
+        let result = evaluator.run().map_err(|error| match error {
+            EvalError::Failed(text) => {
+                EvalError::Failed(format!("composited variable {field:?} fails to evaluate: {text}"))
+            }
+            other => other,
+        });
         self.composed_cost = self.composed_cost.saturating_add(evaluator.cost());
         if result.as_ref().err().is_none_or(EvalError::is_absorbable) {
             self.variables.remember(field, result.clone());

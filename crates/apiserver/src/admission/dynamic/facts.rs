@@ -48,13 +48,7 @@ impl<'a> Facts<'a> {
 
     /// A refusal in the words every admission plugin of kube-apiserver uses.
     pub fn forbidden(&self, object: Option<&Object>, detail: impl std::fmt::Display) -> Status {
-        let named = match (self.attributes.name, object) {
-            ("", None) => "Unknown",
-            ("", Some(object)) if !object.name().is_empty() => object.name(),
-            ("", Some(object)) if !object.generate_name().is_empty() => object.generate_name(),
-            ("", Some(_)) => "Unknown",
-            (name, _) => name,
-        };
+        let named = self.attributes.name_in_refusals(object);
         Status::forbidden(&self.attributes.resource.kind.group_resource(), named, detail)
     }
 }

@@ -95,6 +95,12 @@ fn options(facts: &Facts<'_>) -> Value {
             shown.insert("kind".to_owned(), "DeleteOptions".into());
             Value::Object(shown)
         }
+        // A patch is an update to admission, whatever it is to the client.
+        Operation::Update if options["kind"] == "PatchOptions" => {
+            options["kind"] = "UpdateOptions".into();
+            options.as_object_mut().map(|shown| shown.remove("force"));
+            options
+        }
         Operation::Create | Operation::Update => options,
     }
 }

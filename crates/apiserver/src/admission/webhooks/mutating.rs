@@ -124,10 +124,22 @@ async fn ask(facts: &Facts<'_>, hook: &Hook, matched: &Matched, object: &mut Obj
     Ok(true)
 }
 
+/// Names the operation that does not apply.
+fn blame(before: &Object, patch: &Value, error: &patch::PatchError) -> String {
+    let mut value = before.to_value();
+    for operation in patch.as_array().into_iter().flatten() {
+        if patch::json::apply(&mut value, &json!([operation])).is_err() {
+            let text = |key: &str| operation[key].as_str().unwrap_or_default();
+            return format!("error in {} for path: '{}': {error}", text("op"), text("path"));
+        }
+    }
+    error.to_string()
+}
+
 /// The patched object in the form every other object of its kind has.
 fn apply(facts: &Facts<'_>, matched: &Matched, before: &Object, patch: &Value) -> Result<Object, String> {
     let mut value = before.to_value();
-    patch::json::apply(&mut value, patch).map_err(|error| error.to_string())?;
+    patch::json::apply(&mut value, patch).map_err(|error| blame(before, patch, &error))?;
     let object = Object::from_value(value).ok_or("the patched object is not a JSON object")?;
     if object.gvk() != before.gvk() {
         return Err(format!("the patch changes {} into {}", before.gvk(), object.gvk()));
