@@ -150,3 +150,9 @@ fn free_ports() -> [u16; 3] {
     let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     listeners.map(|listener| listener.local_addr().expect("bound").port())
 }
+
+/// Two free ports for an etcd of the test's own.
+pub fn free_ports_for_etcd() -> [u16; 2] {
+    let [client, peer, _] = free_ports();
+    [client, peer]
+}
