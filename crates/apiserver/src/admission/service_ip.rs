@@ -16,6 +16,7 @@ use crate::cache::Filter;
 use crate::context::Context;
 use crate::server::Server;
 use crate::storage::{self, Outcome};
+use crate::verbs::generated_name;
 
 /// The addresses Services get: 10.0.0.0/24's first one is the API server's own, as in kube-apiserver's default range.
 const RANGE_START: u32 = u32::from_be_bytes([10, 0, 0, 0]);
@@ -43,6 +44,10 @@ impl Admission for ServiceAddresses {
         let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
         if !writes || kind.gvk.kind != "Service" || !kind.gvk.group.is_empty() || !attributes.subresource.is_empty() {
             return Ok(());
+        }
+        // Addresses are held in the name of their Service, so this is the latest moment to have one.
+        if service.name().is_empty() && !service.generate_name().is_empty() {
+            service.set_name(&generated_name(service.generate_name()));
         }
         keep_allocated(service, attributes.old);
         let problems = service_addresses::problems(service, attributes.old);
