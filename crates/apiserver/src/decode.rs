@@ -1,15 +1,18 @@
 //! Request bodies into objects: JSON, YAML or protobuf, with duplicate and unknown fields reported and hostile input refused early.
 
+mod refusal;
+
 use std::fmt;
 
 use kinds::protobuf::{self, ProtobufError};
-use object::{Object, Status, schema};
+use object::{GroupVersion, GroupVersionKind, Object, Status, schema};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::context::Context;
 use crate::registry::Resource;
 use crate::request::Validation;
+use refusal::{cannot_be_handled, json_problem, unrecognized};
 
 /// Bodies above this are refused before they are read to the end, as in kube-apiserver.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -52,28 +55,55 @@ pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
         return Err(Status::bad_request("the request body is empty"));
     }
     match format {
-        BodyFormat::Json => decode_json(bytes),
+        BodyFormat::Json => decode_json(bytes).map_err(|error| {
+            Status::bad_request(format!("couldn't get version/kind; json parse error: {}", json_problem(bytes, &error)))
+        }),
         BodyFormat::Yaml => decode_yaml(bytes),
-        BodyFormat::Protobuf => decode_protobuf(bytes),
+        BodyFormat::Protobuf => {
+            let value = protobuf::decode(bytes).map_err(|error| Status::bad_request(error.to_string()))?;
+            Ok(Decoded { value, duplicates: Vec::new() })
+        }
     }
 }
 
-fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, Status> {
-    let value = protobuf::decode(bytes).map_err(|error| match error {
-        ProtobufError::UnknownKind { .. } => Status::unsupported_media_type(READABLE_TYPES_CUSTOM),
-        error => Status::bad_request(error.to_string()),
+/// The same for a body that must be an object of the resource, which a refusal then names.
+pub fn decode_as(resource: &Resource, bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
+    let expected = &resource.kind.gvk;
+    match format {
+        BodyFormat::Json => decode_json(bytes).map_err(|error| {
+            let problem = format!("couldn't get version/kind; json parse error: {}", json_problem(bytes, &error));
+            unrecognized(expected, &problem, bytes)
+        }),
+        BodyFormat::Yaml => decode(bytes, format),
+        BodyFormat::Protobuf if resource.custom.is_some() => Err(Status::unsupported_media_type(READABLE_TYPES_CUSTOM)),
+        BodyFormat::Protobuf => decode_protobuf(expected, bytes),
+    }
+}
+
+/// A message without a kind is taken for what the resource holds, as Go's typed decoders do.
+fn decode_protobuf(expected: &GroupVersionKind, bytes: &[u8]) -> Result<Decoded, Status> {
+    let found = match protobuf::kind_of(bytes) {
+        Ok((api_version, kind)) => GroupVersion::parse(&api_version).unwrap_or_default().kind(kind),
+        Err(error) => return Err(unrecognized(expected, &error.to_string(), bytes)),
+    };
+    let found = if found.kind.is_empty() { expected } else { &found };
+    let value = protobuf::decode_as(bytes, &found.api_version(), &found.kind).map_err(|error| match error {
+        // Go names the line of its source where the registry was made; clients have come to know it.
+        ProtobufError::UnknownKind { .. } => {
+            let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
+            cannot_be_handled(found, expected, &format!("{error} {scheme}"))
+        }
+        error => cannot_be_handled(found, expected, &error.to_string()),
     })?;
     Ok(Decoded { value, duplicates: Vec::new() })
 }
 
-fn decode_json(bytes: &[u8]) -> Result<Decoded, Status> {
-    let refuse =
-        |error: serde_json::Error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"));
+fn decode_json(bytes: &[u8]) -> Result<Decoded, serde_json::Error> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let seed = ValueSeed { place: None, duplicates: &mut duplicates };
-    let value = seed.deserialize(&mut deserializer).map_err(refuse)?;
-    deserializer.end().map_err(refuse)?;
+    let value = seed.deserialize(&mut deserializer)?;
+    deserializer.end()?;
     Ok(Decoded { value, duplicates })
 }
 
@@ -108,7 +138,8 @@ pub fn read_object(
 fn check_kind(resource: &Resource, object: &mut Object) -> Result<(), Status> {
     let gvk = &resource.kind.gvk;
     let version_fits = object.api_version().is_empty() || object.api_version() == gvk.api_version();
-    if version_fits && object.kind().is_empty() && resource.custom.is_none() {
+    let kind_fits = object.kind().is_empty() || object.kind() == gvk.kind;
+    if version_fits && kind_fits && resource.custom.is_none() {
         object.set_gvk(gvk);
         return Ok(());
     }

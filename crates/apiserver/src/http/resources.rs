@@ -65,7 +65,7 @@ pub async fn serve(
                 });
             }
             let watch = verbs::watch::watch(server, &target, &options).await?;
-            Ok(respond::watch_response(server.clone(), resource, watch, format))
+            respond::watch_response(server.clone(), resource, watch, format)
         }
         _ => write(server, ctx, &target, incoming, format, record).await,
     }
@@ -97,7 +97,7 @@ async fn write(
             let kind = if verb == "create" { "CreateOptions" } else { "UpdateOptions" };
             let options = WriteOptions::parse(&query, kind)?;
             let body = BodyFormat::of_content_type(content_type.as_deref())?;
-            let decoded = decode::decode(&incoming.body.read().await?, body)?;
+            let decoded = decode::decode_as(&resource, &incoming.body.read().await?, body)?;
             record.request_object(&decoded.value);
             let object = decode::read_object(ctx, &resource, decoded, options.validation)?;
             if verb == "create" {

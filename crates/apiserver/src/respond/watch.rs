@@ -28,14 +28,24 @@ struct Streaming {
     columns_sent: bool,
 }
 
-pub fn watch_response(server: Arc<Server>, resource: Arc<Resource>, watch: Watch, format: Format) -> Response<Body> {
+const STREAMED_TYPES: &[&str] = &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+pub fn watch_response(
+    server: Arc<Server>,
+    resource: Arc<Resource>,
+    watch: Watch,
+    format: Format,
+) -> Result<Response<Body>, Status> {
+    if format.encoding == Encoding::Yaml {
+        return Err(Status::not_acceptable(STREAMED_TYPES));
+    }
     let state = Streaming { server, resource, watch, format, columns_sent: false };
     let frames = stream::unfold(state, |mut state| async move {
         let items = state.watch.next().await?;
         let bytes = state.encode(items).await;
         Some((Ok(bytes), state))
     });
-    body::watch(format.encoding == Encoding::Protobuf, Body::stream(frames))
+    Ok(body::watch(format.encoding == Encoding::Protobuf, Body::stream(frames)))
 }
 
 impl Streaming {

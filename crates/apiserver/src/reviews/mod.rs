@@ -40,7 +40,7 @@ pub async fn serve(
     let options = WriteOptions::parse(&incoming.query, "CreateOptions")?;
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let body = BodyFormat::of_content_type(content_type.as_deref())?;
-    let decoded = decode::decode(&incoming.body.read().await?, body)?;
+    let decoded = decode::decode_as(&target.resource, &incoming.body.read().await?, body)?;
     // The body of a token review is a credential and has no place in a log.
     if target.resource.kind.gvk.kind != "TokenReview" {
         record.request_object(&decoded.value);

@@ -24,13 +24,15 @@ const DEPTH_MAX: usize = 100;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProtobufError {
-    #[error("provided data does not appear to be a protobuf message, expected prefix {MAGIC:?}")]
+    #[error("empty data")]
+    Empty,
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     Magic,
     #[error("Object 'Kind' is missing in the protobuf envelope")]
     KindMissing,
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     UnknownKind { api_version: String, kind: String },
-    #[error("unexpected end of data")]
+    #[error("unexpected EOF")]
     Truncated,
     #[error("integer overflow in a length or a field number")]
     Overflow,
@@ -53,18 +55,35 @@ pub fn knows(api_version: &str, kind: &str) -> bool {
     Table::get().kind(api_version, kind).is_some()
 }
 
+/// The apiVersion and kind an envelope names; both may be empty.
+pub fn kind_of(bytes: &[u8]) -> Result<(String, String), ProtobufError> {
+    let envelope = open(bytes)?;
+    Ok((envelope.api_version.into_owned(), envelope.kind.into_owned()))
+}
+
 /// An enveloped object as the JSON tree it would have been sent as.
 pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
-    let body = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?;
-    let envelope = wire::read_envelope(body)?;
-    if envelope.kind.is_empty() {
+    let (api_version, kind) = kind_of(bytes)?;
+    if kind.is_empty() {
         return Err(ProtobufError::KindMissing);
     }
-    let (table, message) = message_of(&envelope.api_version, &envelope.kind)?;
-    let mut object = read::read(table, message, envelope.raw)?;
-    object.insert("apiVersion".to_owned(), envelope.api_version.into());
-    object.insert("kind".to_owned(), envelope.kind.into());
+    decode_as(bytes, &api_version, &kind)
+}
+
+/// The same for an object whose kind is known, whatever its envelope says.
+pub fn decode_as(bytes: &[u8], api_version: &str, kind: &str) -> Result<Value, ProtobufError> {
+    let (table, message) = message_of(api_version, kind)?;
+    let mut object = read::read(table, message, open(bytes)?.raw)?;
+    object.insert("apiVersion".to_owned(), api_version.into());
+    object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
+}
+
+fn open(bytes: &[u8]) -> Result<wire::Envelope<'_>, ProtobufError> {
+    if bytes.is_empty() {
+        return Err(ProtobufError::Empty);
+    }
+    wire::read_envelope(bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?)
 }
 
 /// An object, list or `Status` with its envelope.
