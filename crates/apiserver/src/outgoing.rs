@@ -142,7 +142,7 @@ fn dial_problem(destination: &Destination, error: &std::io::Error) -> String {
 
 fn handshake_problem(error: &std::io::Error) -> String {
     let text = error.to_string();
-    match text.contains("UnknownIssuer") {
+    match text.contains("UnknownIssuer") || text.contains("CaUsedAsEndEntity") {
         true => "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned(),
         false => format!("tls: {text}"),
     }

@@ -226,7 +226,10 @@ async fn patches_that_do_not_fit_are_errors() {
     let mut untyped = patch_response(json!([{"op": "remove", "path": "/data"}]));
     untyped["patchType"].take();
     for (response, part) in [
-        (patch_response(json!([{"op": "replace", "path": "/data", "value": 5}])), "cannot unmarshal"),
+        (
+            patch_response(json!([{"op": "replace", "path": "/data", "value": 5}])),
+            "occurred: json: cannot unmarshal number",
+        ),
         (
             patch_response(json!([{"op": "remove", "path": "/nope"}])),
             "error in remove for path: '/nope': Unable to remove nonexistent key: nope: missing value",

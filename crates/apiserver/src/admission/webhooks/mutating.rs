@@ -151,5 +151,9 @@ fn apply(facts: &Facts<'_>, matched: &Matched, before: &Object, patch: &Value) -
     if object.gvk() != resource.kind.gvk {
         return Ok(object);
     }
-    decode::shape(facts.ctx, resource, object, Validation::Ignore, Vec::new()).map_err(|status| status.message)
+    // The client sent nothing wrong, so the error is not put as one about its request.
+    let gvk = &resource.kind.gvk;
+    let subject = format!("{} in version {:?} cannot be handled as a {}: ", gvk.kind, gvk.version, gvk.kind);
+    decode::shape(facts.ctx, resource, object, Validation::Ignore, Vec::new())
+        .map_err(|status| status.message.strip_prefix(&subject).unwrap_or(&status.message).to_owned())
 }
