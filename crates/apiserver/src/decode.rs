@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::context::Context;
 use crate::registry::Resource;
 use crate::request::Validation;
-use refusal::{cannot_be_handled, json_problem, unrecognized};
+use refusal::{cannot_be_handled, json_problem, not_a_map, not_registered, unrecognized, wrong_kind};
 
 /// Bodies above this are refused before they are read to the end, as in kube-apiserver.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -70,10 +70,16 @@ pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
 pub fn decode_as(resource: &Resource, bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
     let expected = &resource.kind.gvk;
     match format {
-        BodyFormat::Json => decode_json(bytes).map_err(|error| {
-            let problem = format!("couldn't get version/kind; json parse error: {}", json_problem(bytes, &error));
-            unrecognized(expected, &problem, bytes)
-        }),
+        BodyFormat::Json => {
+            let read = decode_json(bytes).map_err(|error| json_problem(bytes, &error));
+            let read = read.and_then(|decoded| match not_a_map(&decoded.value) {
+                Some(problem) => Err(problem),
+                None => Ok(decoded),
+            });
+            read.map_err(|problem| {
+                unrecognized(expected, &format!("couldn't get version/kind; json parse error: {problem}"), bytes)
+            })
+        }
         BodyFormat::Yaml => decode(bytes, format),
         BodyFormat::Protobuf if resource.custom.is_some() => Err(Status::unsupported_media_type(READABLE_TYPES_CUSTOM)),
         BodyFormat::Protobuf => decode_protobuf(expected, bytes),
@@ -88,11 +94,7 @@ fn decode_protobuf(expected: &GroupVersionKind, bytes: &[u8]) -> Result<Decoded,
     };
     let found = if found.kind.is_empty() { expected } else { &found };
     let value = protobuf::decode_as(bytes, &found.api_version(), &found.kind).map_err(|error| match error {
-        // Go names the line of its source where the registry was made; clients have come to know it.
-        ProtobufError::UnknownKind { .. } => {
-            let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
-            cannot_be_handled(found, expected, &format!("{error} {scheme}"))
-        }
+        ProtobufError::UnknownKind { .. } => not_registered(found, expected),
         error => cannot_be_handled(found, expected, &error.to_string()),
     })?;
     Ok(Decoded { value, duplicates: Vec::new() })
@@ -149,20 +151,7 @@ fn check_kind(resource: &Resource, object: &mut Object) -> Result<(), Status> {
     if object.gvk() == *gvk {
         return Ok(());
     }
-    if object.gvk().kind == gvk.kind {
-        let (got, want) = (object.api_version().to_owned(), gvk.api_version());
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({got}) does not match the expected API version ({want})"
-        )));
-    }
-    Err(Status::bad_request(format!(
-        "{} in version {:?} cannot be handled as a {}: converting ({}) to ({}): unknown conversion",
-        object.kind(),
-        gvk.version,
-        gvk.kind,
-        object.kind(),
-        gvk.kind
-    )))
+    Err(wrong_kind(&object.gvk(), object.api_version(), gvk, resource.custom.is_some()))
 }
 
 /// Prunes unknown fields (or refuses them), checks types of built-in kinds and applies defaults. Patches pass here too.

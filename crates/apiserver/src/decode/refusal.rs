@@ -1,6 +1,7 @@
 //! The words a body is refused with when it cannot even be read, as clients know them from kube-apiserver.
 
 use object::{GroupVersionKind, Status};
+use serde_json::Value;
 
 /// So much of an unreadable body is shown in the refusal.
 const SHOWN_BYTES_MAX: usize = 30;
@@ -20,6 +21,56 @@ pub fn cannot_be_handled(found: &GroupVersionKind, expected: &GroupVersionKind, 
         "{} in version {:?} cannot be handled as a {}: {problem}",
         found.kind, found.version, expected.kind
     ))
+}
+
+/// An object of another kind or version than the resource holds. `api_version` is the body's own, even if malformed.
+pub fn wrong_kind(found: &GroupVersionKind, api_version: &str, expected: &GroupVersionKind, custom: bool) -> Status {
+    let same_kind = found.kind == expected.kind;
+    let other_version = api_version != expected.api_version();
+    // Versions a server once had are still known to it, though not served.
+    let was_served = same_kind && (found.version.contains("alpha") || found.version.contains("beta"));
+    let known = !own_registry(expected) && kinds::protobuf::knows(api_version, &found.kind);
+    if other_version && (custom || (same_kind && (known || was_served))) {
+        let expected = expected.api_version();
+        return Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        ));
+    }
+    if !known && !custom {
+        return not_registered(found, expected);
+    }
+    let package = match expected.group.split('.').next() {
+        None | Some("" | "events") => "core",
+        Some(package) => package,
+    };
+    let (from, to) = (format!("{}.{}", found.version, found.kind), format!("{package}.{}", expected.kind));
+    cannot_be_handled(found, expected, &format!("converting ({from}) to ({to}): unknown conversion"))
+}
+
+/// Definitions of kinds and of servers are held by servers within the server, which know no other kinds.
+fn own_registry(expected: &GroupVersionKind) -> bool {
+    matches!(expected.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io")
+}
+
+/// A kind nobody knows. Go names the line of its source where the registry was made, and so do we.
+pub fn not_registered(found: &GroupVersionKind, expected: &GroupVersionKind) -> Status {
+    let (kind, api_version) = (&found.kind, found.api_version());
+    let problem =
+        format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\"");
+    cannot_be_handled(found, expected, &problem)
+}
+
+/// What Go says of a body that is JSON, but no object.
+pub fn not_a_map(value: &Value) -> Option<String> {
+    let found = match value {
+        Value::Object(_) | Value::Null => return None,
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+    };
+    let fields = r#"APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"""#;
+    Some(format!("json: cannot unmarshal {found} into Go value of type struct {{ {fields} }}"))
 }
 
 /// What Go's parser says of the same fault, at least for the common ones.
@@ -59,6 +110,38 @@ fn summary(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_of_other_kinds_are_refused_in_the_words_of_kube_apiserver() {
+        let no_kind = |kind: &str, version: &str| {
+            format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"")
+        };
+        let cases = [
+            (
+                "apps/v1 Deployment",
+                "v1 ConfigMap",
+                "converting (v1.ConfigMap) to (apps.Deployment): unknown conversion".to_owned(),
+            ),
+            ("events.k8s.io/v1 Event", "v1 Pod", "converting (v1.Pod) to (core.Event): unknown conversion".to_owned()),
+            ("v1 Secret", "v1 Foo", no_kind("Foo", "v1")),
+            ("v1 Secret", "v2 Secret", no_kind("Secret", "v2")),
+            ("apiregistration.k8s.io/v1 APIService", "v1 Pod", no_kind("Pod", "v1")),
+        ];
+        let parse = |text: &str| {
+            let (api_version, kind) = text.split_once(' ').expect("a version and a kind");
+            (api_version.to_owned(), object::GroupVersion::parse(api_version).expect("well formed").kind(kind))
+        };
+        for (expected, found, problem) in cases {
+            let ((_, expected), (api_version, found)) = (parse(expected), parse(found));
+            let (kind, version) = (&found.kind, &found.version);
+            let text = format!("{kind} in version {version:?} cannot be handled as a {}: {problem}", expected.kind);
+            assert_eq!(wrong_kind(&found, &api_version, &expected, false).message, text);
+        }
+        let ((_, expected), (api_version, found)) =
+            (parse("apps/v1 Deployment"), parse("extensions/v1beta1 Deployment"));
+        let text = "the API version in the data (extensions/v1beta1) does not match the expected API version (apps/v1)";
+        assert_eq!(wrong_kind(&found, &api_version, &expected, false).message, text);
+    }
 
     #[test]
     fn unreadable_bodies_are_refused_in_the_words_of_kube_apiserver() {
