@@ -51,7 +51,8 @@ pub fn watch_response(
 impl Streaming {
     async fn encode(&mut self, items: Vec<WatchItem>) -> Bytes {
         let json_lines = self.format.encoding != Encoding::Protobuf;
-        let plain = json_lines && self.format.shape == Shape::Object && self.resource.served_is_stored();
+        let unshaped = self.format.shape == Shape::Object && self.resource.served_is_stored();
+        let plain = json_lines && unshaped;
         // The common case of one change goes out without being copied.
         if let ([WatchItem::Change(change)], true) = (&items[..], plain) {
             return change.frame();
@@ -61,6 +62,10 @@ impl Streaming {
             let (change, object) = match item {
                 WatchItem::Change(change) if plain => {
                     out.extend_from_slice(&change.frame());
+                    continue;
+                }
+                WatchItem::Change(change) if unshaped => {
+                    write_frame(&mut out, change.kind.name(), &change.entry.decode());
                     continue;
                 }
                 WatchItem::Change(change) => match self.shaped(&change).await {
@@ -75,7 +80,7 @@ impl Streaming {
             if json_lines {
                 write_line(&mut out, &json!({"type": change, "object": object}));
             } else {
-                write_frame(&mut out, change, object);
+                write_frame(&mut out, change, &Object::from_value(object).unwrap_or_default());
             }
         }
         out.freeze()
@@ -125,8 +130,7 @@ fn write_line(out: &mut BytesMut, value: &Value) {
     out.extend_from_slice(b"\n");
 }
 
-fn write_frame(out: &mut BytesMut, change: &str, object: Value) {
-    let object = Object::from_value(object).unwrap_or_default();
+fn write_frame(out: &mut BytesMut, change: &str, object: &Object) {
     let frame = protobuf::watch_frame(change, object.as_map()).or_else(|error| {
         let status = Status::internal(format!("the change cannot be written as protobuf: {error}")).to_value();
         protobuf::watch_frame("ERROR", Object::from_value(status).unwrap_or_default().as_map())
