@@ -71,6 +71,13 @@ impl Flotilla {
         kubectl(&self.kubeconfig, arguments)
     }
 
+    /// Where it listens, as its kubeconfig says.
+    pub fn port(&self) -> u16 {
+        let text = std::fs::read_to_string(&self.kubeconfig).expect("a kubeconfig");
+        let line = text.lines().find(|line| line.trim_start().starts_with("server:")).expect("a server");
+        line.trim_matches(['"', ' ', '\'']).rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
