@@ -1,10 +1,10 @@
 //! How property names that are no CEL identifiers are written in expressions.
 
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
+/// Literals and operators that look like names.
+const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
+
+/// Words the language keeps for itself.
+pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
@@ -26,12 +26,25 @@ const RESERVED: [&str; 21] = [
 
 const MARKS: [(&str, &str); 4] = [("underscores", "__"), ("dot", "."), ("dash", "-"), ("slash", "/")];
 
+/// A name that can stand alone in an expression.
+pub fn is_identifier(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    let shaped = !bytes.is_empty() && bytes.iter().all(word) && !bytes[0].is_ascii_digit();
+    shaped && !is_word(name)
+}
+
+/// A word with a meaning of its own.
+fn is_word(name: &str) -> bool {
+    KEYWORDS.contains(&name) || RESERVED.contains(&name)
+}
+
 /// The identifier for a property name, or none if the name cannot be reached from an expression.
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_word(name) {
         return Some(format!("__{name}__"));
     }
     let mut escaped = String::with_capacity(name.len());
@@ -60,7 +73,7 @@ pub fn unescape(escaped: &str) -> Option<String> {
             match MARKS.iter().find(|(known, _)| *known == mark) {
                 Some((_, plain)) => name.push_str(plain),
                 // A reserved word is escaped only as a whole name.
-                None if RESERVED.contains(&mark) && mark.len() + 4 == escaped.len() => name.push_str(mark),
+                None if is_word(mark) && mark.len() + 4 == escaped.len() => name.push_str(mark),
                 None => return None,
             }
             rest = after;

@@ -25,7 +25,7 @@ mod value;
 
 pub use cost::range::CostRange;
 pub use env::{Env, EnvBuilder, Library};
-pub use escape::{escape, unescape};
+pub use escape::{escape, is_identifier, unescape};
 pub use library::authorizer::{Attributes, Authorization, Authorizer, ResourceTarget, Subject, Target, Verdict};
 pub use parse::{EXPRESSION_DEPTH_MAX, EXPRESSION_SIZE_MAX};
 pub use program::{

@@ -1,6 +1,7 @@
 //! Turns tokens into an expression tree; macros are expanded on the way (see `macros`).
 
 use crate::ast::{Ast, Expr, ExprKind, Literal, MapEntry, NodeId, StructField};
+use crate::escape::RESERVED;
 use crate::lex::{Lexeme, Token, lex};
 use crate::macros::{self, MacroSet};
 use crate::source::{CompileError, Issue, Source};
@@ -15,26 +16,6 @@ const EXPRESSION_START: &str =
 const EXPRESSION_START_OR_END_OF_CALL: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 const EXPRESSION_START_OR_OPTIONAL: &str = "{'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 pub(crate) fn parse(source: &Source, macro_set: MacroSet) -> Result<Ast, CompileError> {
     if source.chars.len() > EXPRESSION_SIZE_MAX {

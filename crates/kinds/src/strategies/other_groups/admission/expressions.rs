@@ -175,33 +175,3 @@ fn namespace_type() -> Type {
     namespace.extend(fields(&["status"], Type::object("kubernetes.NamespaceStatus", status)));
     Type::object("kubernetes.Namespace", namespace)
 }
-
-/// A name that can stand alone in CEL.
-pub(super) fn is_identifier(name: &str) -> bool {
-    const RESERVED: &[&str] = &[
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    let bytes = name.as_bytes();
-    let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
-    !bytes.is_empty() && bytes.iter().all(word) && !bytes[0].is_ascii_digit() && !RESERVED.contains(&name)
-}

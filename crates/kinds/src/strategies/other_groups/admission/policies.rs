@@ -139,7 +139,7 @@ fn validate_variable<'a>(variable: Field<'a>, variables: Variables<'a>) {
     let name = variable.field("name");
     match name.text().trim() {
         "" => name.required("name is not specified"),
-        _ if !expressions::is_identifier(name.text()) => name.invalid("must be a valid CEL identifier"),
+        _ if !cel::is_identifier(name.text()) => name.invalid("must be a valid CEL identifier"),
         _ => {}
     }
     let expression = variable.field("expression");
