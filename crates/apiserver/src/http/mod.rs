@@ -131,7 +131,7 @@ async fn admit(
     };
     let user = server.auth.impersonated(server, &caller, &incoming.headers, &incoming.info).await?;
     record.caller(&caller, &user);
-    let _slot = server.limits.enter(&user, &incoming.info)?;
+    let slot = server.limits.enter(&user, &incoming.info)?;
     let agent = incoming.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let ctx = Context::new(user.clone(), agent);
     server.auth.authorize(server, &user, &incoming.info).await?;
@@ -154,7 +154,7 @@ async fn admit(
         }
     }
     record.annotations(ctx.take_audit_annotations());
-    Ok(response)
+    Ok(response.map(|body| body.holding(slot)))
 }
 
 async fn dispatch(

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use http::{Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use object::Status;
@@ -23,6 +23,18 @@ impl Body {
 
     pub fn stream(stream: impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static) -> Self {
         Self::Stream(Box::pin(stream))
+    }
+}
+
+impl Body {
+    /// Keeps `held` (a place among the requests in flight) until a stream has ended; whole bodies need no keeping.
+    pub fn holding<T: Send + 'static>(self, held: T) -> Self {
+        match self {
+            Self::Whole(bytes) => Self::Whole(bytes),
+            Self::Stream(stream) => Self::stream(stream.inspect(move |_| {
+                let _ = &held;
+            })),
+        }
     }
 }
 

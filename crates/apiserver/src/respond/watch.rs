@@ -1,6 +1,7 @@
 //! Watches on the wire: one JSON document per line, shared between watchers where they see the same, or protobuf frames.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream;
@@ -39,6 +40,7 @@ pub fn watch_response(
     if format.encoding == Encoding::Yaml {
         return Err(Status::not_acceptable(STREAMED_TYPES));
     }
+    server.metrics.watchers.fetch_add(1, Ordering::Relaxed);
     let state = Streaming { server, resource, watch, format, columns_sent: false };
     let frames = stream::unfold(state, |mut state| async move {
         let items = state.watch.next().await?;
@@ -46,6 +48,12 @@ pub fn watch_response(
         Some((Ok(bytes), state))
     });
     Ok(body::watch(format.encoding == Encoding::Protobuf, Body::stream(frames)))
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        self.server.metrics.watchers.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Streaming {
