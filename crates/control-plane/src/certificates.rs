@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use jiff::Timestamp;
 use pki::authority::CertificateAuthority;
+use pki::certificate::KeyedCertificate;
 use pki::key::PrivateKey;
 use pki::key_dir::{self, KeyDir};
 use pki::kubeconfig::{Credential, kubeconfig};
@@ -32,6 +33,8 @@ pub struct Certificates {
     pub service_account_key: PrivateKey,
     pub client_trust: Arc<ClientTrust>,
     pub resolver: Arc<ReloadableCertResolver>,
+    /// What this server shows to aggregated servers, so that they believe whom it says it speaks for.
+    pub front_proxy_identity: Arc<ReloadableClientCert>,
 }
 
 impl Certificates {
@@ -48,7 +51,10 @@ impl Certificates {
         let serving = directory.ensure_server_cert(&authority, "apiserver", (&dns_names, &addresses), now)?;
         let resolver = Arc::new(ReloadableCertResolver::new(&serving)?);
         let client_trust = Arc::new(ClientTrust::new(std::slice::from_ref(authority.certificate()))?);
+        let proxy_client = ensure_proxy_client(&directory, &front_proxy)?;
+        let front_proxy_identity = Arc::new(ReloadableClientCert::new(&proxy_client)?);
         Ok(Self {
+            front_proxy_identity,
             directory,
             dns_names,
             addresses,
@@ -76,22 +82,11 @@ impl Certificates {
         Ok(())
     }
 
-    /// What this server shows to aggregated servers, so that they believe whom it says it speaks for.
-    pub fn front_proxy_identity(&self) -> anyhow::Result<Arc<ReloadableClientCert>> {
-        let identity = ("front-proxy-client", []);
-        let pair = self.directory.ensure_client_cert(
-            &self.front_proxy,
-            "front-proxy-client",
-            (identity.0, &identity.1),
-            Timestamp::now(),
-        )?;
-        Ok(Arc::new(ReloadableClientCert::new(&pair)?))
-    }
-
     fn renew(&self, data_dir: &Path, url: &str) -> anyhow::Result<()> {
         let names = (&self.dns_names[..], &self.addresses[..]);
         let serving = self.directory.ensure_server_cert(&self.authority, "apiserver", names, Timestamp::now())?;
         self.resolver.replace(&serving)?;
+        self.front_proxy_identity.replace(&ensure_proxy_client(&self.directory, &self.front_proxy)?)?;
         self.write_admin_kubeconfig(data_dir, url)
     }
 
@@ -107,6 +102,11 @@ impl Certificates {
             }
         }
     }
+}
+
+fn ensure_proxy_client(directory: &KeyDir, front_proxy: &CertificateAuthority) -> anyhow::Result<KeyedCertificate> {
+    let name = "front-proxy-client";
+    Ok(directory.ensure_client_cert(front_proxy, name, (name, &[]), Timestamp::now())?)
 }
 
 /// Everything clients may call the server by.

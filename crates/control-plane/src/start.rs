@@ -121,7 +121,7 @@ fn server_parts(
         kinds: kinds::builtin(),
         auth: callers(options, certificates)?,
         admission: admission_steps().without(&options.admission_off).map_err(anyhow::Error::msg)?,
-        aggregator: Aggregator::new(certificates.front_proxy_identity()?),
+        aggregator: Aggregator::new(certificates.front_proxy_identity.clone()),
         audit,
         limits: options.limits,
         version: Version::default(),
