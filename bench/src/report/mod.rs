@@ -49,6 +49,8 @@ pub struct Measured {
 pub struct FannedOut {
     pub side: Side,
     pub bursts: usize,
+    /// Watches the server closed for not keeping up, and that were opened again.
+    pub reopened: usize,
     pub median_ms: f64,
     pub deliveries_per_second: f64,
     pub server_cpu_us: f64,

@@ -79,6 +79,13 @@ pub fn rows(report: &Report) -> Vec<Row> {
     let deliveries = watch(|f| f.deliveries_per_second);
     rows.extend(row("watch fan-out", "deliveries/s", Better::Higher, deliveries, Some(Target::Ratio(4.0))));
     rows.extend(row("watch fan-out, until all have all", "ms", Better::Lower, watch(|f| f.median_ms), None));
+    rows.extend(row(
+        "watch fan-out, watches closed by the server",
+        "",
+        Better::Lower,
+        watch(|f| f.reopened as f64),
+        None,
+    ));
     rows.extend(row("watch fan-out, server CPU per delivery", "µs", Better::Lower, watch(|f| f.server_cpu_us), None));
     rows
 }

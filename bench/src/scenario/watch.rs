@@ -1,6 +1,7 @@
 //! Watch fan-out: how long until every watcher has seen every event of a burst.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -26,10 +27,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Audience {
     writers: Vec<Connection>,
-    /// One message per watcher that has seen all events of the burst.
-    seen: mpsc::Receiver<()>,
-    /// Held so that the watches stay open.
-    _watchers: Vec<Connection>,
+    /// One message per watcher that has seen all events of the burst, or why it never will.
+    seen: mpsc::Receiver<anyhow::Result<()>>,
+    reopened: Arc<AtomicUsize>,
     bursts: Vec<Duration>,
     server_cpu: Duration,
     client_cpu: Duration,
@@ -60,38 +60,94 @@ async fn gather_audience(server: &Server) -> anyhow::Result<Audience> {
     let list = lister.read(Call::get(format!("{}?limit=1", collection("watched")))).await?;
     let list: Value = serde_json::from_slice(&list).context("the list is not JSON")?;
     let revision = list["metadata"]["resourceVersion"].as_str().context("the list has no resourceVersion")?;
-    let path = format!("{}?watch=true&resourceVersion={revision}&timeoutSeconds=600", collection("watched"));
     let (report, seen) = mpsc::channel(WATCHERS);
-    let mut watchers = Vec::new();
+    let reopened = Arc::new(AtomicUsize::new(0));
     for _ in 0..WATCHERS {
-        let mut connection = server.target.connect().await?;
-        let (status, body) = connection.open(Call::get(path.clone())).await?;
-        ensure!(status.is_success(), "a watch was refused: {status}");
-        tokio::spawn(count_events(body, report.clone()));
-        watchers.push(connection);
+        let mut watcher = Watcher {
+            connection: server.target.connect().await?,
+            revision: revision.to_owned(),
+            lines: Lines::default(),
+        };
+        let body = watcher.open().await?;
+        let (report, reopened) = (report.clone(), reopened.clone());
+        tokio::spawn(async move {
+            if let Err(error) = watcher.follow(body, &report, &reopened).await {
+                // The measurement may be over, and nobody listening.
+                let _ = report.send(Err(error)).await;
+            }
+        });
     }
     let writers = server.target.connect_many(WRITERS).await?;
-    Ok(Audience {
-        writers,
-        seen,
-        _watchers: watchers,
-        bursts: Vec::new(),
-        server_cpu: Duration::ZERO,
-        client_cpu: Duration::ZERO,
-    })
+    let (server_cpu, client_cpu) = (Duration::ZERO, Duration::ZERO);
+    Ok(Audience { writers, seen, reopened, bursts: Vec::new(), server_cpu, client_cpu })
 }
 
-/// Every event is one line; a watch that breaks off reports nothing, and the burst runs into its time limit.
-async fn count_events(mut body: Incoming, report: mpsc::Sender<()>) {
-    let mut lines = 0;
-    while let Some(Ok(frame)) = body.frame().await {
-        let before = lines / EVENTS;
-        lines += frame.data_ref().map_or(0, |data| memchr::memchr_iter(b'\n', data).count());
-        for _ in before..lines / EVENTS {
-            if report.send(()).await.is_err() {
-                return;
+struct Watcher {
+    connection: Connection,
+    /// Where the watch begins.
+    revision: String,
+    lines: Lines,
+}
+
+impl Watcher {
+    async fn open(&mut self) -> anyhow::Result<Incoming> {
+        let query = format!("watch=true&resourceVersion={}&timeoutSeconds=600", self.revision);
+        let (status, body) = self.connection.open(Call::get(format!("{}?{query}", collection("watched")))).await?;
+        ensure!(status.is_success(), "a watch was refused: {status}");
+        Ok(body)
+    }
+
+    /// kube-apiserver closes watches that do not keep up; like any client, the watcher then goes on from where it was.
+    async fn follow(
+        &mut self,
+        mut body: Incoming,
+        report: &mpsc::Sender<anyhow::Result<()>>,
+        reopened: &AtomicUsize,
+    ) -> anyhow::Result<()> {
+        loop {
+            while let Some(Ok(frame)) = body.frame().await {
+                let Ok(data) = frame.into_data() else { continue };
+                let before = self.lines.count / EVENTS;
+                self.lines.add(data);
+                for _ in before..self.lines.count / EVENTS {
+                    report.send(Ok(())).await?;
+                }
             }
+            reopened.fetch_add(1, Ordering::Relaxed);
+            self.revision = self.lines.revision().unwrap_or_else(|| self.revision.clone());
+            self.lines.part.clear();
+            body = self.open().await?;
         }
+    }
+}
+
+/// Events are lines; frames may end anywhere in one.
+#[derive(Default)]
+struct Lines {
+    count: usize,
+    last: Bytes,
+    /// What came of a line that has not ended.
+    part: Vec<u8>,
+}
+
+impl Lines {
+    fn add(&mut self, data: Bytes) {
+        let Some(end) = memchr::memrchr(b'\n', &data) else { return self.part.extend_from_slice(&data) };
+        self.count += memchr::memchr_iter(b'\n', &data[..=end]).count();
+        self.last = match memchr::memrchr(b'\n', &data[..end]) {
+            Some(before) => data.slice(before + 1..end),
+            None => {
+                self.part.extend_from_slice(&data[..end]);
+                std::mem::take(&mut self.part).into()
+            }
+        };
+        self.part.clear();
+        self.part.extend_from_slice(&data[end + 1..]);
+    }
+
+    fn revision(&self) -> Option<String> {
+        let event: Value = serde_json::from_slice(&self.last).ok()?;
+        event["object"]["metadata"]["resourceVersion"].as_str().map(str::to_owned)
     }
 }
 
@@ -107,7 +163,8 @@ async fn run_burst(server: &Server, audience: &mut Audience, burst: usize) -> an
     let write = drive(server, &mut audience.writers, Until::Count(EVENTS / WRITERS), &calls);
     let all_seen = async {
         for _ in 0..WATCHERS {
-            audience.seen.recv().await.context("all watches broke off")?;
+            let seen = audience.seen.recv().await.context("all watches broke off")?;
+            seen.with_context(|| format!("{:?}", server.side))?;
         }
         anyhow::Ok(start.elapsed())
     };
@@ -130,10 +187,29 @@ impl Audience {
         FannedOut {
             side,
             bursts: self.bursts.len(),
+            reopened: self.reopened.load(Ordering::Relaxed),
             median_ms: self.bursts[self.bursts.len() / 2].as_secs_f64() * 1e3,
             deliveries_per_second: deliveries / total.as_secs_f64().max(1e-9),
             server_cpu_us: self.server_cpu.as_secs_f64() * 1e6 / deliveries,
             client_cpu_us: self.client_cpu.as_secs_f64() * 1e6 / deliveries,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::Lines;
+
+    #[test]
+    fn events_are_counted_wherever_frames_end() {
+        let event = |n: u32| format!("{{\"object\":{{\"metadata\":{{\"resourceVersion\":\"{n}\"}}}}}}\n");
+        let text: String = (1..=5).map(event).collect();
+        for size in 1..text.len() {
+            let mut lines = Lines::default();
+            text.as_bytes().chunks(size).for_each(|chunk| lines.add(Bytes::copy_from_slice(chunk)));
+            assert_eq!((lines.count, lines.revision().as_deref()), (5, Some("5")), "frames of {size} bytes");
         }
     }
 }
