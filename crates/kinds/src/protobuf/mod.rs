@@ -26,6 +26,8 @@ const DEPTH_MAX: usize = 100;
 pub enum ProtobufError {
     #[error("empty data")]
     Empty,
+    #[error("empty body")]
+    EmptyBody,
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     Magic,
     #[error("Object 'Kind' is missing in the protobuf envelope")]
@@ -83,7 +85,10 @@ fn open(bytes: &[u8]) -> Result<wire::Envelope<'_>, ProtobufError> {
     if bytes.is_empty() {
         return Err(ProtobufError::Empty);
     }
-    wire::read_envelope(bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?)
+    match bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)? {
+        [] => Err(ProtobufError::EmptyBody),
+        envelope => wire::read_envelope(envelope),
+    }
 }
 
 /// An object, list or `Status` with its envelope.
