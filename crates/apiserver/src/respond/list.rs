@@ -44,12 +44,6 @@ pub async fn list_response(
     Ok(encoded(200, &value, format))
 }
 
-/// The list as one document, for callers that do not speak HTTP.
-pub async fn list_value(server: &Server, resource: &Resource, listed: &Listed) -> Result<Value, Status> {
-    let objects = served(server, resource, listed).await?;
-    Ok(list_document(resource, &objects, list_metadata(listed)))
-}
-
 async fn served(server: &Server, resource: &Resource, listed: &Listed) -> Result<Vec<Arc<Object>>, Status> {
     let mut objects = Vec::with_capacity(listed.entries.len());
     for entry in &listed.entries {
@@ -64,7 +58,16 @@ async fn served(server: &Server, resource: &Resource, listed: &Listed) -> Result
 }
 
 fn list_document(resource: &Resource, objects: &[Arc<Object>], metadata: Value) -> Value {
-    let items: Vec<Value> = objects.iter().map(|object| object.to_value()).collect();
+    let item = |object: &Arc<Object>| {
+        let mut object = (**object).clone();
+        // Items of built-in lists leave out what the list says for all of them.
+        if resource.custom.is_none() {
+            object.remove(&["apiVersion"]);
+            object.remove(&["kind"]);
+        }
+        object.into_value()
+    };
+    let items: Vec<Value> = objects.iter().map(item).collect();
     let kind = &resource.kind;
     json!({"apiVersion": kind.gvk.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items})
 }
@@ -80,8 +83,7 @@ fn list_metadata(listed: &Listed) -> Value {
     metadata
 }
 
-/// Items of built-in lists carry no apiVersion and kind on the wire in Kubernetes; clients accept them with, and so the
-/// bytes can go out as they lie.
+/// The stored bytes of every item behind the head of the list.
 fn joined(resource: &Resource, listed: &Listed) -> Vec<u8> {
     let size: usize = listed.entries.iter().map(|entry| entry.stored.bytes().len() + 48).sum();
     let mut out = Vec::with_capacity(size + 256);
@@ -94,7 +96,11 @@ fn joined(resource: &Resource, listed: &Listed) -> Vec<u8> {
         if index > 0 {
             out.push(b',');
         }
-        entry.stored.write_json(&mut out);
+        if resource.custom.is_none() {
+            entry.stored.write_json_item(&mut out);
+        } else {
+            entry.stored.write_json(&mut out);
+        }
     }
     out.extend_from_slice(b"]}");
     out

@@ -158,8 +158,18 @@ impl Stored {
 
     /// Appends the object as clients see it, resourceVersion included.
     pub fn write_json(&self, out: &mut Vec<u8>) {
+        self.write_from(0, out);
+    }
+
+    /// The same without apiVersion and kind, as the items of built-in lists are shown: the list says it for all.
+    pub fn write_json_item(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        self.write_from(self.splice_at - METADATA_OPENS.len(), out);
+    }
+
+    fn write_from(&self, start: usize, out: &mut Vec<u8>) {
         out.reserve(self.bytes.len() + 48);
-        out.extend_from_slice(&self.bytes[..self.splice_at]);
+        out.extend_from_slice(&self.bytes[start..self.splice_at]);
         out.extend_from_slice(b"\"resourceVersion\":\"");
         out.extend_from_slice(self.revision.to_string().as_bytes());
         out.extend_from_slice(if self.bytes.get(self.splice_at) == Some(&b'}') { b"\"" } else { b"\"," });

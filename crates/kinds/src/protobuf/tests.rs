@@ -88,7 +88,7 @@ fn hostile_envelopes_are_refused() {
     let wide = [0xca, 0x01, 0].repeat(1_500_000);
     assert!(matches!(decode(&pod(&wide)), Err(ProtobufError::TooMany)));
     assert!(matches!(decode(b"{}"), Err(ProtobufError::Magic)));
-    assert!(matches!(decode(b"k8s\0"), Err(ProtobufError::KindMissing)));
+    assert!(matches!(decode(b"k8s\0"), Err(ProtobufError::EmptyBody)));
     assert!(matches!(decode(b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), Err(ProtobufError::Truncated)));
     assert!(matches!(decode(b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), Err(ProtobufError::Overflow)));
 }
