@@ -3,32 +3,33 @@
 use kinds::strategies::metadata::{validate_object_meta, validate_object_meta_update};
 use object::{FieldError, FieldErrorKind, FieldPath, Object, schema};
 
+use crate::context::Context;
 use crate::registry::Resource;
 
-pub fn on_create(resource: &Resource, object: &Object) -> Vec<FieldError> {
+pub fn on_create(ctx: &Context, resource: &Resource, object: &Object) -> Vec<FieldError> {
     let kind = &resource.kind;
     let mut errors = validate_object_meta(object, kind.namespaced, |name| kind.strategy.validate_name(name));
-    errors.extend(on_custom(resource, object, None));
+    errors.extend(on_custom(ctx, resource, object, None));
     errors.extend(kind.strategy.validate_create(object));
     errors
 }
 
-pub fn on_update(resource: &Resource, new: &Object, old: &Object) -> Vec<FieldError> {
+pub fn on_update(ctx: &Context, resource: &Resource, new: &Object, old: &Object) -> Vec<FieldError> {
     let mut errors = validate_object_meta_update(new, old);
-    errors.extend(on_custom(resource, new, Some(old)));
+    errors.extend(on_custom(ctx, resource, new, Some(old)));
     errors.extend(resource.kind.strategy.validate_update(new, old));
     errors
 }
 
-pub fn on_status_update(resource: &Resource, new: &Object, old: &Object) -> Vec<FieldError> {
+pub fn on_status_update(ctx: &Context, resource: &Resource, new: &Object, old: &Object) -> Vec<FieldError> {
     let mut errors = validate_object_meta_update(new, old);
-    errors.extend(on_custom(resource, new, Some(old)));
+    errors.extend(on_custom(ctx, resource, new, Some(old)));
     errors.extend(resource.kind.strategy.validate_status(new, old));
     errors
 }
 
 /// Schema and CEL of a custom kind; built-in kinds have rules in code instead.
-fn on_custom(resource: &Resource, new: &Object, old: Option<&Object>) -> Vec<FieldError> {
+fn on_custom(ctx: &Context, resource: &Resource, new: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let Some(custom) = &resource.custom else { return Vec::new() };
     let shape = &resource.kind.schema;
     let new_value = new.to_value();
@@ -48,7 +49,10 @@ fn on_custom(resource: &Resource, new: &Object, old: Option<&Object>) -> Vec<Fie
         errors.push(FieldError::invalid(FieldPath::root(), serde_json::Value::Null, detail));
     } else {
         let mut budget = cel::Budget::for_validation();
-        errors.extend(rules.validate(&FieldPath::root(), &new_value, old_value.as_ref(), &mut budget).errors);
+        let found = rules.validate(&FieldPath::root(), &new_value, old_value.as_ref(), &mut budget);
+        errors.extend(found.errors);
+        // What was wrong before and is left as it was is let pass, not passed over.
+        found.warnings.into_iter().for_each(|warning| ctx.warn(warning));
     }
     errors
 }

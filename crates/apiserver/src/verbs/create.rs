@@ -64,7 +64,7 @@ pub async fn create_applied(
 
     stamp_new(ctx, &mut object, counts_generation(resource));
     resource.kind.strategy.prepare_create(&mut object, &ctx.write_context());
-    refuse_invalid(resource, &object, validate::on_create(resource, &object))?;
+    refuse_invalid(resource, &object, validate::on_create(ctx, resource, &object))?;
     for warning in resource.kind.strategy.warnings(&object, None) {
         ctx.warn(warning);
     }

@@ -182,7 +182,7 @@ async fn prepare(
     let errors = match target.subresource.as_str() {
         "status" => {
             strategy.prepare_status(&mut new, &old, &write);
-            validate::on_status_update(resource, &new, &old)
+            validate::on_status_update(ctx, resource, &new, &old)
         }
         // What a finalize may change has been sorted out already; the rules for updates would undo it.
         "finalize" => namespace::validate_finalize(&new),
@@ -203,7 +203,7 @@ async fn prepare(
             match subresource {
                 // A scheduler's choice of node is the one change of a pod that its rules for updates would refuse.
                 "binding" => Vec::new(),
-                _ => validate::on_update(resource, &new, &old),
+                _ => validate::on_update(ctx, resource, &new, &old),
             }
         }
     };
