@@ -1,0 +1,49 @@
+//! Which members an affinity means.
+
+use object::Object;
+
+use crate::cluster::ClusterSpec;
+use crate::core::SelectorRequirement;
+use crate::policy::ClusterAffinity;
+
+impl ClusterAffinity {
+    /// Does the affinity mean this member? An excluded name never matches; of the rest everything that is set must.
+    /// A selector that cannot be read matches nothing.
+    pub fn matches(&self, cluster: &Object, spec: &ClusterSpec) -> bool {
+        let name = cluster.name();
+        if self.exclude.iter().any(|excluded| excluded == name) {
+            return false;
+        }
+        if let Some(selector) = &self.label_selector
+            && !selector.compile().is_ok_and(|selector| selector.matches(cluster))
+        {
+            return false;
+        }
+        if let Some(selector) = &self.field_selector
+            && !selector.match_expressions.iter().all(|requirement| field_matches(requirement, spec))
+        {
+            return false;
+        }
+        self.cluster_names.is_empty() || self.cluster_names.iter().any(|wanted| wanted == name)
+    }
+}
+
+/// A requirement on `provider`, `region` or `zone`. A field that is not set has no value.
+pub fn field_matches(requirement: &SelectorRequirement, spec: &ClusterSpec) -> bool {
+    let values: Vec<&str> = match requirement.key.as_str() {
+        "zone" => spec.all_zones(),
+        "provider" => vec![spec.provider.as_str()],
+        "region" => vec![spec.region.as_str()],
+        _ => return false,
+    };
+    let listed =
+        values.iter().any(|value| !value.is_empty() && requirement.values.iter().any(|wanted| wanted == value));
+    let is_set = values.iter().any(|value| !value.is_empty());
+    match requirement.operator.as_str() {
+        "In" => listed,
+        "NotIn" => !listed,
+        "Exists" => is_set,
+        "DoesNotExist" => !is_set,
+        _ => false,
+    }
+}

@@ -1,0 +1,138 @@
+//! Parts of Kubernetes' own types that Karmada's kinds are made of.
+
+use std::collections::BTreeMap;
+
+use object::quantity::Quantity;
+use serde::{Deserialize, Serialize};
+
+/// Quantities by resource name, as written; `quantities` reads them.
+pub type ResourceList = BTreeMap<String, QuantityText>;
+
+/// A quantity as its writer wrote it, which may be a plain number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct QuantityText(pub String);
+
+impl<'de> Deserialize<'de> for QuantityText {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => Ok(Self(text)),
+            serde_json::Value::Number(number) => Ok(Self(number.to_string())),
+            other => Err(serde::de::Error::custom(format!("{other} is not a quantity"))),
+        }
+    }
+}
+
+impl From<&Quantity> for QuantityText {
+    fn from(quantity: &Quantity) -> Self {
+        Self(quantity.to_string())
+    }
+}
+
+/// The quantities of a list; those that are no quantities are left out.
+pub fn quantities(list: &ResourceList) -> impl Iterator<Item = (&str, Quantity)> {
+    list.iter().filter_map(|(name, text)| Some((name.as_str(), Quantity::parse(&text.0).ok()?)))
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LabelSelector {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<SelectorRequirement>,
+}
+
+/// A requirement of a label or field selector: `In`, `NotIn`, `Exists`, `DoesNotExist`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SelectorRequirement {
+    pub key: String,
+    pub operator: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Taint {
+    pub key: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    pub effect: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Toleration {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// `Equal` when empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub operator: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub effect: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+}
+
+/// `metav1.Condition`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    pub last_transition_time: String,
+    pub reason: String,
+    pub message: String,
+}
+
+/// The condition of a type.
+pub fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.kind == kind)
+}
+
+/// Puts a condition in its place; the time of the last transition is kept while the status stays. Says whether
+/// anything changed.
+pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
+    let Some(old) = conditions.iter_mut().find(|condition| condition.kind == new.kind) else {
+        conditions.push(new);
+        return true;
+    };
+    let time =
+        if old.status == new.status { old.last_transition_time.clone() } else { new.last_transition_time.clone() };
+    let merged = Condition { last_transition_time: time, ..new };
+    let changed = *old != merged;
+    *old = merged;
+    changed
+}
+
+impl LabelSelector {
+    /// The selector as it is matched; an empty one matches everything.
+    pub fn compile(&self) -> Result<object::selector::LabelSelector, object::selector::SelectorError> {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        object::selector::LabelSelector::from_value(Some(&value))
+    }
+}
+
+impl Toleration {
+    /// Does it tolerate the taint? `Lt` and `Gt` are not for clusters.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        let fits = |own: &str, other: &str| own.is_empty() || own == other;
+        if !fits(&self.effect, &taint.effect) || !fits(&self.key, &taint.key) {
+            return false;
+        }
+        match self.operator.as_str() {
+            "" | "Equal" => self.value == taint.value,
+            "Exists" => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `work.karmada.io`: which template goes to which members, and what was sent there.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::core::{Condition, ResourceList, Toleration};
+use crate::policy::{FailoverBehavior, Placement, SuspendClusters};
+use crate::resource::Resource;
+
+pub const GROUP: &str = "work.karmada.io";
+pub const WORKS: Resource = Resource::namespaced(GROUP, "v1alpha1", "Work", "works");
+pub const RESOURCE_BINDINGS: Resource = Resource::namespaced(GROUP, "v1alpha2", "ResourceBinding", "resourcebindings");
+pub const CLUSTER_RESOURCE_BINDINGS: Resource =
+    Resource::cluster(GROUP, "v1alpha2", "ClusterResourceBinding", "clusterresourcebindings");
+
+pub const LABEL_BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
+pub const LABEL_CLUSTER_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
+pub const LABEL_WORK_ID: &str = "work.karmada.io/permanent-id";
+pub const ANNOTATION_BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
+pub const ANNOTATION_BINDING_NAME: &str = "resourcebinding.karmada.io/name";
+pub const ANNOTATION_CLUSTER_BINDING_NAME: &str = "clusterresourcebinding.karmada.io/name";
+pub const ANNOTATION_WORK_NAMESPACE: &str = "work.karmada.io/namespace";
+pub const ANNOTATION_WORK_NAME: &str = "work.karmada.io/name";
+pub const ANNOTATION_CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+pub const ANNOTATION_TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
+pub const ANNOTATION_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+pub const ANNOTATION_MANAGED_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
+pub const ANNOTATION_MANAGED_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
+pub const LABEL_DELETION_PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
+pub const LABEL_RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
+pub const LABEL_CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";
+pub const LABEL_SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagation";
+pub const LABEL_BINDING_MANAGED_BY: &str = "binding.karmada.io/managed-by";
+pub const LABEL_DEPENDED_BY_PREFIX: &str = "resourcebinding.karmada.io/depended-by-";
+pub const ANNOTATION_DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
+
+pub const FINALIZER_EXECUTION: &str = "karmada.io/execution-controller";
+pub const FINALIZER_BINDING: &str = "karmada.io/binding-controller";
+pub const FINALIZER_CLUSTER_BINDING: &str = "karmada.io/cluster-resource-binding-controller";
+pub const FINALIZER_DEPENDENCIES: &str = "karmada.io/binding-dependencies-distributor";
+
+pub const CONDITION_APPLIED: &str = "Applied";
+pub const CONDITION_DISPATCHING: &str = "Dispatching";
+pub const CONDITION_SCHEDULED: &str = "Scheduled";
+pub const CONDITION_FULLY_APPLIED: &str = "FullyApplied";
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkSpec {
+    pub workload: WorkloadTemplate,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspend_dispatching: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preserve_resources_on_deletion: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkloadTemplate {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub manifests: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkStatus {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub manifest_statuses: Vec<ManifestStatus>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ManifestStatus {
+    pub identifier: ResourceIdentifier,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Value>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub health: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResourceIdentifier {
+    pub ordinal: i64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    /// Required by the schema, always empty.
+    pub resource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+}
+
+/// `spec` of ResourceBinding and ClusterResourceBinding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BindingSpec {
+    pub resource: ObjectReference,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub propagate_deps: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica_requirements: Option<ReplicaRequirements>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub replicas: i32,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<Component>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<TargetCluster>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub graceful_eviction_tasks: Vec<GracefulEvictionTask>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub required_by: Vec<BindingSnapshot>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub scheduler_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failover: Option<FailoverBehavior>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub conflict_resolution: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reschedule_triggered_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspension: Option<BindingSuspension>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preserve_resources_on_deletion: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_priority: Option<SchedulePriority>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload_affinity_groups: Option<WorkloadAffinityGroups>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectReference {
+    pub api_version: String,
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaRequirements {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_claim: Option<NodeClaim>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resource_request: ResourceList,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub priority_class_name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeClaim {
+    /// A core/v1 NodeSelector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hard_node_affinity: Option<Value>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+}
+
+/// One pod template of a workload that has several. Its requirements carry no namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Component {
+    pub name: String,
+    pub replicas: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica_requirements: Option<ReplicaRequirements>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TargetCluster {
+    pub name: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub replicas: i32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GracefulEvictionTask {
+    pub from_cluster: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub purge_mode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    pub producer: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_period_seconds: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suppress_deletion: Option<bool>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub preserved_label_state: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters_before_failover: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BindingSnapshot {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<TargetCluster>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BindingSuspension {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatching: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatching_on_clusters: Option<SuspendClusters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SchedulePriority {
+    pub priority: i32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadAffinityGroups {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub affinity_group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub anti_affinity_group: String,
+}
+
+/// `status` of ResourceBinding and ClusterResourceBinding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BindingStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler_observed_generation: Option<i64>,
+    #[serde(rename = "schedulerObservingAffinityName", skip_serializing_if = "String::is_empty")]
+    pub scheduler_observed_affinity_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_scheduled_time: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aggregated_status: Vec<AggregatedStatusItem>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AggregatedStatusItem {
+    pub cluster_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Value>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub applied: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub applied_message: String,
+    /// `Healthy`, `Unhealthy` or `Unknown`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub health: String,
+}
+
+impl BindingSpec {
+    /// Does the template run anything?
+    pub fn is_workload(&self) -> bool {
+        self.replicas > 0 || self.replica_requirements.is_some() || !self.components.is_empty()
+    }
+
+    pub fn target(&self, cluster: &str) -> Option<&TargetCluster> {
+        self.clusters.iter().find(|target| target.name == cluster)
+    }
+}
+
+impl GracefulEvictionTask {
+    /// Must what runs in the old cluster go before anything starts in a new one?
+    pub fn purges_first(&self) -> bool {
+        matches!(self.purge_mode.as_str(), "Immediately" | "Directly")
+    }
+}
+
+fn is_zero(number: &i32) -> bool {
+    *number == 0
+}

@@ -1,0 +1,1 @@
+//! Looks after members as objects: lifecycle, health, rights, quotas, namespaces, remedies.

@@ -1,0 +1,11 @@
+//! What a kind means: native rules, Lua customizations, webhooks and bundled third-party rules, asked in one order.
+
+pub mod operation;
+pub mod shared;
+pub mod tiers;
+pub mod webhook;
+
+pub use operation::{InterpretError, Operation};
+pub use shared::Shared;
+pub use tiers::Interpreter;
+pub use webhook::{NoWebhooks, WebhookCall, WebhookCaller};

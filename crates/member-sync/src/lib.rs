@@ -1,0 +1,1 @@
+//! Between works and one member: dispatch, reflection, heartbeat and capacity, the same in push and pull.

@@ -1,0 +1,1 @@
+//! Decides what is propagated: policy match and claim, bindings, dependencies, overrides, works, roll-up.

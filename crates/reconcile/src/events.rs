@@ -1,0 +1,187 @@
+//! Tells users what happened to an object, as Kubernetes Events, without holding up whoever tells.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use cluster_client::{ClusterClient, Patch, PatchKind, ResourceRef, WriteOptions};
+use jiff::Timestamp;
+use object::time::format_seconds;
+use object::{GroupVersionKind, GroupVersionResource, Object};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+
+/// Events that wait to be written; more than this are counted and dropped, for work goes before telling of it.
+pub const WAITING_MAX: usize = 8192;
+/// Events that are remembered in order to count repetitions instead of writing another.
+pub const REMEMBERED_MAX: usize = 4096;
+/// A repetition is told at most this often.
+const REPEAT_EVERY: Duration = Duration::from_secs(5);
+
+/// What an event is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Regarding {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+impl From<&Object> for Regarding {
+    fn from(object: &Object) -> Self {
+        Self {
+            api_version: object.api_version().to_owned(),
+            kind: object.kind().to_owned(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Occurrence {
+    about: Regarding,
+    is_warning: bool,
+    reason: &'static str,
+    message: String,
+}
+
+/// Takes events in; clones share the writer. Dropping all of them ends it.
+#[derive(Clone)]
+pub struct Recorder {
+    sender: mpsc::Sender<(Occurrence, Timestamp)>,
+    clock: Arc<dyn Clock>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Recorder {
+    /// Starts to write events of a component until cancelled.
+    pub fn start(
+        client: ClusterClient,
+        component: &'static str,
+        clock: Arc<dyn Clock>,
+        cancel: CancellationToken,
+    ) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(write_all(Writer { client, component, written: HashMap::new() }, receiver, cancel));
+        Self { sender, clock, dropped: Arc::default() }
+    }
+
+    pub fn normal(&self, about: impl Into<Regarding>, reason: &'static str, message: impl Into<String>) {
+        self.record(Occurrence { about: about.into(), is_warning: false, reason, message: message.into() });
+    }
+
+    pub fn warning(&self, about: impl Into<Regarding>, reason: &'static str, message: impl Into<String>) {
+        self.record(Occurrence { about: about.into(), is_warning: true, reason, message: message.into() });
+    }
+
+    /// Events nobody will read because too many were waiting.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    fn record(&self, occurrence: Occurrence) {
+        if self.sender.try_send((occurrence, self.clock.now())).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Written {
+    name: String,
+    count: u64,
+    told: Timestamp,
+}
+
+struct Writer {
+    client: ClusterClient,
+    component: &'static str,
+    written: HashMap<Occurrence, Written>,
+}
+
+async fn write_all(
+    mut writer: Writer,
+    mut receiver: mpsc::Receiver<(Occurrence, Timestamp)>,
+    cancel: CancellationToken,
+) {
+    loop {
+        let received = tokio::select! {
+            () = cancel.cancelled() => return,
+            received = receiver.recv() => received,
+        };
+        let Some((occurrence, at)) = received else { return };
+        writer.write(occurrence, at).await;
+    }
+}
+
+impl Writer {
+    /// That an event could not be written is logged and no reason to fail.
+    async fn write(&mut self, occurrence: Occurrence, at: Timestamp) {
+        let result = match self.written.get_mut(&occurrence) {
+            Some(written) => {
+                written.count += 1;
+                if at.duration_since(written.told).unsigned_abs() < REPEAT_EVERY {
+                    return;
+                }
+                written.told = at;
+                let body = json!({"count": written.count, "lastTimestamp": format_seconds(at)});
+                let target = ResourceRef::namespaced(&events(), namespace_of(&occurrence.about), &written.name);
+                let patch = Patch { kind: PatchKind::Merge, body };
+                self.client.patch(target, patch, WriteOptions::managed_by(self.component)).await
+            }
+            None => self.create(&occurrence, at).await,
+        };
+        if let Err(error) = result {
+            // The event may have expired; the next occurrence makes a new one.
+            self.written.remove(&occurrence);
+            tracing::debug!(%error, reason = occurrence.reason, "an event could not be written");
+        }
+    }
+
+    async fn create(&mut self, occurrence: &Occurrence, at: Timestamp) -> Result<Arc<Object>, object::Status> {
+        if self.written.len() >= REMEMBERED_MAX {
+            self.written.clear();
+        }
+        let event = self.event(occurrence, at);
+        let written = Written { name: event.name().to_owned(), count: 1, told: at };
+        self.written.insert(occurrence.clone(), written);
+        let target = ResourceRef::within(&events(), event.namespace());
+        self.client.create(target, event, WriteOptions::managed_by(self.component)).await
+    }
+
+    fn event(&self, occurrence: &Occurrence, at: Timestamp) -> Object {
+        let about = &occurrence.about;
+        let name = format!("{}.{:016x}", about.name, rand::random::<u64>());
+        let gvk = GroupVersionKind::new("", "v1", "Event");
+        let mut event = Object::new(&gvk, Some(namespace_of(about)), &name);
+        event.set(
+            &["involvedObject"],
+            json!({"apiVersion": about.api_version, "kind": about.kind, "namespace": about.namespace,
+                "name": about.name, "uid": about.uid}),
+        );
+        event.set(&["reason"], occurrence.reason);
+        event.set(&["message"], occurrence.message.as_str());
+        event.set(&["type"], if occurrence.is_warning { "Warning" } else { "Normal" });
+        event.set(&["count"], 1);
+        event.set(&["source"], json!({"component": self.component}));
+        event.set(&["reportingComponent"], self.component);
+        event.set(&["firstTimestamp"], format_seconds(at));
+        event.set(&["lastTimestamp"], format_seconds(at));
+        event
+    }
+}
+
+/// Events on cluster-wide objects live in the default namespace, as clients look for them there.
+fn namespace_of(about: &Regarding) -> &str {
+    if about.namespace.is_empty() { "default" } else { &about.namespace }
+}
+
+fn events() -> GroupVersionResource {
+    GroupVersionResource::new("", "v1", "events")
+}

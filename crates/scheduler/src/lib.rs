@@ -1,0 +1,1 @@
+//! Decides where a binding runs: filter, score, spread, divide, and the reasons.

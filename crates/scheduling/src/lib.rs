@@ -1,0 +1,1 @@
+//! Runs the scheduler over the bindings of a control plane.
