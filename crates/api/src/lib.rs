@@ -1,14 +1,20 @@
 //! Karmada's words: the kinds of every group as types, and the labels, annotations, finalizers and names that go with them.
 
 pub mod affinity;
+pub mod apps;
+pub mod autoscaling;
 pub mod capacity;
 pub mod cluster;
 pub mod config;
 pub mod core;
 pub mod features;
+pub mod multicluster;
 pub mod names;
+pub mod networking;
 pub mod policy;
+pub mod remedy;
 pub mod resource;
+pub mod search;
 pub mod work;
 
 pub use resource::{Resource, read, read_at};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::core::{LabelSelector, SelectorRequirement, Toleration};
+use crate::core::{LabelSelector, ResourceList, SelectorRequirement, Toleration};
 use crate::resource::Resource;
 
 pub const GROUP: &str = "policy.karmada.io";
@@ -16,6 +16,10 @@ pub const CLUSTER_PROPAGATION_POLICIES: Resource =
 pub const OVERRIDE_POLICIES: Resource = Resource::namespaced(GROUP, "v1alpha1", "OverridePolicy", "overridepolicies");
 pub const CLUSTER_OVERRIDE_POLICIES: Resource =
     Resource::cluster(GROUP, "v1alpha1", "ClusterOverridePolicy", "clusteroverridepolicies");
+pub const FEDERATED_RESOURCE_QUOTAS: Resource =
+    Resource::namespaced(GROUP, "v1alpha1", "FederatedResourceQuota", "federatedresourcequotas");
+pub const CLUSTER_TAINT_POLICIES: Resource =
+    Resource::cluster(GROUP, "v1alpha1", "ClusterTaintPolicy", "clustertaintpolicies");
 
 pub const LABEL_PROPAGATION_ID: &str = "propagationpolicy.karmada.io/permanent-id";
 pub const LABEL_CLUSTER_PROPAGATION_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
@@ -27,6 +31,10 @@ pub const FINALIZER_CLUSTER_PROPAGATION: &str = "karmada.io/cluster-propagation-
 pub const ANNOTATION_APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
 pub const ANNOTATION_APPLIED_OVERRIDES: &str = "policy.karmada.io/applied-overrides";
 pub const ANNOTATION_APPLIED_CLUSTER_OVERRIDES: &str = "policy.karmada.io/applied-cluster-overrides";
+
+/// On the works that carry the part of a quota a member gets.
+pub const LABEL_QUOTA_NAMESPACE: &str = "federatedresourcequota.karmada.io/namespace";
+pub const LABEL_QUOTA_NAME: &str = "federatedresourcequota.karmada.io/name";
 
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
@@ -367,6 +375,78 @@ pub struct FieldPatchOperation {
     pub operator: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
+}
+
+/// `spec` of FederatedResourceQuota.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QuotaSpec {
+    pub overall: ResourceList,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub static_assignments: Vec<StaticClusterAssignment>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StaticClusterAssignment {
+    pub cluster_name: String,
+    pub hard: ResourceList,
+}
+
+/// `status` of FederatedResourceQuota.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QuotaStatus {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub overall: ResourceList,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub overall_used: ResourceList,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aggregated_status: Vec<ClusterQuotaStatus>,
+}
+
+/// What one member says of its part of a quota.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterQuotaStatus {
+    pub cluster_name: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hard: ResourceList,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub used: ResourceList,
+}
+
+/// `spec` of ClusterTaintPolicy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaintPolicySpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_clusters: Option<ClusterAffinity>,
+    /// All must hold for the taints to be put on; none never puts them on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub add_on_conditions: Vec<MatchCondition>,
+    /// All must hold for the taints to be taken off; none never takes them off.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remove_on_conditions: Vec<MatchCondition>,
+    pub taints: Vec<PolicyTaint>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MatchCondition {
+    pub condition_type: String,
+    /// `In` or `NotIn`.
+    pub operator: String,
+    pub status_values: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyTaint {
+    pub key: String,
+    pub effect: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub value: String,
 }
 
 impl ReplicaSchedulingStrategy {

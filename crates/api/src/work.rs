@@ -14,6 +14,11 @@ pub const WORKS: Resource = Resource::namespaced(GROUP, "v1alpha1", "Work", "wor
 pub const RESOURCE_BINDINGS: Resource = Resource::namespaced(GROUP, "v1alpha2", "ResourceBinding", "resourcebindings");
 pub const CLUSTER_RESOURCE_BINDINGS: Resource =
     Resource::cluster(GROUP, "v1alpha2", "ClusterResourceBinding", "clusterresourcebindings");
+/// The older version of the bindings, still served.
+pub const RESOURCE_BINDINGS_V1ALPHA1: Resource =
+    Resource::namespaced(GROUP, "v1alpha1", "ResourceBinding", "resourcebindings");
+pub const CLUSTER_RESOURCE_BINDINGS_V1ALPHA1: Resource =
+    Resource::cluster(GROUP, "v1alpha1", "ClusterResourceBinding", "clusterresourcebindings");
 
 pub const LABEL_BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
 pub const LABEL_CLUSTER_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
@@ -282,6 +287,31 @@ pub struct AggregatedStatusItem {
     /// `Healthy`, `Unhealthy` or `Unknown`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub health: String,
+}
+
+/// `spec` of the bindings in v1alpha1, which holds less.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OldBindingSpec {
+    pub resource: OldObjectReference,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<TargetCluster>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OldObjectReference {
+    pub api_version: String,
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resource_per_replicas: ResourceList,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub replicas: i32,
 }
 
 impl BindingSpec {

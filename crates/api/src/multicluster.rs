@@ -1,0 +1,62 @@
+//! `multicluster.x-k8s.io`: services that members export and import.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::core::Condition;
+use crate::resource::Resource;
+
+pub const GROUP: &str = "multicluster.x-k8s.io";
+pub const SERVICE_EXPORTS: Resource = Resource::namespaced(GROUP, "v1alpha1", "ServiceExport", "serviceexports");
+pub const SERVICE_IMPORTS: Resource = Resource::namespaced(GROUP, "v1alpha1", "ServiceImport", "serviceimports");
+
+/// `status` of ServiceExport, which has no spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExportStatus {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// `spec` of ServiceImport.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImportSpec {
+    pub ports: Vec<ImportPort>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ips: Vec<String>,
+    /// `ClusterSetIP` or `Headless`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub session_affinity: String,
+    /// As in core/v1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_affinity_config: Option<Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImportPort {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub protocol: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_protocol: Option<String>,
+    pub port: i32,
+}
+
+/// `status` of ServiceImport.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportStatus {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ImportCluster>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportCluster {
+    pub cluster: String,
+}

@@ -1,0 +1,50 @@
+//! `remedy.karmada.io`: what to do with a member in a given condition.
+
+use serde::{Deserialize, Serialize};
+
+use crate::resource::Resource;
+
+pub const GROUP: &str = "remedy.karmada.io";
+pub const REMEDIES: Resource = Resource::cluster(GROUP, "v1alpha1", "Remedy", "remedies");
+
+/// Keeps the traffic of multi-cluster ingresses away from the member.
+pub const ACTION_TRAFFIC_CONTROL: &str = "TrafficControl";
+/// The condition a member has whose DNS works.
+pub const CONDITION_DNS_READY: &str = "ServiceDomainNameResolutionReady";
+
+/// `spec` of Remedy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RemedySpec {
+    /// None means every member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_affinity: Option<RemedyClusters>,
+    /// One that holds is enough; none at all means at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decision_matches: Vec<DecisionMatch>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RemedyClusters {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cluster_names: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DecisionMatch {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_condition_match: Option<ClusterConditionRequirement>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterConditionRequirement {
+    pub condition_type: String,
+    /// `Equal` or `NotEqual`.
+    pub operator: String,
+    pub condition_status: String,
+}
