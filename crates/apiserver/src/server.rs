@@ -15,6 +15,7 @@ use crate::aggregate::Aggregator;
 use crate::audit::Audit;
 use crate::auth::Auth;
 use crate::documents::{OpenApiCache, Version};
+use crate::extension::Extension;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::registry::{Registry, Resource};
@@ -33,6 +34,7 @@ pub struct ServerConfig {
     pub version: Version,
     pub event_ttl: Duration,
     pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
+    pub extensions: Vec<Box<dyn Extension>>,
     pub stop: CancellationToken,
 }
 
@@ -49,6 +51,7 @@ pub struct Server {
     pub version: Version,
     pub event_leases: EventLeases,
     pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
+    pub extensions: Vec<Box<dyn Extension>>,
     pub stop: CancellationToken,
     ready: AtomicBool,
     address: OnceLock<SocketAddr>,
@@ -69,6 +72,7 @@ impl Server {
             version: config.version,
             event_leases: EventLeases::new(config.event_ttl),
             connect_handlers: config.connect_handlers,
+            extensions: config.extensions,
             stop: config.stop,
             ready: AtomicBool::new(false),
             address: OnceLock::new(),

@@ -148,6 +148,8 @@ pub struct WatchCall {
     pub send_initial_events: bool,
     /// How long the server keeps the watch open; it chooses when `None`.
     pub timeout: Option<Duration>,
+    /// Ask for the rows people read: objects may then come as a `Table` of one row, where the API makes tables.
+    pub as_table: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -48,6 +48,8 @@ pub enum ConnectError {
     CertificateAuthority(#[source] std::io::Error),
     #[error("not a name a certificate can have")]
     ServerName(#[source] std::io::Error),
+    #[error("cannot connect: {0}")]
+    Open(#[source] std::io::Error),
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(transparent)]

@@ -217,6 +217,12 @@ impl Kubeconfig {
         namespace.filter(|n| !n.is_empty())
     }
 
+    /// The proxy the cluster of a context asks for itself, whatever the environment says.
+    pub fn proxy_url(&self, context: Option<&str>) -> Option<&str> {
+        let cluster = self.clusters.get(&self.context(context).ok()?.cluster)?;
+        cluster.proxy_url.as_deref().filter(|url| !url.is_empty())
+    }
+
     /// How to reach the cluster of a context (the current one when `None`) as its user.
     pub fn remote(&self, context: Option<&str>) -> Result<RemoteConfig, KubeconfigError> {
         let context = self.context(context)?;

@@ -126,7 +126,8 @@ fn server_parts(
         limits: options.limits,
         version: Version::default(),
         event_ttl: options.event_ttl,
-        connect_handlers: Vec::new(),
+        connect_handlers: vec![Box::new(apiserver::cluster_proxy::ClusterProxy)],
+        extensions: Vec::new(),
         stop,
     })
 }

@@ -5,27 +5,21 @@ use std::time::Duration;
 
 use access::User;
 use bytes::Bytes;
-use futures::StreamExt;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, BodyStream, Full, Limited};
-use hyper_util::rt::TokioIo;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
+use http_body_util::{BodyExt, Limited};
 use object::Status;
 use pki::tls::client::ReloadableClientCert;
 use serde_json::Value;
 
 use super::External;
-use crate::http::{Incoming, RequestBody};
+use crate::forwarding::{self, OutgoingBody, whole};
+use crate::http::Incoming;
 use crate::outgoing::{self, Destination, OutgoingError};
 use crate::respond::Body;
 use crate::server::Server;
 
 const DOCUMENT_BYTES_MAX: usize = 10 * 1024 * 1024;
 const DOCUMENT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Headers of one hop, and those by which a client could claim to be someone.
-const DROPPED: &[&str] =
-    &["authorization", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding"];
-
 /// A request that belongs to another server.
 pub struct Proxied {
     pub(super) server: Arc<Server>,
@@ -33,8 +27,6 @@ pub struct Proxied {
     pub(super) user: Arc<User>,
     pub(super) identity: Option<Arc<ReloadableClientCert>>,
 }
-
-type OutgoingBody = BoxBody<Bytes, hyper::Error>;
 
 impl Proxied {
     pub async fn forward(self, incoming: Incoming) -> Result<Response<Body>, Status> {
@@ -47,23 +39,13 @@ impl Proxied {
             Status::unavailable(text)
         };
         let destination = self.external.destination(&self.server, path).await.map_err(failed)?;
-        let upgrade = super::wants_upgrade(&incoming);
+        let upgrade = forwarding::wants_upgrade(&incoming);
         let headers = outgoing_headers(&incoming.headers, &self.user, upgrade);
-        let body: OutgoingBody = match incoming.body {
-            RequestBody::Incoming(body) => body.boxed(),
-            RequestBody::Whole(bytes) => whole(bytes),
-        };
+        let body = forwarding::body_of(incoming.body);
         let request = request(incoming.method, &destination, headers, body).map_err(failed)?;
         let response = send(&destination, self.identity, request).await.map_err(failed)?;
-        if upgrade && response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return switch(response, incoming.upgrade);
-        }
-        Ok(stream_back(response))
+        forwarding::answer(response, incoming.upgrade)
     }
-}
-
-fn whole(bytes: Bytes) -> OutgoingBody {
-    Full::new(bytes).map_err(|never| match never {}).boxed()
 }
 
 fn request(
@@ -91,24 +73,12 @@ async fn send(
 ) -> Result<Response<hyper::body::Incoming>, OutgoingError> {
     let unreachable = |problem: String| OutgoingError::Unreachable { url: destination.url(), problem };
     let stream = outgoing::connect(destination, identity).await?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|e| unreachable(e.to_string()))?;
-    // The connection lives as long as the answer is read; dropping the answer ends it.
-    tokio::spawn(connection.with_upgrades());
-    sender.send_request(request).await.map_err(|e| unreachable(e.to_string()))
+    forwarding::exchange(stream, request).await.map_err(|e| unreachable(e.to_string()))
 }
 
 /// The caller's headers without credentials, and who the caller is in the form the front proxy vouches for.
 fn outgoing_headers(headers: &HeaderMap, user: &User, upgrade: bool) -> HeaderMap {
-    let mut out = HeaderMap::new();
-    for (name, value) in headers {
-        let text = name.as_str();
-        let connection = matches!(text, "connection" | "upgrade");
-        let claims = text.starts_with("x-remote-") || text.starts_with("impersonate-");
-        if !claims && !DROPPED.contains(&text) && (upgrade || !connection) {
-            out.append(name.clone(), value.clone());
-        }
-    }
+    let mut out = forwarding::passed_headers(headers, upgrade);
     let mut add = |name: String, value: &str| {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
             out.append(name, value);
@@ -140,42 +110,6 @@ fn escape_key(key: &str) -> String {
         }
     }
     out
-}
-
-fn stream_back(response: Response<hyper::body::Incoming>) -> Response<Body> {
-    let (mut parts, body) = response.into_parts();
-    parts.headers.remove(header::CONNECTION);
-    parts.headers.remove(header::TRANSFER_ENCODING);
-    let frames = BodyStream::new(body).filter_map(|frame| async move {
-        match frame {
-            Ok(frame) => frame.into_data().ok().map(Ok),
-            Err(error) => Some(Err(std::io::Error::other(error))),
-        }
-    });
-    Response::from_parts(parts, Body::stream(frames))
-}
-
-/// Joins the two connections into one once both ends have switched.
-fn switch(
-    response: Response<hyper::body::Incoming>,
-    client: Option<hyper::upgrade::OnUpgrade>,
-) -> Result<Response<Body>, Status> {
-    let Some(client) = client else {
-        return Err(Status::bad_request("this connection cannot be upgraded: use HTTP/1.1"));
-    };
-    let headers = response.headers().clone();
-    tokio::spawn(async move {
-        let (client, server) = match futures::try_join!(client, hyper::upgrade::on(response)) {
-            Ok(both) => both,
-            Err(error) => return tracing::debug!(%error, "an upgrade to an aggregated server failed"),
-        };
-        let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
-    });
-    let mut answer = Response::new(Body::Whole(None));
-    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    *answer.headers_mut() = headers;
-    Ok(answer)
 }
 
 /// Reads a JSON document as this server itself.

@@ -15,7 +15,6 @@ use pki::tls::client::ReloadableClientCert;
 use serde_json::Value;
 
 use crate::cache::Filter;
-use crate::http::Incoming;
 use crate::outgoing::{Destination, OutgoingError};
 use crate::request::RequestInfo;
 use crate::server::Server;
@@ -128,11 +127,6 @@ async fn services(server: &Server) -> Result<Vec<Arc<Object>>, Status> {
     };
     resource.cache.fresh().await?;
     Ok(resource.cache.entries(&Filter::default()).iter().map(|entry| entry.decode()).collect())
-}
-
-/// An incoming request that asks for its connection to become something else.
-fn wants_upgrade(incoming: &Incoming) -> bool {
-    incoming.headers.contains_key(http::header::UPGRADE)
 }
 
 /// A JSON document another server publishes at `path`.

@@ -15,6 +15,7 @@ use rustls_pki_types::CertificateDer;
 
 use crate::context::Context;
 use crate::decode::BODY_BYTES_MAX;
+use crate::extension::ExtensionRequest;
 use crate::request::{Query, RequestInfo, escapes_are_whole};
 use crate::respond::{self, Body};
 use crate::server::Server;
@@ -169,6 +170,9 @@ async fn dispatch(
     }
     if incoming.info.is_resource {
         return resources::serve(server, ctx, incoming, record).await;
+    }
+    if let Some(extension) = server.extensions.iter().find(|extension| extension.handles(&incoming.info.path)) {
+        return extension.serve(server, ExtensionRequest { incoming, user: Arc::clone(user) }).await;
     }
     if !matches!(incoming.method, Method::GET | Method::HEAD) {
         return Err(Status::new(

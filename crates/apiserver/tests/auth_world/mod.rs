@@ -115,6 +115,7 @@ impl World {
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),
             connect_handlers: Vec::new(),
+            extensions: Vec::new(),
             stop: CancellationToken::new(),
         });
         server.set_ready();

@@ -29,6 +29,8 @@ pub struct RemoteConfig {
     pub impersonate: Option<UserInfo>,
     /// `http://`, `https://` or `socks5://`, with user and password where the proxy wants them.
     pub proxy: Option<String>,
+    /// Sent to an HTTP proxy with CONNECT.
+    pub proxy_headers: Vec<(String, String)>,
     pub request_timeout: Duration,
     /// `None` sends without bound.
     pub rate_limit: Option<RateLimit>,
@@ -75,6 +77,7 @@ impl RemoteConfig {
             credentials: Credentials::default(),
             impersonate: None,
             proxy: None,
+            proxy_headers: Vec::new(),
             request_timeout: REQUEST_TIMEOUT,
             rate_limit: Some(RATE_LIMIT),
             user_agent: concat!("flotilla/", env!("CARGO_PKG_VERSION")).to_owned(),

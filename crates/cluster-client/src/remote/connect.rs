@@ -17,7 +17,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
+use crate::client::ConnectError;
+use crate::remote::config::RemoteConfig;
 use crate::remote::proxy::Proxy;
+use crate::remote::tls::{ClientIdentity, Trust, client_config};
 
 /// How long a connection may take to open, proxy and TLS included.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,6 +45,39 @@ pub struct Settings {
 pub struct Opened {
     io: TokioIo<Box<dyn Stream>>,
     is_http2: bool,
+}
+
+impl Settings {
+    pub fn of(config: &RemoteConfig, identity: Arc<ClientIdentity>) -> Result<Self, ConnectError> {
+        let trust = match (config.insecure_skip_tls_verify, &config.ca) {
+            (true, _) => Trust::Anyone,
+            (false, Some(ca)) => Trust::Roots(ca.read().map_err(ConnectError::CertificateAuthority)?),
+            (false, None) => Trust::System,
+        };
+        let tls = client_config(trust, identity)?;
+        let name = config.tls_server_name.as_deref().map(server_name).transpose();
+        Ok(Self {
+            tls: TlsConnector::from(Arc::new(tls)),
+            server_name: name.map_err(ConnectError::ServerName)?,
+            proxy: match &config.proxy {
+                Some(url) => Some(Proxy::parse(url)?.with_headers(&config.proxy_headers)?),
+                None => None,
+            },
+        })
+    }
+}
+
+/// A connection to an API that speaks HTTP/1.1, for requests that may be upgraded. Carries no credentials of its own.
+pub async fn open_http1(config: &RemoteConfig) -> Result<Box<dyn Stream>, ConnectError> {
+    let uri: Uri = config.server.parse().map_err(|_| ConnectError::Server(config.server.clone()))?;
+    let mut settings = Settings::of(config, Arc::new(ClientIdentity::default()))?;
+    let mut tls = settings.tls.config().as_ref().clone();
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    settings.tls = TlsConnector::from(Arc::new(tls));
+    let opening = tokio::time::timeout(CONNECT_TIMEOUT, open(&settings, &uri));
+    let timed_out = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIMEOUT:?}"));
+    let opened = opening.await.unwrap_or_else(|_| Err(timed_out()));
+    Ok(opened.map_err(ConnectError::Open)?.io.into_inner())
 }
 
 impl Connector {

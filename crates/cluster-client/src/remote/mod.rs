@@ -24,19 +24,17 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use object::Status;
 use object::status::{StatusCause, StatusDetails};
-use tokio_rustls::TlsConnector;
 
 use crate::backend::{Backend, Identity};
 use crate::call::{ApiCall, Reply, Verb, WatchCall, WatchEvent, WatchEvents};
 use crate::client::ConnectError;
 use crate::remote::config::RemoteConfig;
-use crate::remote::connect::{Connector, Settings, server_name};
+use crate::remote::connect::{Connector, Settings};
 use crate::remote::credentials::CredentialSource;
 use crate::remote::events::EventDecoder;
 use crate::remote::limit::Throttle;
 use crate::remote::pool::{HttpClient, Pool, WatchPlace};
-use crate::remote::proxy::Proxy;
-use crate::remote::tls::{ClientIdentity, Trust, client_config};
+use crate::remote::tls::ClientIdentity;
 use crate::remote::wire::WireRequest;
 
 /// Largest answer that is read into memory.
@@ -77,18 +75,7 @@ impl Remote {
             _ => return Err(ConnectError::Server(config.server)),
         }
         let identity = Arc::new(ClientIdentity::default());
-        let trust = match (config.insecure_skip_tls_verify, &config.ca) {
-            (true, _) => Trust::Anyone,
-            (false, Some(ca)) => Trust::Roots(ca.read().map_err(ConnectError::CertificateAuthority)?),
-            (false, None) => Trust::System,
-        };
-        let tls = client_config(trust, Arc::clone(&identity))?;
-        let server_name = config.tls_server_name.as_deref().map(server_name).transpose();
-        let settings = Settings {
-            tls: TlsConnector::from(Arc::new(tls)),
-            server_name: server_name.map_err(ConnectError::ServerName)?,
-            proxy: config.proxy.as_deref().map(Proxy::parse).transpose()?,
-        };
+        let settings = Settings::of(&config, Arc::clone(&identity))?;
         Ok(Self {
             base,
             pool: Pool::new(Connector::new(settings)),
@@ -106,11 +93,21 @@ impl Remote {
         wire: &WireRequest,
         http: Option<&HttpClient>,
     ) -> Result<Response<Incoming>, Status> {
+        self.send_accepting(wire::JSON, identity, wire, http).await
+    }
+
+    async fn send_accepting(
+        &self,
+        accept: &'static str,
+        identity: &Identity,
+        wire: &WireRequest,
+        http: Option<&HttpClient>,
+    ) -> Result<Response<Incoming>, Status> {
         let mut headers = match &identity.impersonated {
             Some(user) => wire::impersonation_headers(user)?,
             None => HeaderMap::new(),
         };
-        headers.insert(header::ACCEPT, http::HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT, http::HeaderValue::from_static(accept));
         self.send_with(headers, wire, http).await
     }
 
@@ -204,7 +201,8 @@ impl Backend for Remote {
     async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
         let wire = wire::encode_watch(&request);
         let (http, place) = self.pool.for_watch();
-        let response = self.send(identity, &wire, Some(&http)).await?;
+        let accept = if request.as_table { wire::TABLE } else { wire::JSON };
+        let response = self.send_accepting(accept, identity, &wire, Some(&http)).await?;
         let code = response.status().as_u16();
         if code != 200 {
             let body = self.read_body(response.into_body()).await?;

@@ -20,6 +20,8 @@ pub struct Proxy {
     host: String,
     port: u16,
     login: Option<Login>,
+    /// Sent with CONNECT to HTTP proxies.
+    headers: Vec<(String, String)>,
 }
 
 enum Kind {
@@ -39,6 +41,8 @@ pub enum ProxyError {
     NotUrl,
     #[error("unsupported proxy scheme {0}; http, https and socks5 are supported")]
     Scheme(String),
+    #[error("the proxy header {0:?} cannot be sent")]
+    Header(String),
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
@@ -63,7 +67,19 @@ impl Proxy {
         };
         let uri: Uri = format!("http://{address}").parse().map_err(|_| ProxyError::NotUrl)?;
         let host = uri.host().ok_or(ProxyError::NotUrl)?.trim_matches(['[', ']']).to_owned();
-        Ok(Self { kind, host, port: uri.port_u16().unwrap_or(default_port), login })
+        Ok(Self { kind, host, port: uri.port_u16().unwrap_or(default_port), login, headers: Vec::new() })
+    }
+
+    /// Headers to send with CONNECT. Those that would break the request are refused.
+    pub fn with_headers(mut self, headers: &[(String, String)]) -> Result<Self, ProxyError> {
+        let is_broken = |(name, value): &&(String, String)| {
+            http::HeaderName::try_from(name.as_str()).is_err() || http::HeaderValue::from_str(value).is_err()
+        };
+        if let Some((name, _)) = headers.iter().find(is_broken) {
+            return Err(ProxyError::Header(name.clone()));
+        }
+        self.headers = headers.to_vec();
+        Ok(self)
     }
 
     /// A stream to the target. The proxy resolves the name: it may know networks this machine does not.
@@ -85,6 +101,9 @@ impl Proxy {
         if let Some(Login { username, password }) = &self.login {
             let login = STANDARD.encode(format!("{username}:{password}"));
             request.push_str(&format!("Proxy-Authorization: Basic {login}\r\n"));
+        }
+        for (name, value) in &self.headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
         }
         request.push_str("\r\n");
         stream.write_all(request.as_bytes()).await?;

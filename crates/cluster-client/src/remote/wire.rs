@@ -37,7 +37,8 @@ impl WireRequest {
     }
 }
 
-const JSON: &str = "application/json";
+pub const JSON: &str = "application/json";
+pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 pub fn encode_call(call: ApiCall) -> WireRequest {
     let path = path_of(&call.target);

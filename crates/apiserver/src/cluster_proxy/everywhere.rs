@@ -1,0 +1,123 @@
+//! `clusters/*/proxy`: one answer from all members, where one makes sense.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{HeaderMap, HeaderValue, Method, Response, header};
+use http_body_util::{BodyExt, Limited};
+use object::Status;
+use serde_json::{Value, json};
+
+use super::member::{self, Member};
+use crate::forwarding;
+use crate::http::{Peer, RequestBody};
+use crate::request::RequestInfo;
+use crate::respond::{self, Body};
+use crate::server::Server;
+use crate::subresource::ConnectRequest;
+
+/// Members asked at the same time.
+const MEMBERS_AT_ONCE: usize = 16;
+/// An answer above this is not merged.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+struct Answer {
+    member: Member,
+    name: String,
+    code: u16,
+    body: Bytes,
+}
+
+pub async fn serve(server: &Arc<Server>, path: &str, request: ConnectRequest) -> Result<Response<Body>, Status> {
+    let (plain, query) = path.split_once('?').unwrap_or((path, ""));
+    let info = RequestInfo::parse(&request.incoming.method, plain, query);
+    if !info.is_resource {
+        return own(server, path, request).await;
+    }
+    if info.name.is_empty() && info.verb != "list" {
+        let text = format!("Request verb {} is not support", info.verb);
+        return Err(Status::new(405, "MethodNotAllowed", text));
+    }
+    // The object itself decides who is asked; what is done to it comes after.
+    let probe = if info.name.is_empty() { path.to_owned() } else { object_path(plain, &info) };
+    let answers = ask_all(server, &probe, &request).await?;
+    if info.name.is_empty() { merge(&answers) } else { one(answers, path, request).await }
+}
+
+/// The path of the object a request on it or on its subresource is about.
+fn object_path(path: &str, info: &RequestInfo) -> String {
+    let beyond = match info.subresource.as_str() {
+        "" => String::new(),
+        sub if info.tail.is_empty() => format!("/{sub}"),
+        sub => format!("/{sub}/{}", info.tail),
+    };
+    path.strip_suffix(&beyond).unwrap_or(path).to_owned()
+}
+
+/// What is not about objects is answered here.
+async fn own(server: &Arc<Server>, path: &str, request: ConnectRequest) -> Result<Response<Body>, Status> {
+    let mut own = http::Request::new(RequestBody::Whole(request.incoming.body.read().await?));
+    *own.method_mut() = request.incoming.method;
+    *own.uri_mut() = path.parse().map_err(|_| Status::bad_request("not a path"))?;
+    *own.headers_mut() = forwarding::passed_headers(&request.incoming.headers, false);
+    let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new() });
+    Ok(Box::pin(crate::http::handle_as(Arc::clone(server), peer, request.user, own)).await)
+}
+
+/// Those who answered with 200. A member that cannot be reached has no say.
+async fn ask_all(server: &Arc<Server>, path: &str, request: &ConnectRequest) -> Result<Vec<Answer>, Status> {
+    let names = member::names(server).await?;
+    let asked = futures::stream::iter(names).map(|name| async move {
+        let result = ask(server, &name, path, request).await;
+        result.inspect_err(|error| tracing::debug!(cluster = name, %error, "a member did not answer")).ok()
+    });
+    let mut answers: Vec<Answer> = asked.buffer_unordered(MEMBERS_AT_ONCE).filter_map(|a| async { a }).collect().await;
+    answers.retain(|answer| answer.code == 200);
+    answers.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(answers)
+}
+
+async fn ask(server: &Server, name: &str, path: &str, request: &ConnectRequest) -> Result<Answer, Status> {
+    let member = member::find(server, name).await?;
+    let mut headers = member.headers(&HeaderMap::new(), &request.user, false)?;
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+    let response = member.send(Method::GET, path, headers, forwarding::whole(Bytes::new())).await?;
+    let code = response.status().as_u16();
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| Status::unavailable(error.to_string()))?.to_bytes();
+    Ok(Answer { member, name: name.to_owned(), code, body })
+}
+
+/// Sends the request to the one member that has the object.
+async fn one(mut answers: Vec<Answer>, path: &str, request: ConnectRequest) -> Result<Response<Body>, Status> {
+    if answers.len() > 1 {
+        let names: Vec<&str> = answers.iter().map(|answer| answer.name.as_str()).collect();
+        let text = format!("conflict resource, exist in more than one cluster: {}", names.join(","));
+        return Err(Status::new(409, "Conflict", text));
+    }
+    let Some(answer) = answers.pop() else {
+        return Err(Status::new(404, "NotFound", "resource not found or don't have permission to get it"));
+    };
+    answer.member.forward(path, &request.user, request.incoming).await
+}
+
+/// One list out of many.
+fn merge(answers: &[Answer]) -> Result<Response<Body>, Status> {
+    let mut merged: Option<Value> = None;
+    for answer in answers {
+        let mut list: Value = serde_json::from_slice(&answer.body).map_err(Status::internal)?;
+        let items = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        match merged.as_mut().and_then(|merged| merged["items"].as_array_mut()) {
+            Some(all) => all.extend(items),
+            None => {
+                list["items"] = Value::Array(items);
+                // A version of one member means nothing for the others.
+                list["metadata"] = json!({});
+                merged = Some(list);
+            }
+        }
+    }
+    let merged = merged.ok_or_else(|| Status::new(404, "NotFound", "not found"))?;
+    Ok(respond::text(200, "application/json", merged.to_string()))
+}

@@ -1,0 +1,154 @@
+//! One member as the proxy reaches it: where it is, whom to trust, and the right to speak for callers.
+
+use std::sync::Arc;
+
+use access::User;
+use access::user::{AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
+use api::cluster::{CLUSTERS, ClusterSpec, SECRET_CA_BUNDLE, SECRET_TOKEN, SecretReference};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use cluster_client::RemoteConfig;
+use cluster_client::remote::config::Pem;
+use cluster_client::remote::connect::open_http1;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
+use object::{Object, Status};
+
+use crate::forwarding;
+use crate::http::Incoming;
+use crate::respond::Body;
+use crate::server::Server;
+
+/// A member and the right to act in it as someone else.
+pub struct Member {
+    name: String,
+    config: RemoteConfig,
+    impersonator_token: String,
+}
+
+/// Reads where a member is from its Cluster and the secrets that names.
+pub async fn find(server: &Server, name: &str) -> Result<Member, Status> {
+    let gvr = CLUSTERS.gvr();
+    let cluster = read(server, CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, "", name).await?;
+    let cluster = cluster.ok_or_else(|| Status::not_found(&gvr.group_resource(), name))?;
+    let spec: ClusterSpec = api::read(&cluster)?;
+    if spec.api_endpoint.is_empty() {
+        return Err(unreachable(name, "its spec.apiEndpoint is empty"));
+    }
+    let Some(reference) = &spec.impersonator_secret_ref else {
+        return Err(unreachable(name, "it has no spec.impersonatorSecretRef, so nobody can be spoken for in it"));
+    };
+    let impersonator = secret(server, name, reference).await?;
+    let impersonator_token = secret_text(&impersonator, SECRET_TOKEN)
+        .ok_or_else(|| unreachable(name, &format!("secret {}/{} has no token", reference.namespace, reference.name)))?;
+    let ca = match (&spec.secret_ref, spec.insecure_skip_tls_verification) {
+        (Some(reference), false) => secret_text(&secret(server, name, reference).await?, SECRET_CA_BUNDLE),
+        _ => None,
+    };
+    Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token })
+}
+
+fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
+    let server = match spec.api_endpoint.contains("://") {
+        true => spec.api_endpoint.clone(),
+        false => format!("https://{}", spec.api_endpoint),
+    };
+    let mut config = RemoteConfig::new(server);
+    config.ca = ca.map(|ca| Pem::Text(ca.into_bytes()));
+    config.insecure_skip_tls_verify = spec.insecure_skip_tls_verification;
+    config.proxy = (!spec.proxy_url.is_empty()).then(|| spec.proxy_url.clone());
+    let headers = spec.proxy_header.iter();
+    let split = headers.flat_map(|(name, values)| values.split(',').map(move |value| (name.clone(), value.to_owned())));
+    config.proxy_headers = split.collect();
+    config
+}
+
+impl Member {
+    /// Sends the request on as the caller and streams the answer back.
+    pub async fn forward(&self, path: &str, user: &User, incoming: Incoming) -> Result<Response<Body>, Status> {
+        let upgrade = forwarding::wants_upgrade(&incoming);
+        let headers = self.headers(&incoming.headers, user, upgrade)?;
+        let response = self.send(incoming.method, path, headers, forwarding::body_of(incoming.body)).await?;
+        forwarding::answer(response, incoming.upgrade)
+    }
+
+    /// Sends one request with headers that already say who asks.
+    pub async fn send(
+        &self,
+        method: http::Method,
+        path: &str,
+        mut headers: HeaderMap,
+        body: forwarding::OutgoingBody,
+    ) -> Result<Response<hyper::body::Incoming>, Status> {
+        let base: Uri = self.config.server.parse().map_err(|_| self.failed("its spec.apiEndpoint is not a URL"))?;
+        let prefix = base.path().trim_end_matches('/');
+        let target: Uri = format!("{prefix}{path}").parse().map_err(|_| Status::bad_request("not a path"))?;
+        let host = base.authority().map_or("", |authority| authority.as_str());
+        headers.insert(header::HOST, HeaderValue::from_str(host).map_err(|error| self.failed(&error.to_string()))?);
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = target;
+        *request.headers_mut() = headers;
+        let stream = open_http1(&self.config).await.map_err(|error| self.failed(&error.to_string()))?;
+        forwarding::exchange(stream, request).await.map_err(|error| self.failed(&error.to_string()))
+    }
+
+    /// The caller's headers, with the caller named by impersonation instead of by credentials.
+    pub fn headers(&self, headers: &HeaderMap, user: &User, upgrade: bool) -> Result<HeaderMap, Status> {
+        let mut out = forwarding::passed_headers(headers, upgrade);
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Status::bad_request("not a header value"));
+        out.insert(header::AUTHORIZATION, value(&format!("bearer {}", self.impersonator_token))?);
+        out.insert(HeaderName::from_static("impersonate-user"), value(&user.name)?);
+        for group in &user.groups {
+            // Every member adds these by itself; who may impersonate need not be allowed to claim them.
+            if group != AUTHENTICATED_GROUP && group != UNAUTHENTICATED_GROUP {
+                out.append(HeaderName::from_static("impersonate-group"), value(group)?);
+            }
+        }
+        Ok(out)
+    }
+
+    fn failed(&self, problem: &str) -> Status {
+        unreachable(&self.name, problem)
+    }
+}
+
+fn unreachable(name: &str, problem: &str) -> Status {
+    Status::unavailable(format!("cluster {name} cannot be reached: {problem}"))
+}
+
+async fn secret(server: &Server, cluster: &str, reference: &SecretReference) -> Result<Object, Status> {
+    let found = read(server, "", "v1", "secrets", &reference.namespace, &reference.name).await?;
+    let missing = || unreachable(cluster, &format!("there is no secret {}/{}", reference.namespace, reference.name));
+    found.ok_or_else(missing)
+}
+
+fn secret_text(secret: &Object, key: &str) -> Option<String> {
+    let decoded = STANDARD.decode(secret.str_at(&["data", key])).ok()?;
+    String::from_utf8(decoded).ok().filter(|text| !text.is_empty())
+}
+
+async fn read(
+    server: &Server,
+    group: &str,
+    version: &str,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Object>, Status> {
+    let Some(resource) = server.registry.find(group, version, plural) else {
+        return Ok(None);
+    };
+    Ok(server.objects.get(&resource.key(namespace, name)).await?.map(|current| current.object))
+}
+
+/// The names of all members, in order.
+pub async fn names(server: &Arc<Server>) -> Result<Vec<String>, Status> {
+    let Some(resource) = server.registry.find(CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural) else {
+        return Ok(Vec::new());
+    };
+    resource.cache.fresh().await?;
+    let entries = resource.cache.entries(&crate::cache::Filter::default());
+    let mut names: Vec<String> = entries.iter().map(|entry| entry.decode().name().to_owned()).collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,30 @@
+//! Paths that are not about stored objects and that others answer: `why`, `plan` and the like.
+
+use std::sync::Arc;
+
+use access::User;
+use async_trait::async_trait;
+use http::Response;
+use object::Status;
+
+use crate::http::Incoming;
+use crate::respond::Body;
+use crate::server::Server;
+
+/// Where every extension lives.
+pub const EXTENSIONS_PATH: &str = "/flotilla/";
+
+/// A request below `EXTENSIONS_PATH` after authorization of its path. Whoever shows objects must ask whether the caller
+/// may see them.
+pub struct ExtensionRequest {
+    pub incoming: Incoming,
+    pub user: Arc<User>,
+}
+
+/// Answers for some paths.
+#[async_trait]
+pub trait Extension: Send + Sync {
+    fn handles(&self, path: &str) -> bool;
+
+    async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status>;
+}
