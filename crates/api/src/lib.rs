@@ -1,6 +1,7 @@
 //! Karmada's words: the kinds of every group as types, and the labels, annotations, finalizers and names that go with them.
 
 pub mod affinity;
+pub mod apportion;
 pub mod apps;
 pub mod autoscaling;
 pub mod capacity;

@@ -1,1 +1,4 @@
 //! Decides what is propagated: policy match and claim, bindings, dependencies, overrides, works, roll-up.
+
+pub mod overrides;
+pub mod works;

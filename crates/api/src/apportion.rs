@@ -1,0 +1,120 @@
+//! Shares a number out among parties by votes, as Webster and Sainte-Laguë did: the next seat goes to the most votes per
+//! seat still to be justified.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use crate::names::fnv32a;
+
+/// Which name goes first where votes and seats are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TieBreak {
+    #[default]
+    NameAscending,
+    NameDescending,
+}
+
+impl TieBreak {
+    /// By the hash of a uid, so that leftovers of many workloads do not all go to the same place.
+    pub fn of_uid(uid: &str) -> Self {
+        if !uid.is_empty() && fnv32a(uid) & 1 == 1 { Self::NameDescending } else { Self::NameAscending }
+    }
+}
+
+/// Adds `seats` to what the parties have in `initial`. A party that only has initial seats has no votes. The result is
+/// by name; without any party nothing is given out.
+pub fn apportion<'a>(
+    seats: i32,
+    votes: impl IntoIterator<Item = (&'a str, i64)>,
+    initial: impl IntoIterator<Item = (&'a str, i32)>,
+    tie: TieBreak,
+) -> BTreeMap<&'a str, i32> {
+    let mut parties: BTreeMap<&str, (i64, i32)> = BTreeMap::new();
+    for (name, seats) in initial {
+        parties.insert(name, (0, seats));
+    }
+    for (name, votes) in votes {
+        parties.entry(name).or_default().0 = votes;
+    }
+    let parties = parties.into_iter().map(|(name, (votes, seats))| Party { name, votes, seats, tie });
+    let mut heap: BinaryHeap<Party> = parties.collect();
+    for _ in 0..seats {
+        let Some(mut next) = heap.peek_mut() else { break };
+        next.seats += 1;
+    }
+    heap.into_iter().map(|party| (party.name, party.seats)).collect()
+}
+
+struct Party<'a> {
+    name: &'a str,
+    votes: i64,
+    seats: i32,
+    tie: TieBreak,
+}
+
+impl Party<'_> {
+    fn quotient(&self) -> f64 {
+        self.votes as f64 / (2.0 * f64::from(self.seats) + 1.0)
+    }
+}
+
+impl Ord for Party<'_> {
+    /// The greatest gets the next seat: by quotient, then who has fewer seats, then by name.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_name = match self.tie {
+            TieBreak::NameAscending => other.name.cmp(self.name),
+            TieBreak::NameDescending => self.name.cmp(other.name),
+        };
+        self.quotient().total_cmp(&other.quotient()).then(other.seats.cmp(&self.seats)).then(by_name)
+    }
+}
+
+impl PartialOrd for Party<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Party<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Party<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(seats: i32, votes: &[(&str, i64)], initial: &[(&str, i32)], tie: TieBreak, expected: &[(&str, i32)]) {
+        let got = apportion(seats, votes.iter().copied(), initial.iter().copied(), tie);
+        assert_eq!(got.into_iter().collect::<Vec<_>>(), expected, "{seats} by {votes:?} over {initial:?}");
+    }
+
+    #[test]
+    fn seats_go_where_the_votes_are() {
+        let up = TieBreak::NameAscending;
+        let down = TieBreak::NameDescending;
+        check(0, &[("a", 1)], &[], up, &[("a", 0)]);
+        check(5, &[], &[], up, &[]);
+        check(9, &[("a", 1), ("b", 2)], &[], up, &[("a", 3), ("b", 6)]);
+        check(12, &[("a", 1), ("b", 2), ("c", 3)], &[], up, &[("a", 2), ("b", 4), ("c", 6)]);
+        check(7, &[("a", 53), ("b", 24), ("c", 23)], &[], up, &[("a", 3), ("b", 2), ("c", 2)]);
+        check(1, &[("a", 1), ("b", 1)], &[], up, &[("a", 1), ("b", 0)]);
+        check(1, &[("a", 1), ("b", 1)], &[], down, &[("a", 0), ("b", 1)]);
+        // Equal quotients: 3/1 and 9/3. Who has fewer goes first, whatever the names.
+        check(1, &[("a", 9), ("b", 3)], &[("a", 1)], up, &[("a", 1), ("b", 1)]);
+        check(3, &[("a", 1)], &[("a", 2), ("gone", 4)], up, &[("a", 5), ("gone", 4)]);
+        check(2, &[("a", 0), ("b", 0)], &[], up, &[("a", 1), ("b", 1)]);
+    }
+
+    #[test]
+    fn ties_are_broken_by_the_hash_of_the_uid() {
+        assert_eq!(TieBreak::of_uid(""), TieBreak::NameAscending);
+        let odd = ["a", "b", "c", "d"].map(|uid| (fnv32a(uid) & 1 == 1, TieBreak::of_uid(uid)));
+        assert!(odd.iter().all(|(is_odd, tie)| *is_odd == (*tie == TieBreak::NameDescending)));
+        assert!(odd.iter().any(|(is_odd, _)| *is_odd) && odd.iter().any(|(is_odd, _)| !*is_odd));
+    }
+}
