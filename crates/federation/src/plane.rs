@@ -1,0 +1,81 @@
+//! The control plane as the controllers of this crate see it: one client, one set of mirrors, one interpreter.
+
+use std::sync::Arc;
+
+use api::Resource;
+use api::features::Features;
+use api::policy::{
+    CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, LABEL_CLUSTER_PROPAGATION_ID, LABEL_PROPAGATION_ID,
+    OVERRIDE_POLICIES, PROPAGATION_POLICIES,
+};
+use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_DEPENDED_BY_PREFIX, RESOURCE_BINDINGS};
+use cluster_client::ClusterClient;
+use object::Object;
+use reconcile::{Clock, Mirror, MirrorSpec};
+use tokio_util::sync::CancellationToken;
+
+use crate::settings::Settings;
+use crate::start::Parts;
+use crate::templates::Templates;
+
+/// Who wrote a field, in `managedFields`: the name Karmada's clients look for.
+pub const FIELD_MANAGER: &str = "karmada-controller-manager";
+
+/// Index of bindings: the permanent ids of the policies that claim them.
+pub const BY_POLICY: &str = "policy";
+/// Index of bindings: the label keys that say which bindings need what they carry.
+pub const BY_DEPENDENT: &str = "dependent";
+
+/// Shared by all controllers of this crate.
+pub struct Plane {
+    pub client: ClusterClient,
+    pub interpreter: interpreter::Shared,
+    pub features: Arc<Features>,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+    /// Every object that may be propagated.
+    pub templates: Arc<Templates>,
+    /// Indexed `BY_POLICY` and `BY_DEPENDENT`.
+    pub bindings: Mirror,
+    /// Indexed `BY_POLICY`.
+    pub cluster_bindings: Mirror,
+    pub policies: Mirror,
+    pub cluster_policies: Mirror,
+    pub overrides: Mirror,
+    pub cluster_overrides: Mirror,
+}
+
+impl Plane {
+    pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
+        let Parts { client, interpreter, features, clock, settings } = parts;
+        let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
+        let of = |resource: Resource| MirrorSpec::new(&resource.gvr());
+        let bindings = of(RESOURCE_BINDINGS).index(BY_POLICY, policy_ids).index(BY_DEPENDENT, dependent_keys);
+        Arc::new(Self {
+            templates: Templates::new(client.clone(), settings.skipped_apis.clone(), cancel.clone()),
+            bindings: mirror(bindings),
+            cluster_bindings: mirror(of(CLUSTER_RESOURCE_BINDINGS).index(BY_POLICY, policy_ids)),
+            policies: mirror(of(PROPAGATION_POLICIES)),
+            cluster_policies: mirror(of(CLUSTER_PROPAGATION_POLICIES)),
+            overrides: mirror(of(OVERRIDE_POLICIES)),
+            cluster_overrides: mirror(of(CLUSTER_OVERRIDE_POLICIES)),
+            client,
+            interpreter,
+            features,
+            clock,
+            settings,
+        })
+    }
+}
+
+/// The permanent ids of the policies that claim an object.
+pub fn policy_ids(object: &Object) -> Vec<String> {
+    let labels = [LABEL_PROPAGATION_ID, LABEL_CLUSTER_PROPAGATION_ID];
+    let ids = labels.into_iter().filter_map(|label| object.label(label)).filter(|id| !id.is_empty());
+    ids.map(str::to_owned).collect()
+}
+
+fn dependent_keys(object: &Object) -> Vec<String> {
+    let keys = object.labels().map(|(key, _)| key).filter(|key| key.starts_with(LABEL_DEPENDED_BY_PREFIX));
+    keys.map(str::to_owned).collect()
+}

@@ -1,0 +1,41 @@
+//! Starts the controllers of this crate on mirrors they share.
+
+use std::sync::Arc;
+
+use api::features::Features;
+use cluster_client::ClusterClient;
+use reconcile::Clock;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::plane::Plane;
+use crate::settings::Settings;
+use crate::{binding, dependencies};
+
+/// What the controllers are given.
+#[derive(Clone)]
+pub struct Parts {
+    /// The control plane, with the rights of karmada-controller-manager.
+    pub client: ClusterClient,
+    pub interpreter: interpreter::Shared,
+    pub features: Arc<Features>,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+}
+
+/// Runs until cancelled.
+pub async fn run(parts: Parts, cancel: CancellationToken) {
+    let plane = Plane::start(parts, &cancel);
+    let stop = || cancel.clone();
+    let mut running = JoinSet::new();
+    running.spawn(Arc::clone(&plane.templates).run());
+    running.spawn(binding::run(Arc::clone(&plane), stop()));
+    if plane.features.propagate_deps {
+        running.spawn(dependencies::run(Arc::clone(&plane), stop()));
+    }
+    while let Some(ended) = running.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a controller ended badly");
+        }
+    }
+}
