@@ -40,6 +40,12 @@ pub struct ApiResources {
     pub incomplete: Vec<GroupVersion>,
 }
 
+/// Which discovery documents were seen last, by the tags the server gave them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoveryTags {
+    tags: BTreeMap<&'static str, String>,
+}
+
 impl ApiResource {
     pub fn gvk(&self) -> GroupVersionKind {
         self.gvr.group_version().kind(self.kind.clone())
@@ -75,6 +81,34 @@ impl ApiResources {
             }
         }
         Ok(found)
+    }
+
+    /// `discover`, unless the server says that its documents are still the ones of `tags`. Asking often costs it and
+    /// the network next to nothing then.
+    pub async fn discover_changed(client: &ClusterClient, tags: &mut DiscoveryTags) -> Result<Option<Self>, Status> {
+        let mut seen = BTreeMap::new();
+        let mut is_same = true;
+        for root in ["/api", "/apis"] {
+            let request = Request::get(root).header(header::ACCEPT, AGGREGATED);
+            let request = match tags.tags.get(root) {
+                Some(tag) => request.header(header::IF_NONE_MATCH, tag),
+                None => request,
+            };
+            let request = request.body(Bytes::new()).map_err(|e| Status::bad_request(e.to_string()))?;
+            let response = client.raw(request).await?;
+            is_same &= response.status() == http::StatusCode::NOT_MODIFIED;
+            let tag = response.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok());
+            if let Some(tag) = tag.or(tags.tags.get(root).map(String::as_str).filter(|_| is_same)) {
+                seen.insert(root, tag.to_owned());
+            }
+        }
+        if is_same {
+            return Ok(None);
+        }
+        let found = Self::discover(client).await?;
+        // A document that is not complete may become so without a new tag.
+        tags.tags = if found.incomplete.is_empty() { seen } else { BTreeMap::new() };
+        Ok(Some(found))
     }
 
     async fn discover_version(&mut self, client: &ClusterClient, gv: GroupVersion) -> Result<(), Status> {

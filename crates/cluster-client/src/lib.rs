@@ -16,7 +16,7 @@ pub use call::{
     WriteOptions,
 };
 pub use client::{ClusterClient, ConnectError, Endpoint};
-pub use discovery::{ApiResource, ApiResources, RestMapper};
+pub use discovery::{ApiResource, ApiResources, DiscoveryTags, RestMapper};
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use remote::config::RemoteConfig;
 pub use remote::is_unreachable;

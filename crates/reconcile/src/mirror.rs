@@ -34,6 +34,9 @@ pub struct ObjectKey {
 /// The values an object is found under.
 pub type IndexFn = fn(&Object) -> Vec<String>;
 
+/// Takes out of an object what its reader will not look at. Namespace, name, uid and resourceVersion must stay.
+pub type TrimFn = fn(&mut Object);
+
 /// What to mirror.
 #[derive(Clone, Debug, Default)]
 pub struct MirrorSpec {
@@ -43,6 +46,8 @@ pub struct MirrorSpec {
     pub label_selector: Option<String>,
     pub field_selector: Option<String>,
     pub indexes: Vec<(&'static str, IndexFn)>,
+    /// What is kept of each object; all of it when `None`.
+    pub trim: Option<TrimFn>,
 }
 
 /// A handle on a mirror. Clones share it; the feeding task ends with its token.
@@ -75,8 +80,19 @@ impl MirrorSpec {
         self
     }
 
+    pub fn fields(mut self, selector: &str) -> Self {
+        self.field_selector = Some(selector.to_owned());
+        self
+    }
+
     pub fn index(mut self, name: &'static str, values: IndexFn) -> Self {
         self.indexes.push((name, values));
+        self
+    }
+
+    /// Keeps less of each object. For members: an object in this process is shared, and trimming would copy it.
+    pub fn trim(mut self, trim: TrimFn) -> Self {
+        self.trim = Some(trim);
         self
     }
 }

@@ -103,6 +103,7 @@ impl Feed {
                 object
             }
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let object = self.trimmed(object);
                 self.mirror.shared.store.write().put(Arc::clone(&object));
                 object
             }
@@ -146,6 +147,7 @@ impl Feed {
                 }
                 Ok(Some(WatchEvent::Bookmark { .. })) => {}
                 Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
+                    let object = self.trimmed(object);
                     objects.insert(ObjectKey::of(&object), object);
                 }
                 Ok(Some(WatchEvent::Deleted(object))) => drop(objects.remove(&ObjectKey::of(&object))),
@@ -162,7 +164,8 @@ impl Feed {
             ..ListOptions::default()
         };
         let list = self.client.list_all(target, options).await?;
-        self.replace(list.items, list.resource_version.clone());
+        let items = list.items.into_iter().map(|object| self.trimmed(object)).collect();
+        self.replace(items, list.resource_version.clone());
         Ok(list.resource_version)
     }
 
@@ -174,6 +177,13 @@ impl Feed {
         shared.synced.send_replace(true);
     }
 
+    fn trimmed(&self, mut object: Arc<Object>) -> Arc<Object> {
+        if let Some(trim) = self.mirror.shared.spec.trim {
+            trim(Arc::make_mut(&mut object));
+        }
+        object
+    }
+
     fn watch_call(&self) -> WatchCall {
         let spec = &self.mirror.shared.spec;
         WatchCall {
@@ -181,10 +191,9 @@ impl Feed {
             namespace: spec.namespace.clone(),
             label_selector: spec.label_selector.clone(),
             field_selector: spec.field_selector.clone(),
-            resource_version: None,
             bookmarks: true,
-            send_initial_events: false,
             timeout: Some(jittered(WATCH_TIMEOUT, 1.0)),
+            ..WatchCall::default()
         }
     }
 }
