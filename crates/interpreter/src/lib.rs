@@ -1,6 +1,9 @@
 //! What a kind means: native rules, Lua customizations, webhooks and bundled third-party rules, asked in one order.
 
+mod dependency;
+mod native;
 pub mod operation;
+pub mod pod;
 pub mod shared;
 pub mod tiers;
 pub mod webhook;

@@ -3,65 +3,70 @@
 use std::sync::Arc;
 
 use api::config::DependentObjectReference;
+use api::features::Features;
 use api::work::{AggregatedStatusItem, Component, ReplicaRequirements};
 use object::{GroupVersionKind, Object};
 use serde_json::Value;
 
-use crate::operation::{InterpretError, Operation};
+use crate::operation::{Answer, InterpretError, Operation};
 use crate::webhook::WebhookCaller;
+use crate::{native, pod};
 
 /// What every kind means, as of one set of customizations. Immutable: a change makes a new one.
 pub struct Interpreter {
     #[expect(dead_code, reason = "asked once webhooks are read")]
     caller: Arc<dyn WebhookCaller>,
+    options: pod::Options,
 }
-
-type Answer<T> = Result<T, InterpretError>;
 
 impl Interpreter {
     /// From the ResourceInterpreterCustomizations and ResourceInterpreterWebhookConfigurations there are.
     pub fn new(_customizations: &[Arc<Object>], _webhooks: &[Arc<Object>], caller: Arc<dyn WebhookCaller>) -> Self {
-        Self { caller }
+        Self { caller, options: pod::Options::default() }
+    }
+
+    /// With what the feature gates add to the answers.
+    #[must_use]
+    pub fn with_features(mut self, features: &Features) -> Self {
+        self.options.with_priority_class = features.resource_quota_estimate;
+        self
     }
 
     /// Does any tier answer this question for this kind?
-    pub fn has_hook(&self, _gvk: &GroupVersionKind, _operation: Operation) -> bool {
-        false
+    pub fn has_hook(&self, gvk: &GroupVersionKind, operation: Operation) -> bool {
+        native::has_hook(&gvk.api_version(), &gvk.kind, operation)
     }
 
     pub async fn replicas(&self, object: &Object) -> Answer<(i32, Option<ReplicaRequirements>)> {
-        Err(none(object, Operation::InterpretReplica))
+        native::replicas(object, self.options)
     }
 
     pub async fn components(&self, object: &Object) -> Answer<Vec<Component>> {
-        Err(none(object, Operation::InterpretComponent))
+        let _ = object;
+        Err(InterpretError("interface GetComponents not implemented yet".to_owned()))
     }
 
-    pub async fn revise_replicas(&self, object: Object, _replicas: i64) -> Answer<Object> {
-        Err(none(&object, Operation::ReviseReplica))
+    pub async fn revise_replicas(&self, object: Object, replicas: i64) -> Answer<Object> {
+        native::revise_replicas(object, replicas)
     }
 
-    pub async fn retain(&self, desired: Object, _observed: &Object) -> Answer<Object> {
-        Err(none(&desired, Operation::Retain))
+    pub async fn retain(&self, desired: Object, observed: &Object) -> Answer<Object> {
+        native::retain(desired, observed)
     }
 
-    pub async fn aggregate_status(&self, object: Object, _items: &[AggregatedStatusItem]) -> Answer<Object> {
-        Err(none(&object, Operation::AggregateStatus))
+    pub async fn aggregate_status(&self, object: Object, items: &[AggregatedStatusItem]) -> Answer<Object> {
+        native::aggregate_status(object, items)
     }
 
     pub async fn dependencies(&self, object: &Object) -> Answer<Vec<DependentObjectReference>> {
-        Err(none(object, Operation::InterpretDependency))
+        native::dependencies(object)
     }
 
     pub async fn reflect_status(&self, object: &Object) -> Answer<Option<Value>> {
-        Err(none(object, Operation::InterpretStatus))
+        native::reflect_status(object)
     }
 
     pub async fn is_healthy(&self, object: &Object) -> Answer<bool> {
-        Err(none(object, Operation::InterpretHealth))
+        native::is_healthy(object)
     }
-}
-
-fn none(object: &Object, operation: Operation) -> InterpretError {
-    InterpretError(format!("no rule says {operation:?} for {} {}", object.api_version(), object.kind()))
 }
