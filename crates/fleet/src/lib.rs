@@ -1,1 +1,18 @@
 //! Looks after members as objects: lifecycle, health, rights, quotas, namespaces, remedies.
+//!
+//! One file or folder per controller of Karmada. Each gathers from mirrors, decides in a pure function, and commits what
+//! differs. Nothing here talks to a member: what must reach one travels as a Work.
+
+mod access;
+mod health;
+mod lifecycle;
+mod plane;
+pub mod settings;
+mod start;
+mod taints;
+#[cfg(test)]
+mod testing;
+mod works;
+
+pub use settings::Settings;
+pub use start::{Parts, run};

@@ -1,0 +1,166 @@
+//! Notices pull clusters that fell silent, by the Leases their agents renew, and says so in their Ready condition.
+//!
+//! Push clusters need none of it: who looks after their status asks them directly.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::cluster::{CONDITION_READY, ClusterStatus};
+use api::core::{Condition, find_condition};
+use api::names::CLUSTER_NAMESPACE;
+use jiff::{SignedDuration, Timestamp};
+use object::time::format_seconds;
+use object::{GroupVersionResource, Object, Status, time};
+use reconcile::{Mirror, MirrorSpec, ObjectKey, commit_status};
+use serde_json::Value;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::plane::{FIELD_MANAGER, Plane};
+
+/// How long a cluster may be silent.
+#[derive(Clone, Copy, Debug)]
+struct Grace {
+    /// Once it has said anything.
+    running: Duration,
+    /// Before.
+    starting: Duration,
+}
+
+/// The last sign of life of a cluster, and what it was seen by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    at: Timestamp,
+    ready: Option<Condition>,
+    renewed: Option<Timestamp>,
+}
+
+/// What a look at a cluster shows.
+struct Signs {
+    ready: Option<Condition>,
+    created: Timestamp,
+    /// When its Lease was last renewed, by the clock of its agent.
+    renewed: Option<Timestamp>,
+}
+
+pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
+    let leases = plane.mirror(MirrorSpec::new(&leases()).within(CLUSTER_NAMESPACE), &cancel);
+    let mut ticks = tokio::time::interval(plane.settings.cluster_monitor_period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::select! {
+        () = cancel.cancelled() => return,
+        _ = futures::future::join(plane.clusters.synced(), leases.synced()) => {}
+    }
+    let mut seen = HashMap::new();
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            _ = ticks.tick() => look(&plane, &leases, &mut seen).await,
+        }
+    }
+}
+
+async fn look(plane: &Plane, leases: &Mirror, seen: &mut HashMap<String, Seen>) {
+    let clusters = plane.pull_clusters();
+    seen.retain(|name, _| plane.cluster(name).is_some());
+    for cluster in clusters {
+        let name = cluster.name();
+        let lease = leases.get(&ObjectKey::new(CLUSTER_NAMESPACE, name));
+        if let Err(error) = look_at(plane, &cluster, lease.as_deref(), seen).await {
+            // The next look tries again.
+            tracing::warn!(cluster = name, %error, "the silence of a cluster could not be written down");
+        }
+    }
+}
+
+async fn look_at(
+    plane: &Plane,
+    cluster: &Object,
+    lease: Option<&Object>,
+    seen: &mut HashMap<String, Seen>,
+) -> Result<(), Status> {
+    let now = plane.clock.now();
+    let settings = &plane.settings;
+    let grace =
+        Grace { running: settings.cluster_monitor_grace_period, starting: settings.cluster_startup_grace_period };
+    let status: ClusterStatus = api::read_at(cluster, &["status"])?;
+    let signs = Signs {
+        ready: find_condition(&status.conditions, CONDITION_READY).cloned(),
+        created: time::parse(cluster.creation_timestamp()).unwrap_or(now),
+        renewed: lease.and_then(|lease| time::parse(lease.str_at(&["spec", "renewTime"]))),
+    };
+    let state = observe(seen.get(cluster.name()), &signs, now);
+    let verdict = judge(&state, &signs, grace, now);
+    seen.insert(cluster.name().to_owned(), state);
+    let Some(silent) = verdict else { return Ok(()) };
+    let mut desired = cluster.clone();
+    desired.set(&["status", "conditions"], merge_conditions(cluster.items(&["status", "conditions"]), &silent));
+    let target = plane.clusters.target(&ObjectKey::of(cluster));
+    commit_status(&plane.client, target, cluster, &desired, FIELD_MANAGER).await?;
+    // What was written here is no sign of life.
+    if let Some(state) = seen.get_mut(cluster.name()) {
+        state.ready = Some(silent);
+    }
+    Ok(())
+}
+
+/// The conditions with one of them put in its place.
+fn merge_conditions(conditions: &[Value], new: &Condition) -> Vec<Value> {
+    let value = serde_json::to_value(new).unwrap_or_default();
+    let mut conditions = conditions.to_vec();
+    match conditions.iter_mut().find(|condition| condition["type"] == new.kind.as_str()) {
+        Some(old) => *old = value,
+        None => conditions.push(value),
+    }
+    conditions
+}
+
+/// The last sign of life: a changed condition, or a renewed Lease. A cluster that never said anything lives since it
+/// was made; one this process sees for the first time, since now.
+fn observe(before: Option<&Seen>, signs: &Signs, now: Timestamp) -> Seen {
+    let mut seen = match before {
+        Some(before) if before.ready == signs.ready => before.clone(),
+        Some(_) => Seen { at: now, ready: signs.ready.clone(), renewed: None },
+        None => {
+            let at = if signs.ready.is_none() { signs.created } else { now };
+            Seen { at, ready: signs.ready.clone(), renewed: None }
+        }
+    };
+    if let Some(renewed) = signs.renewed
+        && seen.renewed.is_none_or(|before| before < renewed)
+    {
+        seen.renewed = Some(renewed);
+        seen.at = now;
+    }
+    seen
+}
+
+/// The condition of a cluster that was silent for too long; `None` where nothing is to be said that was not said before.
+fn judge(seen: &Seen, signs: &Signs, grace: Grace, now: Timestamp) -> Option<Condition> {
+    let patience = if signs.ready.is_some() { grace.running } else { grace.starting };
+    let silence = now.duration_since(seen.at);
+    if silence <= SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX) {
+        return None;
+    }
+    let (reason, message) = match &signs.ready {
+        None => ("ClusterStatusNeverUpdated", "Cluster status controller never posted cluster status."),
+        Some(ready) if ready.status == "Unknown" => return None,
+        Some(_) => ("ClusterStatusUnknown", "Cluster status controller stopped posting cluster status."),
+    };
+    Some(Condition {
+        kind: CONDITION_READY.to_owned(),
+        status: "Unknown".to_owned(),
+        observed_generation: signs.ready.as_ref().and_then(|ready| ready.observed_generation),
+        last_transition_time: format_seconds(now),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    })
+}
+
+fn leases() -> GroupVersionResource {
+    GroupVersionResource::new("coordination.k8s.io", "v1", "leases")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! What may be set about the fleet's controllers, with Karmada's defaults.
+
+use std::time::Duration;
+
+use regex::Regex;
+
+/// Karmada leaves these off unless they are named.
+const OFF_BY_DEFAULT: &[&str] = &["hpaScaleTargetMarker", "deploymentReplicasSyncer"];
+
+/// Which controllers run: `--controllers` with `*`, `name` and `-name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controllers(Vec<String>);
+
+/// Namespaces that stay in the control plane, as expressions over their whole name.
+#[derive(Clone, Debug)]
+pub struct SkippedNamespaces(Vec<Regex>);
+
+/// What becomes of what runs in a cluster that a taint drives it from, where no policy says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PurgeMode {
+    #[default]
+    Gracefully,
+    Directly,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub controllers: Controllers,
+    pub skipped_namespaces: SkippedNamespaces,
+    /// How often the signs of life of pull clusters are looked at.
+    pub cluster_monitor_period: Duration,
+    /// How long a pull cluster may be silent.
+    pub cluster_monitor_grace_period: Duration,
+    /// How long a pull cluster may be silent that never said anything.
+    pub cluster_startup_grace_period: Duration,
+    /// How often the removal of a cluster looks again, beside what wakes it.
+    pub removal_check_every: Duration,
+    /// How long the removal of a cluster goes on without any progress before what holds it up is left behind.
+    /// Karmada waits for ever.
+    pub removal_patience: Duration,
+    pub enable_taint_manager: bool,
+    pub enable_no_execute_taint_eviction: bool,
+    pub no_execute_taint_eviction_purge_mode: PurgeMode,
+    /// Evictions per second of each worker; 0 is one in half an hour.
+    pub resource_eviction_rate: f32,
+    /// How often the use of quotas is counted anew; zero never does.
+    pub federated_resource_quota_sync_period: Duration,
+    pub concurrent_cluster_syncs: usize,
+    pub concurrent_namespace_syncs: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            controllers: Controllers::default(),
+            skipped_namespaces: SkippedNamespaces::default(),
+            cluster_monitor_period: Duration::from_secs(5),
+            cluster_monitor_grace_period: Duration::from_secs(40),
+            cluster_startup_grace_period: Duration::from_secs(60),
+            removal_check_every: Duration::from_secs(10),
+            removal_patience: Duration::from_secs(300),
+            enable_taint_manager: true,
+            enable_no_execute_taint_eviction: false,
+            no_execute_taint_eviction_purge_mode: PurgeMode::Gracefully,
+            resource_eviction_rate: 0.5,
+            federated_resource_quota_sync_period: Duration::from_secs(300),
+            concurrent_cluster_syncs: 5,
+            // Karmada has one worker that writes to all clusters at once; here each cluster is a key of its own.
+            concurrent_namespace_syncs: 8,
+        }
+    }
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self(vec!["*".to_owned()])
+    }
+}
+
+impl Controllers {
+    /// Reads `*,-namespace,hpaScaleTargetMarker`. Names nobody knows are ignored, as in Karmada.
+    pub fn parse(text: &str) -> Self {
+        Self(text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// The first entry that names the controller decides; `*` stands for those that are on by default.
+    pub fn is_enabled(&self, name: &str) -> bool {
+        for entry in &self.0 {
+            if entry == name {
+                return true;
+            }
+            if entry.strip_prefix('-') == Some(name) {
+                return false;
+            }
+        }
+        self.0.iter().any(|entry| entry == "*") && !OFF_BY_DEFAULT.contains(&name)
+    }
+}
+
+impl Default for SkippedNamespaces {
+    fn default() -> Self {
+        Self(vec![Regex::new("^(kube-.*)$").expect("a constant that compiles")])
+    }
+}
+
+impl SkippedNamespaces {
+    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, regex::Error> {
+        let compiled = patterns.into_iter().map(|pattern| Regex::new(&format!("^({pattern})$")));
+        compiled.collect::<Result<_, _>>().map(Self)
+    }
+
+    pub fn contains(&self, namespace: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.is_match(namespace))
+    }
+}
+
+impl PurgeMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gracefully => "Gracefully",
+            Self::Directly => "Directly",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, name: &str, expected: bool) {
+        assert_eq!(Controllers::parse(text).is_enabled(name), expected, "{text:?} {name}");
+    }
+
+    #[test]
+    fn the_first_entry_that_names_a_controller_decides() {
+        check("*", "cluster", true);
+        check("*", "hpaScaleTargetMarker", false);
+        check("*,hpaScaleTargetMarker", "hpaScaleTargetMarker", true);
+        check("*,-cluster", "cluster", false);
+        check("-cluster,*", "cluster", false);
+        check("-cluster,cluster,*", "cluster", false);
+        check("cluster,-cluster", "cluster", true);
+        check("cluster", "namespace", false);
+        check("", "cluster", false);
+        check(" * , -remedy ", "remedy", false);
+        check("*,nobody", "cluster", true);
+    }
+
+    #[test]
+    fn skipped_namespaces_match_as_a_whole() {
+        let skipped = SkippedNamespaces::default();
+        assert!(skipped.contains("kube-system"));
+        assert!(!skipped.contains("my-kube-system"));
+        let skipped = SkippedNamespaces::new(["a", "b.*"]).expect("valid");
+        assert!(skipped.contains("a") && skipped.contains("b-1") && !skipped.contains("ab"));
+        assert!(SkippedNamespaces::new(["("]).is_err());
+    }
+}

@@ -1,0 +1,31 @@
+//! Writes the Works that this room makes itself, where they differ from what is there.
+
+use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use object::Object;
+use propagation::works::{DesiredWork, WorkChange};
+use reconcile::ReconcileError;
+use serde_json::{Value, json};
+
+use crate::plane::FIELD_MANAGER;
+
+/// Makes the Work as desired; true when something was written. A Work that is going away fails, to be tried later.
+pub async fn commit(client: &ClusterClient, desired: DesiredWork) -> Result<bool, ReconcileError> {
+    let gvr = api::work::WORKS.gvr();
+    let target = ResourceRef::namespaced(&gvr, &desired.namespace, &desired.name);
+    let space = ResourceRef::within(&gvr, &desired.namespace);
+    let options = WriteOptions::managed_by(FIELD_MANAGER);
+    // Asked for rather than mirrored: there are many works of others for each one of this room.
+    let existing = client.find(target.clone()).await?;
+    match desired.plan(existing.as_deref()).map_err(ReconcileError::other)? {
+        WorkChange::Unchanged => return Ok(false),
+        WorkChange::Create(work) => client.create(space, work, options).await?,
+        WorkChange::Patch(patch) => client.patch(target, Patch::merge(patch), options).await?,
+    };
+    Ok(true)
+}
+
+/// The owner that a Work goes with.
+pub fn owner(object: &Object) -> Value {
+    json!({"apiVersion": object.api_version(), "kind": object.kind(), "name": object.name(), "uid": object.uid(),
+        "controller": true, "blockOwnerDeletion": true})
+}
