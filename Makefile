@@ -43,7 +43,7 @@ setup:
 	@tools/setup
 
 kube:
-	@tools/kube/build etcd kube-apiserver kubectl
+	@tools/kube/build etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok karmadactl
 
 python:
 	@test -x $(FLOTILLA_PYTHON) || { echo "==> making a Python environment in $(FLOTILLA_VENV)"; python3 -m venv $(FLOTILLA_VENV); }

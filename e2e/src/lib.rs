@@ -1,5 +1,9 @@
 //! Whole-system tests: the real binary, real clients, and a real kube-apiserver to compare with.
 
+pub mod eventually;
 pub mod flotilla;
+#[path = "../../crates/cluster-client/tests/kube/mod.rs"]
+pub mod kube_apiserver;
+pub mod member;
 pub mod normalize;
 pub mod script;

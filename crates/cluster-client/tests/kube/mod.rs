@@ -64,6 +64,11 @@ impl KubeApiServer {
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).output().expect("kubectl runs")
     }
 
+    /// Where its keys and logs are.
+    pub fn directory(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
     fn start_etcd(&mut self) {
         let [client, peer, _] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new(self.bin.join("etcd"));
