@@ -1,6 +1,7 @@
 //! Whole-system tests: the real binary, real clients, and a real kube-apiserver to compare with.
 
 pub mod eventually;
+pub mod fleet;
 pub mod flotilla;
 #[path = "../../crates/cluster-client/tests/kube/mod.rs"]
 pub mod kube_apiserver;

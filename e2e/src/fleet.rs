@@ -1,0 +1,113 @@
+//! A control plane with real members joined to it.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::eventually::eventually;
+use crate::flotilla::{Flotilla, binary};
+use crate::member::{self, Member};
+
+/// How long anything may take that crosses from the plane to the members or back.
+pub const CROSSING: Duration = Duration::from_secs(60);
+
+pub struct Fleet {
+    pub plane: Flotilla,
+    pub members: Vec<Member>,
+}
+
+impl Fleet {
+    /// `None`, and a line on stderr, where the real programs are not there.
+    pub fn start(names: &[&str], arguments: &[&str]) -> Option<Self> {
+        let members = Member::start_all(names, 2)?;
+        let plane = Flotilla::start_with(arguments);
+        let fleet = Self { plane, members };
+        for member in &fleet.members {
+            fleet.join(member, &[]);
+        }
+        for member in &fleet.members {
+            fleet.wait_ready(&member.name);
+        }
+        Some(fleet)
+    }
+
+    pub fn join(&self, member: &Member, arguments: &[&str]) {
+        let kubeconfig = member.kubeconfig().to_str().expect("a path in UTF-8");
+        let mut all = vec!["join", member.name.as_str(), "--cluster-kubeconfig", kubeconfig];
+        all.extend(arguments);
+        let output = self.flotilla(&all);
+        assert!(output.status.success(), "join {}: {}", member.name, text(&output));
+    }
+
+    pub fn wait_ready(&self, cluster: &str) {
+        let path = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+        let is_ready = || self.ask(&["get", "cluster", cluster, path]) == "True";
+        self.eventually(&format!("cluster {cluster} is ready"), is_ready);
+    }
+
+    /// The command line against this plane.
+    pub fn flotilla(&self, arguments: &[&str]) -> Output {
+        run(&binary(), &self.plane.kubeconfig, arguments)
+    }
+
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        self.plane.kubectl(arguments)
+    }
+
+    /// The answer of kubectl on the plane, trimmed, or nothing when it fails.
+    pub fn ask(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
+    }
+
+    /// Applies documents on the plane; they must be accepted.
+    pub fn apply(&self, documents: &str) {
+        let output = member::apply(&self.plane.kubeconfig, &["apply", "-f", "-"], documents);
+        assert!(output.status.success(), "{}\n{documents}", text(&output));
+    }
+
+    pub fn member(&self, name: &str) -> &Member {
+        self.members.iter().find(|member| member.name == name).expect("a member of that name")
+    }
+
+    /// Waits, and shows what the plane logged when it was in vain.
+    pub fn eventually(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, CROSSING, &mut holds)));
+        if let Err(panic) = result {
+            eprintln!("the plane's log:\n{}", tail(&self.plane.log(), 60));
+            eprintln!("bindings:\n{}", self.ask(&["get", "rb,crb", "-A", "-o", "wide"]));
+            eprintln!("works:\n{}", self.ask(&["get", "works", "-A"]));
+            eprintln!("events:\n{}", tail(&self.ask(&["get", "events", "-A"]), 40));
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    /// Waits until kubectl in a member answers so.
+    pub fn in_member(&self, name: &str, arguments: &[&str], expected: &str) {
+        let member = self.member(name);
+        let what = format!("{name}: kubectl {} says {expected:?}", arguments.join(" "));
+        self.eventually(&what, || member.ask(arguments) == expected);
+    }
+
+    /// Waits until kubectl on the plane answers so.
+    pub fn on_plane(&self, arguments: &[&str], expected: &str) {
+        let what = format!("kubectl {} says {expected:?}", arguments.join(" "));
+        self.eventually(&what, || self.ask(arguments) == expected);
+    }
+}
+
+/// Runs a program that reads its kubeconfig from the environment.
+pub fn run(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments).env("KUBECONFIG", kubeconfig).env_remove("FLOTILLA_HOME");
+    command.stdin(Stdio::null()).output().expect("the program runs")
+}
+
+/// All a program said.
+pub fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
