@@ -319,7 +319,7 @@ pub struct Overriders {
 pub struct PlaintextOverrider {
     pub path: String,
     pub operator: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Written as null when there is none.
     pub value: Option<Value>,
 }
 
@@ -354,7 +354,6 @@ pub struct CommandArgsOverrider {
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelAnnotationOverrider {
     pub operator: String,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub value: BTreeMap<String, String>,
 }
 
@@ -373,7 +372,7 @@ pub struct FieldOverrider {
 pub struct FieldPatchOperation {
     pub sub_path: String,
     pub operator: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Written as null when there is none.
     pub value: Option<Value>,
 }
 

@@ -10,6 +10,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod time;
+pub mod yaml;
 
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
