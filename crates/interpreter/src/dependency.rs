@@ -57,12 +57,18 @@ mod tests {
     #[test]
     fn references_that_name_nothing_are_refused() {
         let bad_selector = DependentObjectReference {
-            label_selector: Some(LabelSelector { match_labels: [("a b".into(), "c".into())].into(), ..Default::default() }),
+            label_selector: Some(LabelSelector {
+                match_labels: [("a b".into(), "c".into())].into(),
+                ..Default::default()
+            }),
             ..reference("v1", "Secret", "ns", "")
         };
         let cases = [
             (reference("v1", "Secret", "", "s"), None),
-            (reference("", "Secret", "", "s"), Some("dependencies[0].apiVersion: Invalid value: \"\": missing required")),
+            (
+                reference("", "Secret", "", "s"),
+                Some("dependencies[0].apiVersion: Invalid value: \"\": missing required"),
+            ),
             (reference("v1", "", "", "s"), Some("dependencies[0].kind: Invalid value: \"\": missing required kind")),
             (reference("v1", "Secret", "", ""), Some("dependency can not leave name and labelSelector all empty")),
             (reference("", "", "", "s"), Some("[dependencies[0].apiVersion: ")),
@@ -79,8 +85,10 @@ mod tests {
 
     #[test]
     fn lists_become_one_sorted_list_with_each_name_once_and_every_selector() {
-        let by_label =
-            || DependentObjectReference { label_selector: Some(LabelSelector::default()), ..reference("v1", "A", "", "") };
+        let by_label = || DependentObjectReference {
+            label_selector: Some(LabelSelector::default()),
+            ..reference("v1", "A", "", "")
+        };
         let merged = merge(vec![
             vec![reference("v1", "Secret", "ns", "b"), reference("v1", "ConfigMap", "ns", "z"), by_label()],
             vec![reference("v1", "Secret", "ns", "a"), reference("v1", "Secret", "ns", "b"), by_label()],

@@ -169,9 +169,7 @@ pub fn dependencies(object: &Object) -> Answer<Vec<DependentObjectReference>> {
     let none = || no_rule(object, Operation::InterpretDependency);
     let kind = Kind::of_object(object).ok_or_else(none)?;
     let namespace = object.namespace();
-    let of_spec = |path: &[&str]| {
-        object.get(path).map(|spec| pod::dependencies(spec, namespace)).unwrap_or_default()
-    };
+    let of_spec = |path: &[&str]| object.get(path).map(|spec| pod::dependencies(spec, namespace)).unwrap_or_default();
     let found = match kind {
         Kind::Deployment | Kind::ReplicaSet | Kind::Job | Kind::DaemonSet => of_spec(&["spec", "template", "spec"]),
         Kind::CronJob => of_spec(&["spec", "jobTemplate", "spec", "template", "spec"]),

@@ -19,8 +19,12 @@ const DEPLOYMENT: &[Field] = &[
     ("unavailableReplicas", Omitted),
     ("observedGeneration", Omitted),
 ];
-const REPLICA_SET: &[Field] =
-    &[("replicas", Written), ("readyReplicas", Omitted), ("availableReplicas", Omitted), ("observedGeneration", Omitted)];
+const REPLICA_SET: &[Field] = &[
+    ("replicas", Written),
+    ("readyReplicas", Omitted),
+    ("availableReplicas", Omitted),
+    ("observedGeneration", Omitted),
+];
 const DAEMON_SET: &[Field] = &[
     ("currentNumberScheduled", Written),
     ("desiredNumberScheduled", Written),

@@ -158,7 +158,7 @@ mod tests {
                     container(json!({}), json!({"ephemeral-storage": "1G"}))],
                 "overhead": {"cpu": "100m"},
             }),
-            json!({"resourceRequest": {"cpu": "2100m", "memory": "1536Mi", "ephemeral-storage": "1G"}}),
+            json!({"resourceRequest": {"cpu": "2100m", "memory": "1536Mi", "ephemeral-storage": "1000000000"}}),
         );
     }
 
