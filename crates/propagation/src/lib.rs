@@ -1,5 +1,15 @@
 //! Decides what is propagated: policy match and claim, bindings, dependencies, overrides, works, roll-up.
 
+pub mod binding;
+pub mod binding_trigger;
+pub mod claim;
+pub mod dependency;
+pub mod eviction;
 pub mod overrides;
+pub mod policy;
+pub mod policy_choice;
+pub mod policy_index;
+pub mod policy_preemption;
 pub mod policy_selector;
+pub mod rollup;
 pub mod works;

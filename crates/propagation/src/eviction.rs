@@ -1,0 +1,216 @@
+//! Leaving a member: when a workload goes, and when what it leaves behind may be taken away.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::work::{AggregatedStatusItem, BindingSpec, BindingStatus, GracefulEvictionTask};
+use jiff::{SignedDuration, Timestamp};
+use object::Object;
+use object::time::{format_seconds, parse};
+use serde_json::{Value, json};
+
+/// How long a copy stays in the member it leaves, unless its task says otherwise.
+pub const GRACEFUL_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// What becomes of one task, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is new; its time begins now.
+    Begin,
+    /// Somebody decided to keep the copy.
+    KeptByUser,
+    /// Not yet healthy elsewhere, and there is time.
+    Wait {
+        remaining: Duration,
+    },
+    /// Somebody decided to let the copy go.
+    ReleasedByUser,
+    TimedOut,
+    /// The workload is healthy in all members it was scheduled to.
+    HealthyElsewhere,
+}
+
+impl Fate {
+    /// Does the task stay?
+    pub fn is_kept(self) -> bool {
+        matches!(self, Self::Begin | Self::KeptByUser | Self::Wait { .. })
+    }
+}
+
+/// What becomes of the tasks of a binding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Assessment {
+    /// In the order of the tasks.
+    pub fates: Vec<Fate>,
+    /// When to look again though nothing changed.
+    pub again_in: Option<Duration>,
+}
+
+/// Decides on each task. The copy in the old member goes once the workload is healthy in its new ones, as far as the
+/// scheduler has seen the binding as it is; or when its time is up; or when somebody says so.
+pub fn assess(
+    spec: &BindingSpec,
+    status: &BindingStatus,
+    generation: i64,
+    now: Timestamp,
+    timeout: Duration,
+) -> Assessment {
+    let is_scheduled = status.scheduler_observed_generation == Some(generation);
+    let is_healthy = is_scheduled && is_healthy_everywhere(spec, &status.aggregated_status);
+    let timeout_of = |task: &GracefulEvictionTask| match task.grace_period_seconds {
+        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+        None => timeout,
+    };
+    let mut assessment = Assessment::default();
+    for task in &spec.graceful_eviction_tasks {
+        let fate = fate(task, now, timeout_of(task), is_healthy);
+        let again_in = match fate {
+            Fate::Begin if task.suppress_deletion.is_none() => Some(timeout_of(task)),
+            Fate::Wait { remaining } => Some(remaining),
+            _ => None,
+        };
+        assessment.again_in = assessment.again_in.into_iter().chain(again_in).min();
+        assessment.fates.push(fate);
+    }
+    assessment
+}
+
+fn fate(task: &GracefulEvictionTask, now: Timestamp, timeout: Duration, is_healthy: bool) -> Fate {
+    let Some(began) = task.creation_timestamp.as_deref().and_then(parse) else { return Fate::Begin };
+    match task.suppress_deletion {
+        Some(true) => return Fate::KeptByUser,
+        Some(false) => return Fate::ReleasedByUser,
+        None => {}
+    }
+    let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
+    let remaining = timeout.saturating_sub(now.duration_since(began));
+    if remaining.is_negative() {
+        Fate::TimedOut
+    } else if is_healthy {
+        Fate::HealthyElsewhere
+    } else {
+        // A moment more: a task whose time ends just now is not over it yet.
+        let remaining = remaining.unsigned_abs() + Duration::from_millis(1);
+        Fate::Wait { remaining }
+    }
+}
+
+fn is_healthy_everywhere(spec: &BindingSpec, items: &[AggregatedStatusItem]) -> bool {
+    spec.clusters.iter().all(|target| {
+        items.iter().find(|item| item.cluster_name == target.name).is_some_and(|item| item.health == "Healthy")
+    })
+}
+
+/// The tasks that stay, as they are to be written, and the members that are left for good.
+pub fn settle(binding: &Object, assessment: &Assessment, now: Timestamp) -> (Vec<Value>, Vec<String>) {
+    let tasks = binding.items(&["spec", "gracefulEvictionTasks"]);
+    let mut kept = Vec::new();
+    let mut left = Vec::new();
+    for (task, fate) in tasks.iter().zip(&assessment.fates) {
+        if !fate.is_kept() {
+            left.push(task["fromCluster"].as_str().unwrap_or_default().to_owned());
+            continue;
+        }
+        let mut task = task.clone();
+        if *fate == Fate::Begin {
+            task["creationTimestamp"] = format_seconds(now).into();
+        }
+        kept.push(task);
+    }
+    (kept, left)
+}
+
+/// Why and how a workload leaves a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Eviction {
+    pub purge_mode: String,
+    pub reason: String,
+    pub message: String,
+    pub producer: String,
+    pub grace_period_seconds: Option<i32>,
+    pub suppress_deletion: Option<bool>,
+    pub preserved_label_state: BTreeMap<String, String>,
+    pub clusters_before_failover: Vec<String>,
+}
+
+/// Takes a member out of what was scheduled and puts a task in its place, unless there is one already. Says whether the
+/// binding changed.
+pub fn evict(binding: &mut Object, cluster: &str, eviction: Eviction) -> bool {
+    let targets = binding.items(&["spec", "clusters"]);
+    let Some(target) = targets.iter().find(|target| target["name"] == cluster) else { return false };
+    let replicas = target["replicas"].as_i64().and_then(|replicas| i32::try_from(replicas).ok());
+    let rest: Vec<Value> = targets.iter().filter(|target| target["name"] != cluster).cloned().collect();
+    if rest.is_empty() {
+        binding.remove(&["spec", "clusters"]);
+    } else {
+        binding.set(&["spec", "clusters"], rest);
+    }
+    let tasks = binding.items(&["spec", "gracefulEvictionTasks"]);
+    if tasks.iter().any(|task| task["fromCluster"] == cluster) {
+        return true;
+    }
+    let task = GracefulEvictionTask {
+        from_cluster: cluster.to_owned(),
+        purge_mode: eviction.purge_mode,
+        replicas: replicas.filter(|replicas| *replicas > 0),
+        reason: eviction.reason,
+        message: eviction.message,
+        producer: eviction.producer,
+        grace_period_seconds: eviction.grace_period_seconds,
+        suppress_deletion: eviction.suppress_deletion,
+        preserved_label_state: eviction.preserved_label_state,
+        creation_timestamp: None,
+        clusters_before_failover: eviction.clusters_before_failover,
+    };
+    let tasks: Vec<Value> = tasks.iter().cloned().chain([json!(task)]).collect();
+    binding.set(&["spec", "gracefulEvictionTasks"], tasks);
+    true
+}
+
+/// When the workload of a binding was first seen unhealthy, by member.
+pub type Unhealthy = BTreeMap<String, Timestamp>;
+
+/// What an application failover decides: which members are left now, and when to look again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failover {
+    pub evicted: Vec<String>,
+    pub again_in: Option<Duration>,
+}
+
+/// Decides which members a workload leaves because it has been unhealthy there for longer than tolerated, and keeps
+/// track of since when. Members it is leaving already are not asked; a healthy or unknown one begins anew.
+pub fn detect_failures(
+    spec: &BindingSpec,
+    items: &[AggregatedStatusItem],
+    unhealthy: &mut Unhealthy,
+    tolerated: Duration,
+    now: Timestamp,
+) -> Failover {
+    let mut failover = Failover::default();
+    let is_leaving = |cluster: &str| spec.graceful_eviction_tasks.iter().any(|task| task.from_cluster == cluster);
+    for item in items {
+        let cluster = item.cluster_name.as_str();
+        match item.health.as_str() {
+            "Unhealthy" if !is_leaving(cluster) => {}
+            "Healthy" | "Unknown" => {
+                unhealthy.remove(cluster);
+                continue;
+            }
+            _ => continue,
+        }
+        let since = *unhealthy.entry(cluster.to_owned()).or_insert(now);
+        let tolerated = SignedDuration::try_from(tolerated).unwrap_or(SignedDuration::MAX);
+        let remaining = tolerated.saturating_sub(now.duration_since(since));
+        if remaining.is_negative() {
+            failover.evicted.push(cluster.to_owned());
+        } else {
+            let remaining = remaining.unsigned_abs() + Duration::from_millis(1);
+            failover.again_in = failover.again_in.into_iter().chain([remaining]).min();
+        }
+    }
+    unhealthy.retain(|cluster, _| spec.target(cluster).is_some());
+    failover
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use api::work::TargetCluster;
+
+use super::*;
+
+const NOW: &str = "2026-11-16T12:00:00Z";
+
+fn now() -> Timestamp {
+    parse(NOW).expect("a time")
+}
+
+fn item(cluster: &str, health: &str) -> AggregatedStatusItem {
+    AggregatedStatusItem { cluster_name: cluster.to_owned(), health: health.to_owned(), ..Default::default() }
+}
+
+fn began(time: &str) -> GracefulEvictionTask {
+    GracefulEvictionTask {
+        from_cluster: "old".to_owned(),
+        creation_timestamp: Some(time.to_owned()),
+        ..Default::default()
+    }
+}
+
+struct Case {
+    task: GracefulEvictionTask,
+    clusters: &'static [&'static str],
+    health: &'static [(&'static str, &'static str)],
+    observed: i64,
+}
+
+fn case(task: GracefulEvictionTask) -> Case {
+    Case { task, clusters: &["new"], health: &[("new", "Unhealthy")], observed: 3 }
+}
+
+#[track_caller]
+fn check(case: Case, expected: Fate) {
+    let target = |name: &&str| TargetCluster { name: (*name).to_owned(), replicas: 1 };
+    let spec = BindingSpec {
+        clusters: case.clusters.iter().map(target).collect(),
+        graceful_eviction_tasks: vec![case.task],
+        ..Default::default()
+    };
+    let status = BindingStatus {
+        scheduler_observed_generation: Some(case.observed),
+        aggregated_status: case.health.iter().map(|(cluster, health)| item(cluster, health)).collect(),
+        ..Default::default()
+    };
+    let assessment = assess(&spec, &status, 3, now(), GRACEFUL_TIMEOUT);
+    assert_eq!(assessment.fates, [expected], "{spec:?}");
+}
+
+#[test]
+fn a_copy_stays_until_its_successors_are_well_or_its_time_is_up() {
+    let minute = "2026-11-16T11:59:00Z";
+    let waits = |seconds: u64| Fate::Wait { remaining: Duration::from_secs(seconds) + Duration::from_millis(1) };
+    check(case(GracefulEvictionTask::default()), Fate::Begin);
+    check(case(began(minute)), waits(540));
+    check(case(began("2026-11-16T11:50:00Z")), waits(0));
+    check(case(began("2026-11-16T11:49:59Z")), Fate::TimedOut);
+    let short = GracefulEvictionTask { grace_period_seconds: Some(30), ..began(minute) };
+    check(case(short), Fate::TimedOut);
+    let long = GracefulEvictionTask { grace_period_seconds: Some(3600), ..began("2026-11-16T11:30:00Z") };
+    check(case(long), waits(1800));
+    let kept = GracefulEvictionTask { suppress_deletion: Some(true), ..began("2020-01-01T00:00:00Z") };
+    check(case(kept), Fate::KeptByUser);
+    let released = GracefulEvictionTask { suppress_deletion: Some(false), ..began(minute) };
+    check(case(released), Fate::ReleasedByUser);
+    check(Case { health: &[("new", "Healthy")], ..case(began(minute)) }, Fate::HealthyElsewhere);
+    check(Case { health: &[("new", "Healthy")], observed: 2, ..case(began(minute)) }, waits(540));
+    check(Case { health: &[], ..case(began(minute)) }, waits(540));
+    let two = Case { clusters: &["new", "newer"], health: &[("new", "Healthy")], ..case(began(minute)) };
+    check(two, waits(540));
+    // Nowhere is everywhere: what is scheduled to no member holds nothing back.
+    check(Case { clusters: &[], health: &[], ..case(began(minute)) }, Fate::HealthyElsewhere);
+}
+
+#[test]
+fn the_next_look_is_when_the_first_time_is_up() {
+    let spec = BindingSpec {
+        clusters: vec![TargetCluster { name: "new".to_owned(), replicas: 1 }],
+        graceful_eviction_tasks: vec![
+            began("2026-11-16T11:58:00Z"),
+            GracefulEvictionTask { grace_period_seconds: Some(60), ..Default::default() },
+            GracefulEvictionTask { suppress_deletion: Some(true), ..Default::default() },
+        ],
+        ..Default::default()
+    };
+    let assessment = assess(&spec, &BindingStatus::default(), 1, now(), GRACEFUL_TIMEOUT);
+    assert_eq!(assessment.again_in, Some(Duration::from_secs(60)));
+    let none = assess(&BindingSpec::default(), &BindingStatus::default(), 1, now(), GRACEFUL_TIMEOUT);
+    assert_eq!(none, Assessment::default());
+}
+
+fn binding(spec: Value) -> Object {
+    Object::from_value(json!({"spec": spec})).expect("a map")
+}
+
+#[test]
+fn tasks_that_begin_get_their_time_and_keep_all_else() {
+    let binding = binding(json!({"gracefulEvictionTasks": [
+        {"fromCluster": "a", "unknown": 1}, {"fromCluster": "b", "creationTimestamp": "t"}, {"fromCluster": "c"}]}));
+    let assessment = Assessment { fates: vec![Fate::Begin, Fate::TimedOut, Fate::KeptByUser], again_in: None };
+    let (kept, left) = settle(&binding, &assessment, now());
+    assert_eq!(
+        json!(kept),
+        json!([{"fromCluster": "a", "unknown": 1, "creationTimestamp": NOW}, {"fromCluster": "c"}])
+    );
+    assert_eq!(left, ["b"]);
+}
+
+#[test]
+fn an_evicted_member_leaves_the_schedule_and_gets_one_task() {
+    let eviction = || Eviction {
+        purge_mode: "Gracefully".to_owned(),
+        reason: "TaintUntolerated".to_owned(),
+        producer: "TaintManager".to_owned(),
+        ..Default::default()
+    };
+    let mut scheduled = binding(json!({"clusters": [{"name": "a", "replicas": 2}, {"name": "b"}]}));
+    assert!(!evict(&mut scheduled, "c", eviction()));
+    assert!(evict(&mut scheduled, "a", eviction()));
+    let task = json!({"fromCluster": "a", "purgeMode": "Gracefully", "replicas": 2, "reason": "TaintUntolerated",
+        "producer": "TaintManager"});
+    let once = json!({"spec": {"clusters": [{"name": "b"}], "gracefulEvictionTasks": [task]}});
+    assert_eq!(scheduled.to_value(), once);
+    // It came back and goes again: the task there is counts.
+    scheduled.set(&["spec", "clusters"], vec![json!({"name": "b"}), json!({"name": "a"})]);
+    assert!(evict(&mut scheduled, "a", eviction()));
+    assert_eq!(scheduled.to_value(), once);
+    assert!(evict(&mut scheduled, "b", eviction()));
+    assert_eq!(scheduled.get(&["spec", "clusters"]), None);
+    assert_eq!(scheduled.items(&["spec", "gracefulEvictionTasks"])[1]["replicas"], Value::Null);
+}
+
+#[test]
+fn a_workload_leaves_where_it_has_been_unhealthy_for_too_long() {
+    let target = |name: &str| TargetCluster { name: name.to_owned(), replicas: 1 };
+    let spec = BindingSpec { clusters: vec![target("a"), target("b")], ..Default::default() };
+    let mut unhealthy = Unhealthy::new();
+    let tolerated = Duration::from_secs(60);
+    let mut look = |seconds: i64, health: &[(&str, &str)], spec: &BindingSpec| {
+        let items: Vec<AggregatedStatusItem> = health.iter().map(|(c, h)| item(c, h)).collect();
+        let at = now() + SignedDuration::from_secs(seconds);
+        detect_failures(spec, &items, &mut unhealthy, tolerated, at)
+    };
+    let soon = |seconds: u64| Some(Duration::from_secs(seconds) + Duration::from_millis(1));
+    let both = [("a", "Unhealthy"), ("b", "Healthy")];
+    assert_eq!(look(0, &both, &spec), Failover { evicted: vec![], again_in: soon(60) });
+    assert_eq!(look(50, &both, &spec), Failover { evicted: vec![], again_in: soon(10) });
+    // Well for a moment: the time begins anew.
+    assert_eq!(look(55, &[("a", "Unknown"), ("b", "Healthy")], &spec), Failover::default());
+    assert_eq!(look(61, &both, &spec), Failover { evicted: vec![], again_in: soon(60) });
+    assert_eq!(look(122, &both, &spec), Failover { evicted: vec!["a".to_owned()], again_in: None });
+    let leaving = BindingSpec {
+        clusters: vec![target("b")],
+        graceful_eviction_tasks: vec![GracefulEvictionTask { from_cluster: "a".to_owned(), ..Default::default() }],
+        ..Default::default()
+    };
+    assert_eq!(look(123, &both, &leaving), Failover::default());
+    assert_eq!(unhealthy, Unhealthy::new());
+}
