@@ -159,22 +159,29 @@ impl LabelSelector {
 /// The query form, which `parse` reads back.
 impl std::fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, LabelRequirement { key, operator, values }) in self.requirements.iter().enumerate() {
+        for (index, requirement) in self.requirements.iter().enumerate() {
             if index > 0 {
                 f.write_str(",")?;
             }
-            match (operator, &values[..]) {
-                (Operator::In, [one]) => write!(f, "{key}={one}")?,
-                (Operator::In, many) => write!(f, "{key} in ({})", many.join(","))?,
-                (Operator::NotIn, [one]) => write!(f, "{key}!={one}")?,
-                (Operator::NotIn, many) => write!(f, "{key} notin ({})", many.join(","))?,
-                (Operator::Exists, _) => f.write_str(key)?,
-                (Operator::DoesNotExist, _) => write!(f, "!{key}")?,
-                (Operator::GreaterThan, many) => write!(f, "{key}>{}", many.join(","))?,
-                (Operator::LessThan, many) => write!(f, "{key}<{}", many.join(","))?,
-            }
+            requirement.fmt(f)?;
         }
         Ok(())
+    }
+}
+
+impl std::fmt::Display for LabelRequirement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { key, operator, values } = self;
+        match (operator, &values[..]) {
+            (Operator::In, [one]) => write!(f, "{key}={one}"),
+            (Operator::In, many) => write!(f, "{key} in ({})", many.join(",")),
+            (Operator::NotIn, [one]) => write!(f, "{key}!={one}"),
+            (Operator::NotIn, many) => write!(f, "{key} notin ({})", many.join(",")),
+            (Operator::Exists, _) => f.write_str(key),
+            (Operator::DoesNotExist, _) => write!(f, "!{key}"),
+            (Operator::GreaterThan, many) => write!(f, "{key}>{}", many.join(",")),
+            (Operator::LessThan, many) => write!(f, "{key}<{}", many.join(",")),
+        }
     }
 }
 
