@@ -1,1 +1,23 @@
 //! Between works and one member: dispatch, reflection, heartbeat and capacity, the same in push and pull.
+
+mod apply;
+pub mod connect;
+mod dispatch;
+mod manifest;
+pub mod member;
+pub mod push;
+mod record;
+mod reflect;
+mod removal;
+mod retain;
+pub mod settings;
+pub mod single;
+mod status;
+mod watches;
+mod work_status;
+mod workers;
+
+pub use member::Recorders;
+pub use push::Parts;
+pub use settings::Settings;
+pub use single::{MemberParts, run_member};

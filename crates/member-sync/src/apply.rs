@@ -1,0 +1,198 @@
+//! Brings one manifest into the member: made when absent, written when it differs, left alone when it is someone else's.
+
+use std::sync::Arc;
+
+use api::work::ANNOTATION_CONFLICT_RESOLUTION;
+use cluster_client::{ApiResource, ResourceRef, WriteOptions, is_unreachable};
+use interpreter::{InterpretError, Operation};
+use object::{Object, Status};
+use reconcile::ObjectKey;
+
+use crate::manifest::Manifest;
+use crate::member::{FIELD_MANAGER, Member};
+use crate::retain;
+
+/// What applying did, and the object as it is in the member now.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    pub object: Arc<Object>,
+    pub action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It was as it should be.
+    None,
+    Created,
+    Updated,
+}
+
+/// Why a manifest is not in the member as it should be. The text is for users.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// What is in the member is not known, so nothing was done.
+    #[error("{0}")]
+    Look(#[source] Status),
+    #[error("{0}")]
+    Create(#[source] Status),
+    #[error("{0}")]
+    Update(#[source] Status),
+    #[error(
+        "resource(kind={kind}, {key}) already exists in the cluster {cluster} and the {ANNOTATION_CONFLICT_RESOLUTION} \
+         strategy value is empty, Karmada will not manage this resource"
+    )]
+    Taken { kind: String, key: String, cluster: String },
+    #[error(transparent)]
+    Interpret(#[from] InterpretError),
+}
+
+impl ApplyError {
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Look(status) | Self::Create(status) | Self::Update(status) if is_unreachable(status))
+    }
+
+    pub fn is_look(&self) -> bool {
+        matches!(self, Self::Look(_))
+    }
+}
+
+/// Where a manifest goes.
+pub struct Place {
+    pub resource: ApiResource,
+    pub key: ObjectKey,
+}
+
+impl Place {
+    pub async fn of(member: &Member, manifest: Manifest<'_>) -> Result<Self, Status> {
+        let resource = member.mapper.resource_of(&manifest.gvk()?).await?;
+        let namespace = if resource.namespaced { manifest.namespace() } else { "" };
+        Ok(Self { key: ObjectKey::new(namespace, manifest.name()), resource })
+    }
+
+    pub fn target(&self) -> ResourceRef {
+        match self.resource.namespaced {
+            true => ResourceRef::namespaced(&self.resource.gvr, &self.key.namespace, &self.key.name),
+            false => ResourceRef::cluster(&self.resource.gvr, &self.key.name),
+        }
+    }
+
+    fn collection(&self) -> ResourceRef {
+        match self.resource.namespaced {
+            true => ResourceRef::within(&self.resource.gvr, &self.key.namespace),
+            false => ResourceRef::all(&self.resource.gvr),
+        }
+    }
+}
+
+/// The object as far as the copy knows it; asks the member where there is no copy.
+pub async fn look(member: &Member, place: &Place) -> Result<Option<Arc<Object>>, Status> {
+    let mirror = member.watches.of(&place.resource.gvr).await;
+    if mirror.is_synced() {
+        return Ok(mirror.get(&place.key));
+    }
+    member.client.find(place.target()).await
+}
+
+/// Applies a manifest of a work.
+pub async fn apply(member: &Member, work: &Object, manifest: Manifest<'_>) -> Result<Applied, ApplyError> {
+    let place = Place::of(member, manifest).await.map_err(ApplyError::Look)?;
+    let Some(observed) = look(member, &place).await.map_err(ApplyError::Look)? else {
+        return create(member, work, manifest, &place).await;
+    };
+    if member.records.is_settled(work, manifest.ordinal, &observed) {
+        return Ok(Applied { object: observed, action: Action::None });
+    }
+    match update(member, work, manifest, &place, observed).await {
+        // The copy was behind; the member itself knows.
+        Err(ApplyError::Update(status)) if status.is_conflict() || status.is_not_found() => {
+            match member.client.find(place.target()).await.map_err(ApplyError::Look)? {
+                Some(observed) => update(member, work, manifest, &place, observed).await,
+                None => create(member, work, manifest, &place).await,
+            }
+        }
+        result => result,
+    }
+}
+
+/// The copy shows managed objects only, so one that is not in it may still be there and someone else's; the member says.
+async fn create(member: &Member, work: &Object, manifest: Manifest<'_>, place: &Place) -> Result<Applied, ApplyError> {
+    let desired = manifest.to_object().map_err(ApplyError::Look)?;
+    let options = WriteOptions::managed_by(FIELD_MANAGER);
+    match member.client.create(place.collection(), desired, options).await {
+        Ok(object) => {
+            member.records.settle(work, manifest.ordinal, &object);
+            Ok(Applied { object, action: Action::Created })
+        }
+        Err(status) if status.is_already_exists() => {
+            match member.client.find(place.target()).await.map_err(ApplyError::Look)? {
+                Some(observed) => update(member, work, manifest, place, observed).await,
+                None => Err(ApplyError::Create(status)),
+            }
+        }
+        Err(status) => Err(ApplyError::Create(noted(member, status))),
+    }
+}
+
+async fn update(
+    member: &Member,
+    work: &Object,
+    manifest: Manifest<'_>,
+    place: &Place,
+    observed: Arc<Object>,
+) -> Result<Applied, ApplyError> {
+    let mut desired = manifest.to_object().map_err(ApplyError::Look)?;
+    if !retain::may_update(&desired, &observed) {
+        let key = format!("{}/{}", manifest.namespace(), manifest.name());
+        return Err(ApplyError::Taken { kind: manifest.kind().to_owned(), key, cluster: member.cluster.clone() });
+    }
+    retain::retain_metadata(&mut desired, &observed);
+    let desired = retain_by_rule(member, desired, &observed).await?;
+    let written = write_if_different(member, place, desired, &observed).await.map_err(ApplyError::Update)?;
+    let applied = match written {
+        // The member made of it what it was: its admission changes it back.
+        Some(object) if object.resource_version() == observed.resource_version() => {
+            Applied { object, action: Action::None }
+        }
+        Some(object) => Applied { object, action: Action::Updated },
+        None => Applied { object: observed, action: Action::None },
+    };
+    member.records.settle(work, manifest.ordinal, &applied.object);
+    Ok(applied)
+}
+
+/// What the member's own controllers decide of this kind stays.
+pub async fn retain_by_rule(member: &Member, desired: Object, observed: &Object) -> Result<Object, InterpretError> {
+    let interpreter = member.plane.interpreter.load();
+    if !interpreter.has_hook(&desired.gvk(), Operation::Retain) {
+        return Ok(desired);
+    }
+    interpreter.retain(desired, observed).await
+}
+
+/// `None` when nothing differs and nothing was sent.
+pub async fn write_if_different(
+    member: &Member,
+    place: &Place,
+    mut desired: Object,
+    observed: &Object,
+) -> Result<Option<Arc<Object>>, Status> {
+    if retain::is_same(&desired, observed) {
+        return Ok(None);
+    }
+    // Without a door of its own the status goes with the rest, and would be lost.
+    if !place.resource.subresources.iter().any(|name| name == "status")
+        && let Some(status) = observed.get(&["status"])
+    {
+        desired.set(&["status"], status.clone());
+    }
+    let options = WriteOptions::managed_by(FIELD_MANAGER);
+    member.client.update(place.target(), desired, options).await.map(Some).map_err(|status| noted(member, status))
+}
+
+fn noted(member: &Member, status: Status) -> Status {
+    if status.code == 404 && status.message.contains("could not find the requested resource") {
+        // The member no longer serves the kind as it did.
+        member.mapper.invalidate();
+    }
+    status
+}

@@ -1,0 +1,183 @@
+//! A work on its way into the member and back: apply, reflect, and one write of what came of it.
+
+use std::sync::Arc;
+
+use api::work::{ANNOTATION_TEMPLATE_UID, ManifestStatus, WorkStatus};
+use object::Object;
+use object::time::format_seconds;
+use reconcile::{Outcome as Next, ReconcileError, Regarding};
+
+use crate::apply::{self, Action, Applied, ApplyError, Place};
+use crate::manifest::{Manifest, is_suspended, manifests};
+use crate::member::{Member, Standing};
+use crate::reflect::{reflect, tell_health};
+use crate::work_status::{self, Outcome};
+
+/// Brings the member in line with the work as far as it is ready for it, and the work in line with what the member says.
+pub async fn dispatch(member: &Member, work: &Arc<Object>, standing: Standing) -> Result<Next, ReconcileError> {
+    let current: WorkStatus = api::read_at(work, &["status"])?;
+    let mut next = current.clone();
+    let now = format_seconds(member.plane.clock.now());
+    let is_news = work_status::set_dispatching(&mut next, is_suspended(work), &now);
+    // A member that is not ready is left alone, and so is what its works say; it is looked at again when it is back.
+    let then = match (is_suspended(work), standing.is_ready) {
+        (_, false) => Next::Done,
+        (true, true) => {
+            observe_suspended(member, work, &mut next).await;
+            Next::Done
+        }
+        (false, true) => apply_all(member, work, &current, &mut next, &now).await,
+    };
+    if next != current {
+        let written = work_status::commit(&member.plane.client, work, &next).await;
+        match written {
+            Ok(Some(written)) => member.records.written(written),
+            Ok(None) => {}
+            Err(status) if status.is_not_found() => return Ok(Next::Done),
+            Err(status) => return Err(status.into()),
+        }
+    }
+    if is_news && let Some(condition) = next.conditions.iter().find(|c| c.kind == api::work::CONDITION_DISPATCHING) {
+        member.plane.recorders.execution.normal(Regarding::from(&**work), "WorkDispatching", condition.message.clone());
+    }
+    Ok(then)
+}
+
+/// What is in the member already is still watched while nothing may be sent.
+async fn observe_suspended(member: &Member, work: &Object, next: &mut WorkStatus) {
+    if !work_status::is_applied(next) {
+        return;
+    }
+    let mut seen = Vec::new();
+    for manifest in manifests(work) {
+        let observed = match Place::of(member, manifest).await {
+            Ok(place) => apply::look(member, &place).await.ok().flatten(),
+            Err(_) => None,
+        };
+        seen.extend(told(member, work, manifest, next, observed.as_deref()).await.ok().flatten());
+    }
+    next.manifest_statuses = seen;
+}
+
+async fn apply_all(
+    member: &Member,
+    work: &Arc<Object>,
+    current: &WorkStatus,
+    next: &mut WorkStatus,
+    now: &str,
+) -> Next {
+    let mut outcome = Outcome::default();
+    let mut statuses = Vec::new();
+    let mut then = Next::Done;
+    let mut is_unknown = false;
+    for manifest in manifests(work) {
+        outcome.manifests += 1;
+        let result = apply::apply(member, work, manifest).await;
+        let observed = match result {
+            Ok(Applied { object, action }) => {
+                outcome.applied += 1;
+                outcome.has_written |= action != Action::None;
+                outcome.is_recreation |= action == Action::Created && work_status::is_applied(current);
+                tell_applied(member, manifest, action);
+                Some(object)
+            }
+            Err(error) => {
+                then = Next::Retry;
+                outcome.is_recreation |= matches!(error, ApplyError::Create(_)) && work_status::is_applied(current);
+                is_unknown |= is_doubtful(member, work, manifest, current, &error);
+                tell_failed(member, manifest, &error);
+                outcome.errors.push(error.to_string());
+                None
+            }
+        };
+        match told(member, work, manifest, current, observed.as_deref()).await {
+            Ok(status) => statuses.extend(status),
+            Err(_) => {
+                then = Next::Retry;
+                statuses.extend(work_status::manifest_status(current, manifest.ordinal).cloned());
+            }
+        }
+    }
+    next.manifest_statuses = statuses;
+    // Of a member that gives no answer nothing new is known, so nothing new is said.
+    if !is_unknown {
+        work_status::set_applied(next, &outcome, now);
+    }
+    tell_work(member, work, &outcome);
+    then
+}
+
+/// The member gave no answer, and what the work says may still hold: it was applied, and nothing new had to be sent.
+fn is_doubtful(
+    member: &Member,
+    work: &Object,
+    manifest: Manifest<'_>,
+    current: &WorkStatus,
+    error: &ApplyError,
+) -> bool {
+    error.is_unreachable()
+        && work_status::is_applied(current)
+        && (error.is_look() || member.records.was_applied(work, manifest.ordinal))
+}
+
+/// What the work says of a manifest now: of the object if it was seen, else what it said before.
+async fn told(
+    member: &Member,
+    work: &Object,
+    manifest: Manifest<'_>,
+    current: &WorkStatus,
+    observed: Option<&Object>,
+) -> Result<Option<ManifestStatus>, interpreter::InterpretError> {
+    let before = work_status::manifest_status(current, manifest.ordinal);
+    let Some(observed) = observed else { return Ok(before.cloned()) };
+    let status = reflect(member, work, manifest, observed).await?;
+    tell_health(member, work, manifest, before.map(|b| b.health.as_str()).unwrap_or_default(), &status.health);
+    Ok(Some(status))
+}
+
+fn tell_applied(member: &Member, manifest: Manifest<'_>, action: Action) {
+    if action == Action::None {
+        return;
+    }
+    if let Some(template) = template_of(manifest) {
+        let (namespace, name) = (manifest.namespace(), manifest.name());
+        let text = format!("Successfully applied resource({namespace}/{name}) to cluster {}", member.cluster);
+        member.plane.recorders.execution.normal(template, "SyncSucceed", text);
+    }
+}
+
+fn tell_failed(member: &Member, manifest: Manifest<'_>, error: &ApplyError) {
+    if let Some(template) = template_of(manifest) {
+        let key = match manifest.namespace() {
+            "" => manifest.name().to_owned(),
+            namespace => format!("{namespace}/{}", manifest.name()),
+        };
+        let text = format!("Failed to create or update resource({key}) in member cluster({}): {error}", member.cluster);
+        member.plane.recorders.execution.warning(template, "SyncFailed", text);
+    }
+}
+
+fn tell_work(member: &Member, work: &Object, outcome: &Outcome) {
+    let (namespace, name, cluster) = (work.namespace(), work.name(), &member.cluster);
+    let recorder = &member.plane.recorders.execution;
+    if !outcome.errors.is_empty() {
+        let errors = work_status::aggregate(&outcome.errors);
+        let text = format!("Failed to sync work({namespace}/{name}) to cluster({cluster}), err: {errors}");
+        recorder.warning(Regarding::from(work), "SyncFailed", text);
+    } else if outcome.has_written {
+        let text = format!("Sync work({namespace}/{name}) to cluster({cluster}) successful.");
+        recorder.normal(Regarding::from(work), "SyncSucceed", text);
+    }
+}
+
+/// The template in the control plane a manifest was made of; only those know it that carry its uid.
+fn template_of(manifest: Manifest<'_>) -> Option<Regarding> {
+    let uid = manifest.annotation(ANNOTATION_TEMPLATE_UID);
+    (!uid.is_empty()).then(|| Regarding {
+        api_version: manifest.api_version().to_owned(),
+        kind: manifest.kind().to_owned(),
+        namespace: manifest.namespace().to_owned(),
+        name: manifest.name().to_owned(),
+        uid: uid.to_owned(),
+    })
+}

@@ -1,0 +1,237 @@
+//! One member: its client, what is known of it, its queue. Nothing of one member waits for another.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use api::capacity::Board;
+use api::cluster::{CONDITION_READY, ClusterSpec};
+use api::core::{Condition, find_condition};
+use api::features::Features;
+use api::names;
+use cluster_client::{ClusterClient, RestMapper};
+use object::Object;
+use parking_lot::Mutex;
+use reconcile::{Clock, Mirror, ObjectKey, Outcome, Priority, ReconcileError, Recorder, WorkQueue};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::manifest::{self, manifests};
+use crate::record::Records;
+use crate::settings::Settings;
+use crate::status::threshold::Threshold;
+use crate::watches::Watches;
+use crate::{dispatch, removal, status, workers};
+
+/// Whoever writes through this crate.
+pub const FIELD_MANAGER: &str = "karmada-controller-manager";
+
+/// Tell users what happened; shared by all members.
+#[derive(Clone)]
+pub struct Recorders {
+    /// As `execution-controller`.
+    pub execution: Recorder,
+    /// As `work-status-controller`.
+    pub work_status: Recorder,
+}
+
+impl Recorders {
+    pub fn start(plane: &ClusterClient, clock: &Arc<dyn Clock>, cancel: &CancellationToken) -> Self {
+        let recorder = |name| Recorder::start(plane.clone(), name, Arc::clone(clock), cancel.clone());
+        Self { execution: recorder("execution-controller"), work_status: recorder("work-status-controller") }
+    }
+}
+
+/// What all members of a control plane share.
+#[derive(Clone)]
+pub struct Plane {
+    pub client: ClusterClient,
+    /// The works of this member at least.
+    pub works: Mirror,
+    /// The Cluster of this member at least.
+    pub clusters: Mirror,
+    pub interpreter: interpreter::Shared,
+    pub board: Board,
+    pub features: Arc<Features>,
+    pub clock: Arc<dyn Clock>,
+    pub recorders: Recorders,
+    pub settings: Settings,
+}
+
+pub struct Member {
+    pub plane: Plane,
+    pub cluster: String,
+    pub execution_namespace: String,
+    pub client: ClusterClient,
+    /// Why there is no client, where there is none; `client` then refuses every call.
+    pub link_problem: Option<String>,
+    pub queue: Arc<WorkQueue<String>>,
+    pub mapper: RestMapper,
+    pub watches: Watches,
+    pub records: Records,
+    /// When its readiness is believed to have changed.
+    pub threshold: Arc<Mutex<Threshold>>,
+    /// Asks for a heartbeat now.
+    pub poke: Notify,
+    cancel: CancellationToken,
+}
+
+/// How the control plane sees the member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    pub is_ready: bool,
+    pub is_leaving: bool,
+}
+
+impl Standing {
+    pub fn of(cluster: &Object) -> Self {
+        let conditions: Vec<Condition> = api::read_at(cluster, &["status", "conditions"]).unwrap_or_default();
+        let is_ready = find_condition(&conditions, CONDITION_READY).is_some_and(|ready| ready.status == "True");
+        Self { is_ready, is_leaving: cluster.is_deleting() }
+    }
+}
+
+impl Member {
+    pub fn new(
+        plane: Plane,
+        cluster: &str,
+        client: ClusterClient,
+        link_problem: Option<String>,
+        threshold: Arc<Mutex<Threshold>>,
+        cancel: CancellationToken,
+    ) -> Arc<Self> {
+        let execution_namespace = names::execution_namespace(cluster);
+        let keys_waiting_max = reconcile::queue::KEYS_WAITING_MAX;
+        let queue = Arc::new(WorkQueue::new(plane.settings.backoff, keys_waiting_max));
+        let watches = Watches::new(
+            client.clone(),
+            &execution_namespace,
+            Arc::clone(&queue),
+            plane.settings.sync_wait,
+            cancel.child_token(),
+        );
+        Arc::new(Self {
+            mapper: RestMapper::new(client.clone()),
+            watches,
+            queue,
+            plane,
+            cluster: cluster.to_owned(),
+            execution_namespace,
+            client,
+            link_problem,
+            records: Records::default(),
+            threshold,
+            poke: Notify::new(),
+            cancel,
+        })
+    }
+
+    /// Runs until its token is cancelled. Works come through `work_changed` and the Cluster through `cluster_changed`.
+    pub async fn run(self: Arc<Self>) {
+        let handler = Arc::clone(&self);
+        let reconcile = move |name: String| Arc::clone(&handler).reconcile(name);
+        let works = workers::run(
+            "execution-controller",
+            Arc::clone(&self.queue),
+            self.plane.settings.workers,
+            self.cancel.clone(),
+            reconcile,
+        );
+        self.wake_all();
+        tokio::join!(works, status::run(Arc::clone(&self), self.cancel.clone()));
+        self.plane.board.forget(&self.cluster);
+    }
+
+    /// A work of this member has changed or is new.
+    pub fn work_changed(&self, before: Option<&Object>, now: Option<&Object>, is_initial: bool) {
+        let Some(work) = now.or(before) else { return };
+        let is_news = match (before, now) {
+            // Our own writes of the status come back here.
+            (Some(before), Some(now)) => {
+                before.generation() != now.generation()
+                    || before.uid() != now.uid()
+                    || before.is_deleting() != now.is_deleting()
+            }
+            _ => true,
+        };
+        if is_news {
+            self.queue.add_now(work.name().to_owned(), priority(work, is_initial));
+        }
+    }
+
+    /// The Cluster of this member has changed.
+    pub fn cluster_changed(&self, before: Option<&Object>, now: &Object) {
+        let (was, is) = (before.map(Standing::of).unwrap_or_default(), Standing::of(now));
+        if is.is_ready && !was.is_ready && before.is_some() {
+            // Changes were missed while it was away, and what it serves may be other than it was.
+            self.watches.restart();
+            self.mapper.invalidate();
+        }
+        if was != is {
+            self.wake_all();
+        }
+        if before.is_none_or(|before| before.generation() != now.generation() || has_new_finalizers(before, now)) {
+            self.poke.notify_one();
+        }
+    }
+
+    /// Looks at every work of the member again.
+    pub fn wake_all(&self) {
+        for work in self.plane.works.list_within(&self.execution_namespace) {
+            self.queue.forget(&work.name().to_owned());
+            self.queue.add_now(work.name().to_owned(), priority(&work, true));
+        }
+    }
+
+    /// How the control plane sees the member now; `None` when it does not know it.
+    pub fn cluster_object(&self) -> Option<Arc<Object>> {
+        self.plane.clusters.get(&ObjectKey::new("", &self.cluster))
+    }
+
+    pub fn spec(&self) -> ClusterSpec {
+        self.cluster_object().and_then(|cluster| api::read(&cluster).ok()).unwrap_or_default()
+    }
+
+    async fn reconcile(self: Arc<Self>, name: String) -> Result<Outcome, ReconcileError> {
+        let Some(work) = self.plane.works.get(&ObjectKey::new(&self.execution_namespace, &name)) else {
+            self.records.forget(&name);
+            return Ok(Outcome::Done);
+        };
+        let Some(cluster) = self.cluster_object() else { return Ok(Outcome::Done) };
+        let standing = Standing::of(&cluster);
+        let work = self.records.newest(work);
+        if work.is_deleting() {
+            return removal::remove(&self, &work, standing).await;
+        }
+        dispatch::dispatch(&self, &work, standing).await
+    }
+
+    /// Closes the watches on resources that no work of the member uses any more.
+    pub async fn close_unused_watches(&self) {
+        let works = self.plane.works.list_within(&self.execution_namespace);
+        let kinds: HashSet<_> = works.iter().flat_map(|work| manifests(work)).filter_map(|m| m.gvk().ok()).collect();
+        let mut used = HashSet::new();
+        for kind in kinds {
+            match self.mapper.resource_of(&kind).await {
+                Ok(resource) => drop(used.insert(resource.gvr)),
+                Err(status) if status.is_not_found() => {}
+                // Not known is not unused.
+                Err(_) => return,
+            }
+        }
+        self.watches.keep_only(&used);
+    }
+}
+
+fn has_new_finalizers(before: &Object, now: &Object) -> bool {
+    before.finalizers().count() != now.finalizers().count()
+}
+
+/// Others need namespaces and definitions to be there first.
+fn priority(work: &Object, is_initial: bool) -> Priority {
+    let is_ground = |kind: &str| matches!(kind, "Namespace" | "CustomResourceDefinition");
+    match manifest::manifests(work).next().map(|manifest| manifest.kind()) {
+        Some(kind) if is_ground(kind) => Priority::HIGH,
+        _ if is_initial => Priority::LOW,
+        _ => Priority::NORMAL,
+    }
+}

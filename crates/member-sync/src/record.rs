@@ -1,0 +1,166 @@
+//! What was last written into the member, so that an event of an object nobody changed costs no comparison and no
+//! request.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use object::Object;
+use parking_lot::Mutex;
+
+/// What is remembered of each work of a member. Bounded by the works there are.
+#[derive(Default)]
+pub struct Records {
+    works: Mutex<HashMap<String, WorkRecord>>,
+}
+
+#[derive(Default)]
+struct WorkRecord {
+    /// Of the work, when its manifests were applied.
+    generation: i64,
+    manifests: Vec<Option<Seen>>,
+    /// The work after our last write of its status, until the mirror has it too.
+    written: Option<Arc<Object>>,
+}
+
+/// An object of the member as it was when it was as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    uid: String,
+    version: Version,
+    /// Labels and annotations change without a new generation.
+    marks: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Version {
+    /// Counts changes of what is wanted, and not those of the status.
+    Generation(i64),
+    /// For kinds whose generation stays 0.
+    Resource(String),
+}
+
+impl Seen {
+    fn of(observed: &Object) -> Self {
+        let version = match observed.generation() {
+            0 => Version::Resource(observed.resource_version().to_owned()),
+            generation => Version::Generation(generation),
+        };
+        let mut hasher = DefaultHasher::new();
+        observed.labels().for_each(|entry| entry.hash(&mut hasher));
+        0xffu8.hash(&mut hasher);
+        observed.annotations().for_each(|entry| entry.hash(&mut hasher));
+        Self { uid: observed.uid().to_owned(), version, marks: hasher.finish() }
+    }
+}
+
+impl Records {
+    /// The manifest was applied in this generation of the work and the object is still what it was then.
+    pub fn is_settled(&self, work: &Object, ordinal: usize, observed: &Object) -> bool {
+        let works = self.works.lock();
+        let Some(record) = works.get(work.name()).filter(|record| record.generation == work.generation()) else {
+            return false;
+        };
+        matches!(record.manifests.get(ordinal), Some(Some(seen)) if *seen == Seen::of(observed))
+    }
+
+    /// The manifest was applied in this generation of the work, whatever happened to the object since.
+    pub fn was_applied(&self, work: &Object, ordinal: usize) -> bool {
+        let works = self.works.lock();
+        let record = works.get(work.name()).filter(|record| record.generation == work.generation());
+        record.is_some_and(|record| matches!(record.manifests.get(ordinal), Some(Some(_))))
+    }
+
+    /// The object is now as the manifest wants it.
+    pub fn settle(&self, work: &Object, ordinal: usize, observed: &Object) {
+        let mut works = self.works.lock();
+        let record = works.entry(work.name().to_owned()).or_default();
+        if record.generation != work.generation() {
+            record.generation = work.generation();
+            record.manifests.clear();
+        }
+        if record.manifests.len() <= ordinal {
+            record.manifests.resize(ordinal + 1, None);
+        }
+        record.manifests[ordinal] = Some(Seen::of(observed));
+    }
+
+    /// Our own write is known before the mirror has it.
+    pub fn written(&self, work: Arc<Object>) {
+        let name = work.name().to_owned();
+        self.works.lock().entry(name).or_default().written = Some(work);
+    }
+
+    /// The newer of what the mirror has and what we wrote. Deciding on the older could leave our write in place
+    /// although it no longer holds.
+    pub fn newest(&self, mirrored: Arc<Object>) -> Arc<Object> {
+        let mut works = self.works.lock();
+        let Some(record) = works.get_mut(mirrored.name()) else { return mirrored };
+        let is_newer =
+            |written: &Arc<Object>| written.uid() == mirrored.uid() && revision(written) > revision(&mirrored);
+        match &record.written {
+            Some(written) if is_newer(written) => Arc::clone(written),
+            _ => {
+                record.written = None;
+                mirrored
+            }
+        }
+    }
+
+    pub fn forget(&self, work: &str) {
+        self.works.lock().remove(work);
+    }
+}
+
+fn revision(object: &Object) -> u64 {
+    object.resource_version().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(metadata: Value) -> Object {
+        Object::from_value(json!({"metadata": metadata})).expect("a map")
+    }
+
+    #[test]
+    fn an_object_is_settled_until_it_or_its_work_changes() {
+        let records = Records::default();
+        let work = object(json!({"name": "w", "generation": 1}));
+        let observed = |generation: i64, version: &str, label: &str| {
+            object(json!({"name": "o", "uid": "u", "generation": generation, "resourceVersion": version,
+                "labels": {"a": label}}))
+        };
+        assert!(!records.is_settled(&work, 0, &observed(1, "1", "x")));
+        records.settle(&work, 0, &observed(1, "1", "x"));
+        assert!(records.is_settled(&work, 0, &observed(1, "2", "x")), "its status changed");
+        assert!(!records.is_settled(&work, 0, &observed(2, "2", "x")), "its spec changed");
+        assert!(!records.is_settled(&work, 0, &observed(1, "2", "y")), "its labels changed");
+        assert!(!records.is_settled(&work, 1, &observed(1, "1", "x")), "another manifest");
+        let changed = object(json!({"name": "w", "generation": 2}));
+        assert!(!records.is_settled(&changed, 0, &observed(1, "1", "x")), "the work changed");
+        assert!(records.was_applied(&work, 0) && !records.was_applied(&changed, 0));
+
+        records.settle(&work, 0, &observed(0, "5", "x"));
+        assert!(records.is_settled(&work, 0, &observed(0, "5", "x")));
+        assert!(!records.is_settled(&work, 0, &observed(0, "6", "x")), "without a generation any change counts");
+        records.forget("w");
+        assert!(!records.is_settled(&work, 0, &observed(0, "5", "x")));
+    }
+
+    #[test]
+    fn our_own_write_counts_before_the_mirror_has_it() {
+        let records = Records::default();
+        let version =
+            |version: &str, uid: &str| Arc::new(object(json!({"name": "w", "uid": uid, "resourceVersion": version})));
+        records.written(version("7", "u"));
+        assert_eq!(records.newest(version("5", "u")).resource_version(), "7");
+        assert_eq!(records.newest(version("8", "u")).resource_version(), "8");
+        assert_eq!(records.newest(version("5", "u")).resource_version(), "5", "what the mirror overtook is forgotten");
+        records.written(version("9", "u"));
+        assert_eq!(records.newest(version("8", "other")).resource_version(), "8", "another work of the same name");
+    }
+}

@@ -1,0 +1,117 @@
+//! A work on its way out: what it put into the member is deleted or let go, and only then may the work end.
+
+use std::sync::Arc;
+
+use api::work::{FINALIZER_EXECUTION, WORKS};
+use cluster_client::{
+    DeleteOptions, Patch, Preconditions, PropagationPolicy, ResourceRef, WriteOptions, is_unreachable,
+};
+use object::{Object, Status};
+use reconcile::{Outcome, ReconcileError};
+use serde_json::{Value, json};
+
+use crate::apply::{self, Place};
+use crate::manifest::{Manifest, is_preserved, manifests};
+use crate::member::{FIELD_MANAGER, Member, Standing};
+use crate::retain;
+
+/// Ends a work that is being deleted.
+pub async fn remove(member: &Member, work: &Arc<Object>, standing: Standing) -> Result<Outcome, ReconcileError> {
+    if !work.has_finalizer(FINALIZER_EXECUTION) {
+        return Ok(Outcome::Done);
+    }
+    match (standing.is_ready, standing.is_leaving) {
+        (true, _) => {
+            if let Err(status) = clear(member, work).await {
+                // Not answering is told by the member's Ready condition; a line per work and try would say no more.
+                return if is_unreachable(&status) { Ok(Outcome::Retry) } else { Err(status.into()) };
+            }
+        }
+        // The member is given up with all that is in it.
+        (false, true) => {}
+        // It will be looked at again when the member is ready, or leaves.
+        (false, false) => return Ok(Outcome::Done),
+    }
+    release_finalizer(&member.plane.client, work).await?;
+    member.records.forget(work.name());
+    Ok(Outcome::Done)
+}
+
+async fn clear(member: &Member, work: &Object) -> Result<(), Status> {
+    for manifest in manifests(work) {
+        let place = match Place::of(member, manifest).await {
+            Ok(place) => place,
+            Err(status) if status.is_not_found() && is_certainly_absent(member, manifest).await? => continue,
+            Err(status) => return Err(status),
+        };
+        if is_preserved(work) {
+            let_go(member, work, manifest, &place).await?;
+        } else {
+            delete(member, work, &place).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A kind the member does not serve has no objects, unless the member could not say what it serves.
+async fn is_certainly_absent(member: &Member, manifest: Manifest<'_>) -> Result<bool, Status> {
+    let served = member.mapper.all().await?;
+    let gvk = manifest.gvk()?;
+    Ok(!served.incomplete.contains(&gvk.group_version()))
+}
+
+/// The object as it is certain to be. The copy may not have seen yet what was made a moment ago, so that an object is
+/// not in it proves nothing.
+async fn look_surely(member: &Member, place: &Place) -> Result<Option<Arc<Object>>, Status> {
+    match member.watches.known(&place.resource.gvr).and_then(|mirror| mirror.get(&place.key)) {
+        Some(observed) => Ok(Some(observed)),
+        None => member.client.find(place.target()).await,
+    }
+}
+
+async fn delete(member: &Member, work: &Object, place: &Place) -> Result<(), Status> {
+    let Some(observed) = look_surely(member, place).await? else { return Ok(()) };
+    if !retain::is_managed(&observed) || retain::belongs_to_another(&observed, work) {
+        return Ok(());
+    }
+    let options = DeleteOptions {
+        // Another object of the same name is not ours to delete.
+        preconditions: Preconditions { uid: Some(observed.uid().to_owned()), resource_version: None },
+        // The default for jobs would leave their pods behind.
+        propagation_policy: Some(PropagationPolicy::Background),
+        ..DeleteOptions::default()
+    };
+    match member.client.delete(place.target(), options).await {
+        Ok(_) => Ok(()),
+        Err(status) if status.is_not_found() => Ok(()),
+        Err(status) => Err(status),
+    }
+}
+
+/// Takes off what ties the object to the control plane and leaves the rest.
+async fn let_go(member: &Member, work: &Object, manifest: Manifest<'_>, place: &Place) -> Result<(), Status> {
+    // What is written goes over what is there, so it must be the newest.
+    let Some(observed) = member.client.find(place.target()).await? else { return Ok(()) };
+    if !retain::is_managed(&observed) || retain::belongs_to_another(&observed, work) {
+        return Ok(());
+    }
+    let mut desired = manifest.to_object()?;
+    retain::release(&mut desired);
+    retain::retain_released_metadata(&mut desired, &observed);
+    let desired = apply::retain_by_rule(member, desired, &observed).await.map_err(Status::internal)?;
+    apply::write_if_different(member, place, desired, &observed).await.map(drop)
+}
+
+/// Lets a work end.
+pub async fn release_finalizer(plane: &cluster_client::ClusterClient, work: &Object) -> Result<(), Status> {
+    let kept: Vec<Value> = work.finalizers().filter(|f| *f != FINALIZER_EXECUTION).map(Value::from).collect();
+    let finalizers = if kept.is_empty() { Value::Null } else { Value::Array(kept) };
+    let body = json!({"metadata": {"finalizers": finalizers, "uid": work.uid(),
+        "resourceVersion": work.resource_version()}});
+    let target = ResourceRef::of(&WORKS.gvr(), work);
+    match plane.patch(target, Patch::merge(body), WriteOptions::managed_by(FIELD_MANAGER)).await {
+        Ok(_) => Ok(()),
+        Err(status) if status.is_not_found() => Ok(()),
+        Err(status) => Err(status),
+    }
+}

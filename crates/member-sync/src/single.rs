@@ -1,0 +1,77 @@
+//! One member on its own: what an agent beside it runs.
+
+use std::sync::Arc;
+
+use api::capacity::Board;
+use api::cluster::CLUSTERS;
+use api::features::Features;
+use api::names;
+use api::work::WORKS;
+use cluster_client::ClusterClient;
+use parking_lot::Mutex;
+use reconcile::{Change, Clock, Mirror, MirrorSpec};
+use tokio_util::sync::CancellationToken;
+
+use crate::member::{Member, Plane, Recorders};
+use crate::settings::Settings;
+use crate::status::threshold::Threshold;
+
+/// What one member needs.
+pub struct MemberParts {
+    pub plane: ClusterClient,
+    pub member: ClusterClient,
+    pub cluster: String,
+    pub interpreter: interpreter::Shared,
+    pub board: Board,
+    pub features: Arc<Features>,
+    pub clock: Arc<dyn Clock>,
+    pub recorders: Recorders,
+    pub settings: Settings,
+}
+
+/// Keeps the member in sync until cancelled. Reads no work and no Cluster but its own.
+pub async fn run_member(parts: MemberParts, cancel: CancellationToken) {
+    let works = MirrorSpec::new(&WORKS.gvr()).within(&names::execution_namespace(&parts.cluster));
+    let own = MirrorSpec::new(&CLUSTERS.gvr()).fields(&format!("metadata.name={}", parts.cluster));
+    let plane = Plane {
+        works: Mirror::start(parts.plane.clone(), works, cancel.clone()),
+        clusters: Mirror::start(parts.plane.clone(), own, cancel.clone()),
+        client: parts.plane,
+        interpreter: parts.interpreter,
+        board: parts.board,
+        features: parts.features,
+        clock: parts.clock,
+        recorders: parts.recorders,
+        settings: parts.settings,
+    };
+    let synced = async {
+        plane.clusters.synced().await;
+        plane.works.synced().await;
+    };
+    tokio::select! {
+        () = cancel.cancelled() => return,
+        () = synced => {}
+    }
+    let thresholds = Threshold::new(plane.settings.success_threshold, plane.settings.failure_threshold);
+    let (works, clusters) = (plane.works.subscribe(), plane.clusters.subscribe());
+    let member = Member::new(plane, &parts.cluster, parts.member, None, Arc::new(Mutex::new(thresholds)), cancel);
+    tokio::join!(Arc::clone(&member).run(), follow(&member, works, clusters));
+}
+
+/// Ends with the mirrors.
+async fn follow(member: &Member, mut works: reconcile::Subscription, mut clusters: reconcile::Subscription) {
+    loop {
+        tokio::select! {
+            change = works.next() => {
+                let Some(Change { before, now, is_initial, .. }) = change else { return };
+                member.work_changed(before.as_deref(), now.as_deref(), is_initial);
+            }
+            change = clusters.next() => {
+                let Some(Change { before, now, .. }) = change else { return };
+                if let Some(now) = now {
+                    member.cluster_changed(before.as_deref(), &now);
+                }
+            }
+        }
+    }
+}

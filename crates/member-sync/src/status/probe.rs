@@ -1,0 +1,149 @@
+//! Questions to a member: is it well, which version is it, what does it serve.
+
+use api::cluster::{ApiEnablement, CONDITION_COMPLETE_APIS, CONDITION_READY, EnabledResource};
+use api::core::Condition;
+use bytes::Bytes;
+use cluster_client::{ApiResources, ClusterClient};
+use object::Status;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// No client could be made.
+    Unconnected(String),
+    Offline,
+    Unhealthy,
+    Healthy,
+}
+
+/// Asks `/readyz`, or `/healthz` where that is all there is.
+pub async fn health(member: &ClusterClient) -> Health {
+    let mut code = ask(member, "/readyz").await;
+    if code == Ok(404) {
+        code = ask(member, "/healthz").await;
+    }
+    match code {
+        Err(_) => Health::Offline,
+        Ok(200) => Health::Healthy,
+        Ok(_) => Health::Unhealthy,
+    }
+}
+
+async fn ask(member: &ClusterClient, path: &str) -> Result<u16, Status> {
+    let request = http::Request::get(path).body(Bytes::new()).map_err(Status::internal)?;
+    Ok(member.raw(request).await?.status().as_u16())
+}
+
+pub async fn version(member: &ClusterClient) -> Result<String, Status> {
+    let version = member.get_json("/version").await?;
+    Ok(version["gitVersion"].as_str().unwrap_or_default().to_owned())
+}
+
+pub fn ready_condition(health: &Health, now: &str) -> Condition {
+    let (status, reason, message) = match health {
+        Health::Unconnected(problem) => {
+            ("False", "StatusCollectionFailed", format!("failed to create a ClusterClient: {problem}"))
+        }
+        Health::Offline => ("False", "ClusterNotReachable", "cluster is not reachable".to_owned()),
+        Health::Unhealthy => {
+            ("False", "ClusterNotReady", "cluster is reachable but health endpoint responded without ok".to_owned())
+        }
+        Health::Healthy => ("True", "ClusterReady", "cluster is healthy and ready to accept workloads".to_owned()),
+    };
+    condition(CONDITION_READY, status, reason, message, now)
+}
+
+/// How much of what the member serves is known.
+pub fn apis_condition(count: usize, is_complete: bool, now: &str) -> Condition {
+    let (status, reason, message) = match (count, is_complete) {
+        (0, _) => ("False", "Empty", "collected empty APIEnablements from the cluster".to_owned()),
+        (_, false) => ("False", "Partial", format!("might collect partial APIEnablements({count}) from the cluster")),
+        (_, true) => ("True", "Complete", "collected complete APIEnablements from the cluster".to_owned()),
+    };
+    condition(CONDITION_COMPLETE_APIS, status, reason, message, now)
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: String, now: &str) -> Condition {
+    Condition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        observed_generation: None,
+        last_transition_time: now.to_owned(),
+        reason: reason.to_owned(),
+        message,
+    }
+}
+
+/// What is served, by group version and name.
+pub fn enablements(served: &ApiResources) -> Vec<ApiEnablement> {
+    let mut groups: BTreeMap<String, Vec<EnabledResource>> = BTreeMap::new();
+    for resource in &served.resources {
+        let found = EnabledResource { name: resource.gvr.resource.clone(), kind: resource.kind.clone() };
+        groups.entry(resource.gvr.group_version().to_string()).or_default().push(found);
+    }
+    let sorted = groups.into_iter().map(|(group_version, mut resources)| {
+        resources.sort_by(|a, b| a.name.cmp(&b.name));
+        ApiEnablement { group_version, resources }
+    });
+    sorted.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_client::ApiResource;
+    use object::GroupVersionResource;
+
+    use super::*;
+
+    #[test]
+    fn what_is_served_is_sorted_by_group_version_and_name() {
+        let resource = |group: &str, name: &str, kind: &str| ApiResource {
+            gvr: GroupVersionResource::new(group, "v1", name),
+            kind: kind.into(),
+            ..ApiResource::default()
+        };
+        let served = ApiResources {
+            resources: vec![
+                resource("", "services", "Service"),
+                resource("apps", "deployments", "Deployment"),
+                resource("", "pods", "Pod"),
+            ],
+            incomplete: vec![],
+        };
+        let found: Vec<String> = enablements(&served)
+            .into_iter()
+            .flat_map(|group| group.resources.into_iter().map(move |r| format!("{} {}", group.group_version, r.kind)))
+            .collect();
+        assert_eq!(found, ["apps/v1 Deployment", "v1 Pod", "v1 Service"]);
+    }
+
+    #[test]
+    fn conditions_say_what_is_known() {
+        let text = |c: Condition| format!("{} {} {}: {}", c.kind, c.status, c.reason, c.message);
+        for (health, expected) in [
+            (Health::Healthy, "Ready True ClusterReady: cluster is healthy and ready to accept workloads"),
+            (Health::Offline, "Ready False ClusterNotReachable: cluster is not reachable"),
+            (
+                Health::Unhealthy,
+                "Ready False ClusterNotReady: cluster is reachable but health endpoint responded without ok",
+            ),
+            (
+                Health::Unconnected("x".into()),
+                "Ready False StatusCollectionFailed: failed to create a ClusterClient: x",
+            ),
+        ] {
+            assert_eq!(text(ready_condition(&health, "")), expected);
+        }
+        for (count, is_complete, expected) in [
+            (0, true, "CompleteAPIEnablements False Empty: collected empty APIEnablements from the cluster"),
+            (
+                3,
+                false,
+                "CompleteAPIEnablements False Partial: might collect partial APIEnablements(3) from the cluster",
+            ),
+            (3, true, "CompleteAPIEnablements True Complete: collected complete APIEnablements from the cluster"),
+        ] {
+            assert_eq!(text(apis_condition(count, is_complete, "")), expected);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Watches nodes and pods of a member and tells what it can take.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use api::capacity::Board;
+use api::cluster::{NodeSummary, ResourceModel, ResourceSummary};
+use cluster_client::ClusterClient;
+use object::GroupVersionResource;
+use parking_lot::Mutex;
+use reconcile::{Mirror, MirrorSpec};
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::status::capacity::{self, Usage};
+
+/// The estimator hears of changes at most this often.
+const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+
+/// The room a member has, kept up by watches that end with it.
+pub struct Room {
+    nodes: Mirror,
+    pods: Mirror,
+    usage: Arc<Mutex<Usage>>,
+    changes: Arc<AtomicU64>,
+    _watching: DropGuard,
+}
+
+impl Room {
+    pub fn watch(cluster: &str, member: &ClusterClient, board: &Board, cancel: &CancellationToken) -> Self {
+        let cancel = cancel.child_token();
+        let core = |resource: &str| GroupVersionResource::new("", "v1", resource);
+        let nodes = MirrorSpec::new(&core("nodes")).trim(capacity::trim_node);
+        let pods = MirrorSpec::new(&core("pods"))
+            .fields("status.phase!=Succeeded,status.phase!=Failed")
+            .trim(capacity::trim_pod);
+        let room = Self {
+            nodes: Mirror::start(member.clone(), nodes, cancel.clone()),
+            pods: Mirror::start(member.clone(), pods, cancel.clone()),
+            usage: Arc::default(),
+            changes: Arc::default(),
+            _watching: cancel.drop_guard(),
+        };
+        let teller = Teller {
+            cluster: cluster.to_owned(),
+            board: board.clone(),
+            nodes: room.nodes.clone(),
+            pods: room.pods.clone(),
+            usage: Arc::clone(&room.usage),
+            changes: Arc::clone(&room.changes),
+        };
+        tokio::spawn(teller.run());
+        room
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.nodes.is_synced() && self.pods.is_synced()
+    }
+
+    /// Returns when nodes and pods are known, or after that time.
+    pub async fn known_within(&self, wait: Duration) {
+        let both = async {
+            self.nodes.synced().await;
+            self.pods.synced().await;
+        };
+        let _ = tokio::time::timeout(wait, both).await;
+    }
+
+    /// Grows with every change.
+    pub fn version(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    pub fn summary(&self, models: &[ResourceModel]) -> (NodeSummary, ResourceSummary) {
+        let nodes = self.nodes.list();
+        let usage = self.usage.lock();
+        (capacity::node_summary(&nodes), capacity::resource_summary(&nodes, &usage, models))
+    }
+}
+
+struct Teller {
+    cluster: String,
+    board: Board,
+    nodes: Mirror,
+    pods: Mirror,
+    usage: Arc<Mutex<Usage>>,
+    changes: Arc<AtomicU64>,
+}
+
+impl Teller {
+    /// Ends with the mirrors.
+    async fn run(self) {
+        let (mut nodes, mut pods) = (self.nodes.subscribe(), self.pods.subscribe());
+        let mut publish_at: Option<Instant> = None;
+        loop {
+            let due = async {
+                match publish_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                change = pods.next() => {
+                    let Some(change) = change else { return };
+                    self.usage.lock().apply(change.before.as_deref(), change.now.as_deref());
+                }
+                change = nodes.next() => if change.is_none() { return },
+                () = due => {
+                    publish_at = None;
+                    self.publish();
+                    continue;
+                }
+            }
+            self.changes.fetch_add(1, Ordering::AcqRel);
+            publish_at.get_or_insert_with(|| Instant::now() + PUBLISH_EVERY);
+        }
+    }
+
+    fn publish(&self) {
+        if self.nodes.is_synced() && self.pods.is_synced() {
+            let nodes = capacity::cluster_nodes(&self.nodes.list(), &self.usage.lock());
+            self.board.publish(&self.cluster, nodes);
+        }
+    }
+}
