@@ -1,0 +1,404 @@
+//! What a cluster can still take: from its resource summary, from its resource models, and from its nodes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api::capacity::ClusterNodes;
+use api::cluster::{ClusterSpec, ResourceSummary};
+use api::core::{QuantityText, ResourceList};
+use api::work::{BindingSpec, Component, ReplicaRequirements};
+use object::quantity::Quantity;
+
+use crate::claim::Claim;
+
+/// Kubernetes' own bound for pods on a node, which models take for theirs.
+const PODS_PER_MODEL_NODE: i64 = 110;
+const PODS: &str = "pods";
+
+/// Names of resources as small numbers; grows and never forgets, so that numbers stay.
+#[derive(Clone, Debug, Default)]
+pub struct ResourceNames {
+    ids: HashMap<String, usize>,
+}
+
+impl ResourceNames {
+    fn intern(&mut self, name: &str) -> usize {
+        if let Some(id) = self.ids.get(name) {
+            return *id;
+        }
+        let id = self.ids.len();
+        self.ids.insert(name.to_owned(), id);
+        id
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.ids.get(name).copied()
+    }
+}
+
+/// What one replica asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Demand {
+    /// Name and amount: thousandths for cpu, whole units for the rest; only what is asked for at all.
+    amounts: Vec<(String, i64)>,
+    claim: Claim,
+}
+
+impl Demand {
+    pub fn new(requirements: Option<&ReplicaRequirements>) -> Self {
+        let Some(requirements) = requirements else { return Self::default() };
+        let amounts = api::core::quantities(&requirements.resource_request)
+            .map(|(name, quantity)| (name.to_owned(), amount(name, &quantity)))
+            .filter(|(_, amount)| *amount > 0);
+        Self { amounts: amounts.collect(), claim: Claim::new(requirements.node_claim.as_ref()) }
+    }
+
+    pub fn amounts(&self) -> &[(String, i64)] {
+        &self.amounts
+    }
+}
+
+/// Replicas that go together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    pub replicas: i64,
+    pub demand: Demand,
+}
+
+/// What is asked for, with the names looked up once for many clusters.
+pub struct Wanted<'a> {
+    demand: &'a Demand,
+    /// Place of the resource (`None`: no cluster has it), amount, whether nodes count it.
+    resources: Vec<(Option<usize>, i64, bool)>,
+}
+
+impl<'a> Wanted<'a> {
+    pub fn new(names: &ResourceNames, demand: &'a Demand) -> Self {
+        let resolve = |(name, amount): &(String, i64)| (names.find(name), *amount, nodes_count(name));
+        Self { demand, resources: demand.amounts.iter().map(resolve).collect() }
+    }
+}
+
+/// What is left in a cluster, reservations deducted.
+#[derive(Clone, Debug, Default)]
+pub struct Free {
+    /// `None`: the cluster says nothing of its resources.
+    summary: Option<SummaryFree>,
+    /// Nodes as the resource models describe them; `None` where there are no models.
+    models: Option<Vec<NodeFree>>,
+    /// The nodes there are; `None` where nobody watches the member.
+    nodes: Option<Vec<NodeFree>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct SummaryFree {
+    pods: i64,
+    /// By resource; `None`: the cluster does not have it.
+    amounts: Vec<Option<i64>>,
+}
+
+/// Nodes that are alike in all that counts.
+#[derive(Clone, Debug)]
+struct NodeFree {
+    count: i64,
+    pods: i64,
+    amounts: Vec<i64>,
+    /// Which node of the member it is; models have no labels to match.
+    node: Option<usize>,
+}
+
+/// Thousandths for cpu, whole units for the rest.
+fn amount(name: &str, quantity: &Quantity) -> i64 {
+    if name == "cpu" { quantity.milli_value() } else { quantity.value() }
+}
+
+/// Resources nodes are counted by; a name that is none of these is no limit.
+fn nodes_count(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || name.contains('/')
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+}
+
+impl Free {
+    pub fn new(
+        names: &mut ResourceNames,
+        spec: &ClusterSpec,
+        summary: Option<&ResourceSummary>,
+        nodes: Option<&Arc<ClusterNodes>>,
+    ) -> Self {
+        Self {
+            summary: summary.map(|summary| SummaryFree::new(names, summary)),
+            models: summary.and_then(|summary| model_nodes(names, spec, summary)),
+            nodes: nodes.map(|nodes| real_nodes(names, nodes)),
+        }
+    }
+
+    pub fn has_nodes(&self) -> bool {
+        self.nodes.is_some()
+    }
+
+    /// The general estimator: how many replicas the summary, or the models where there are any, allow.
+    pub fn by_summary(&self, wanted: Option<&Wanted<'_>>, use_models: bool) -> i32 {
+        let Some(summary) = self.summary.as_ref().filter(|summary| summary.pods > 0) else { return 0 };
+        let Some(wanted) = wanted else { return clamp(summary.pods) };
+        if let Some(models) = self.models.as_ref().filter(|_| use_models) {
+            let fit: i64 = models.iter().map(|node| node.count.saturating_mul(node.fits(wanted))).sum();
+            return clamp(fit.min(summary.pods));
+        }
+        clamp(summary.fits(wanted).min(summary.pods))
+    }
+
+    /// The accurate estimator: how many replicas the nodes take. `None` where the nodes are not known.
+    pub fn by_nodes(&self, known: Option<&Arc<ClusterNodes>>, wanted: &Wanted<'_>) -> Option<i32> {
+        let free = self.nodes.as_ref()?;
+        let known = known?;
+        let fits = |node: &NodeFree| match node.accepts(known, wanted.demand) {
+            true => node.count * node.fits(wanted),
+            false => 0,
+        };
+        Some(clamp(free.iter().map(fits).sum()))
+    }
+
+    /// How many whole sets of components the summary and the models allow.
+    pub fn sets_by_summary(&self, names: &ResourceNames, parts: &[Part], use_models: bool) -> i32 {
+        let Some(summary) = self.summary.as_ref().filter(|summary| summary.pods > 0) else { return 0 };
+        let pods: i64 = parts.iter().map(|part| part.replicas).sum();
+        if pods <= 0 {
+            return clamp(summary.pods);
+        }
+        let mut sets = summary.pods / pods;
+        for (name, needed) in sum_of(parts) {
+            let left = names.find(name).and_then(|id| summary.amounts.get(id).copied().flatten()).unwrap_or(0);
+            sets = sets.min(left.max(0) / needed);
+        }
+        match self.models.as_ref().filter(|_| use_models && sets > 0) {
+            Some(models) => clamp(simulate(models.clone(), None, names, parts, sets)),
+            None => clamp(sets),
+        }
+    }
+
+    /// How many whole sets of components the nodes take.
+    pub fn sets_by_nodes(
+        &self,
+        known: Option<&Arc<ClusterNodes>>,
+        names: &ResourceNames,
+        parts: &[Part],
+    ) -> Option<i32> {
+        let free = self.nodes.as_ref()?;
+        let pods: i64 = parts.iter().map(|part| part.replicas).sum();
+        if pods <= 0 {
+            return Some(i32::MAX);
+        }
+        Some(clamp(simulate(free.clone(), Some(known?), names, parts, i64::from(i32::MAX))))
+    }
+
+    /// Takes away what is on its way to the cluster.
+    pub fn deduct(&mut self, known: Option<&Arc<ClusterNodes>>, names: &ResourceNames, part: &Part) {
+        let wanted = Wanted::new(names, &part.demand);
+        if let Some(summary) = &mut self.summary {
+            summary.pods -= part.replicas;
+            for (id, amount, _) in &wanted.resources {
+                if let Some(left) = id.and_then(|id| summary.amounts.get_mut(id)).and_then(Option::as_mut) {
+                    *left -= amount.saturating_mul(part.replicas);
+                }
+            }
+        }
+        if let Some(models) = &mut self.models {
+            place(models, None, &wanted, part.replicas);
+        }
+        if let (Some(nodes), Some(known)) = (&mut self.nodes, known) {
+            place(nodes, Some(known), &wanted, part.replicas);
+        }
+    }
+}
+
+impl SummaryFree {
+    fn new(names: &mut ResourceNames, summary: &ResourceSummary) -> Self {
+        let part = |list: &ResourceList, name: &str| {
+            let read = |text: &QuantityText| Quantity::parse(&text.0).ok();
+            list.get(name).and_then(read).unwrap_or_default()
+        };
+        let mut free = Self::default();
+        for (name, allocatable) in api::core::quantities(&summary.allocatable) {
+            let left = allocatable.minus(&part(&summary.allocated, name)).minus(&part(&summary.allocating, name));
+            let id = names.intern(name);
+            if free.amounts.len() <= id {
+                free.amounts.resize(id + 1, None);
+            }
+            free.amounts[id] = Some(amount(name, &left));
+        }
+        free.pods = part(&summary.allocatable, PODS).value()
+            - part(&summary.allocated, PODS).value()
+            - part(&summary.allocating, PODS).value();
+        free
+    }
+
+    fn fits(&self, wanted: &Wanted<'_>) -> i64 {
+        let mut fits = i64::MAX;
+        for (id, amount, _) in &wanted.resources {
+            let left = id.and_then(|id| self.amounts.get(id).copied().flatten()).unwrap_or(0);
+            fits = fits.min(left.max(0) / amount);
+        }
+        fits
+    }
+}
+
+impl NodeFree {
+    fn fits(&self, wanted: &Wanted<'_>) -> i64 {
+        let mut fits = self.pods;
+        for (id, amount, _) in wanted.resources.iter().filter(|(_, _, is_counted)| *is_counted) {
+            let left = id.and_then(|id| self.amounts.get(id).copied()).unwrap_or(0);
+            fits = fits.min(left / amount);
+        }
+        fits.max(0)
+    }
+
+    fn accepts(&self, known: &ClusterNodes, demand: &Demand) -> bool {
+        let node = self.node.and_then(|index| known.nodes.get(index));
+        node.is_none_or(|node| demand.claim.accepts(node))
+    }
+
+    fn take(&mut self, wanted: &Wanted<'_>, replicas: i64) {
+        self.pods -= replicas;
+        for (id, amount, _) in &wanted.resources {
+            if let Some(left) = id.and_then(|id| self.amounts.get_mut(id)) {
+                *left -= amount.saturating_mul(replicas);
+            }
+        }
+    }
+}
+
+fn set_amount(amounts: &mut Vec<i64>, id: usize, value: i64) {
+    if amounts.len() <= id {
+        amounts.resize(id + 1, 0);
+    }
+    amounts[id] = value;
+}
+
+/// As many nodes of each grade as are counted, each with the least its grade promises. `None` without models or counts,
+/// and where a count cannot be.
+fn model_nodes(names: &mut ResourceNames, spec: &ClusterSpec, summary: &ResourceSummary) -> Option<Vec<NodeFree>> {
+    let counts = &summary.allocatable_modelings;
+    if counts.is_empty() || spec.resource_models.is_empty() || counts.iter().any(|model| model.count < 0) {
+        return None;
+    }
+    let mut models: Vec<_> = spec.resource_models.iter().collect();
+    models.sort_by_key(|model| model.grade);
+    let nodes = models.into_iter().filter_map(|model| {
+        let of_grade = counts.iter().filter(|count| count.grade == model.grade);
+        let count: i64 = of_grade.map(|model| i64::from(model.count)).sum();
+        let mut amounts = Vec::new();
+        for range in &model.ranges {
+            let least = Quantity::parse(&range.min.0).unwrap_or_default();
+            set_amount(&mut amounts, names.intern(&range.name), amount(&range.name, &least));
+        }
+        (count > 0).then_some(NodeFree { count, pods: PODS_PER_MODEL_NODE, amounts, node: None })
+    });
+    Some(nodes.collect())
+}
+
+fn real_nodes(names: &mut ResourceNames, known: &ClusterNodes) -> Vec<NodeFree> {
+    let free = |(index, node): (usize, &api::capacity::NodeCapacity)| {
+        let left = |name: &str| {
+            let of = |amounts: &api::capacity::Amounts| amounts.get(name).copied().unwrap_or(0);
+            (of(&node.allocatable) - of(&node.requested)).max(0)
+        };
+        let mut amounts = Vec::new();
+        for name in node.allocatable.keys().filter(|name| *name != PODS) {
+            set_amount(&mut amounts, names.intern(name), left(name));
+        }
+        NodeFree { count: 1, pods: left(PODS), amounts, node: Some(index) }
+    };
+    known.nodes.iter().enumerate().map(free).collect()
+}
+
+/// What all parts ask for together, by resource.
+fn sum_of(parts: &[Part]) -> Vec<(&str, i64)> {
+    let mut sums: Vec<(&str, i64)> = Vec::new();
+    for part in parts.iter().filter(|part| part.replicas > 0) {
+        for (name, amount) in &part.demand.amounts {
+            let needed = amount.saturating_mul(part.replicas);
+            match sums.iter_mut().find(|(other, _)| other == name) {
+                Some((_, sum)) => *sum = sum.saturating_add(needed),
+                None => sums.push((name, needed)),
+            }
+        }
+    }
+    sums
+}
+
+/// Puts whole sets on the nodes, first fit, until one does not fit.
+fn simulate(
+    mut nodes: Vec<NodeFree>,
+    known: Option<&Arc<ClusterNodes>>,
+    names: &ResourceNames,
+    parts: &[Part],
+    sets_max: i64,
+) -> i64 {
+    let wanted: Vec<_> = parts.iter().map(|part| (Wanted::new(names, &part.demand), part.replicas)).collect();
+    let mut sets = 0;
+    while sets < sets_max
+        && wanted.iter().all(|(wanted, replicas)| place(&mut nodes, known.map(|known| &**known), wanted, *replicas))
+    {
+        sets += 1;
+    }
+    sets
+}
+
+/// Puts replicas on nodes, first fit; says whether all found a place.
+fn place(nodes: &mut Vec<NodeFree>, known: Option<&ClusterNodes>, wanted: &Wanted<'_>, replicas: i64) -> bool {
+    let mut left = replicas;
+    let mut at = 0;
+    while left > 0 && at < nodes.len() {
+        let node = &nodes[at];
+        let fits = node.fits(wanted);
+        if fits == 0 || known.is_some_and(|known| !node.accepts(known, wanted.demand)) {
+            at += 1;
+            continue;
+        }
+        let (full, rest) = ((left / fits).min(node.count), left % fits);
+        if full > 0 {
+            at = split(nodes, at, full, |node| node.take(wanted, fits));
+            left -= full * fits;
+        } else {
+            at = split(nodes, at, 1, |node| node.take(wanted, rest));
+            left -= rest;
+        }
+    }
+    left <= 0
+}
+
+/// Changes the first `count` of nodes that were alike; returns the place after them.
+fn split(nodes: &mut Vec<NodeFree>, at: usize, count: i64, change: impl FnOnce(&mut NodeFree)) -> usize {
+    if nodes[at].count > count {
+        let mut rest = nodes[at].clone();
+        rest.count -= count;
+        nodes[at].count = count;
+        nodes.insert(at + 1, rest);
+    }
+    change(&mut nodes[at]);
+    at + 1
+}
+
+fn clamp(number: i64) -> i32 {
+    number.clamp(0, i64::from(i32::MAX)) as i32
+}
+
+/// The parts of a set of components.
+pub fn parts_of(components: &[Component]) -> Vec<Part> {
+    let part = |component: &Component| Part {
+        replicas: i64::from(component.replicas),
+        demand: Demand::new(component.replica_requirements.as_ref()),
+    };
+    components.iter().map(part).collect()
+}
+
+/// What a binding with so many replicas in a cluster asks of it.
+pub fn parts_in_cluster(spec: &BindingSpec, replicas: i64) -> Vec<Part> {
+    if spec.components.is_empty() {
+        vec![Part { replicas, demand: Demand::new(spec.replica_requirements.as_ref()) }]
+    } else {
+        parts_of(&spec.components)
+    }
+}

@@ -1,0 +1,107 @@
+//! The last decisions and their reasons, for whoever wants to know why.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use crate::explanation::Explanation;
+
+/// Decisions remembered; the oldest goes first.
+pub const DECISIONS_MAX: usize = 10_000;
+/// Clusters that may be told of in all of them; what is told of one takes some hundred bytes.
+pub const CLUSTERS_TOLD_MAX: usize = 200_000;
+
+/// A decision with its reasons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    pub time: Timestamp,
+    /// Of the binding it was made for.
+    pub generation: i64,
+    pub explanation: Arc<Explanation>,
+}
+
+/// The last decision of each binding. Clones share it.
+#[derive(Clone, Default)]
+pub struct Decisions {
+    shared: Arc<Mutex<Memory>>,
+}
+
+#[derive(Default)]
+struct Memory {
+    by_binding: HashMap<String, Remembered>,
+    /// Oldest first; a binding that was decided again is in it once more and once too often.
+    order: VecDeque<(String, Timestamp)>,
+    clusters_told: usize,
+}
+
+impl Decisions {
+    /// Bindings are named `namespace/name`, or `name` where there is no namespace.
+    pub fn remember(&self, binding: &str, decision: Remembered) {
+        let mut memory = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.order.push_back((binding.to_owned(), decision.time));
+        memory.forget(binding);
+        memory.clusters_told += clusters_told(&decision);
+        memory.by_binding.insert(binding.to_owned(), decision);
+        while memory.is_full() {
+            let Some((oldest, time)) = memory.order.pop_front() else { break };
+            if memory.by_binding.get(&oldest).is_some_and(|known| known.time <= time) {
+                memory.forget(&oldest);
+            }
+        }
+    }
+
+    pub fn forget(&self, binding: &str) {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).forget(binding);
+    }
+
+    pub fn get(&self, binding: &str) -> Option<Remembered> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).by_binding.get(binding).cloned()
+    }
+}
+
+impl Memory {
+    fn is_full(&self) -> bool {
+        self.by_binding.len() > DECISIONS_MAX
+            || self.order.len() > 2 * DECISIONS_MAX
+            || self.clusters_told > CLUSTERS_TOLD_MAX
+    }
+
+    fn forget(&mut self, binding: &str) {
+        if let Some(known) = self.by_binding.remove(binding) {
+            self.clusters_told -= clusters_told(&known);
+        }
+    }
+}
+
+fn clusters_told(decision: &Remembered) -> usize {
+    let told = |attempt: &crate::explanation::Attempt| attempt.left_out.len() + attempt.candidates.len();
+    decision.explanation.attempts.iter().map(told).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explanation::{Attempt, LeftOut};
+
+    fn decision(second: i64, clusters: usize) -> Remembered {
+        let attempt = Attempt { left_out: vec![LeftOut::default(); clusters], ..Attempt::default() };
+        let explanation = Explanation { attempts: vec![attempt], ..Explanation::default() };
+        let time = Timestamp::from_second(second).expect("a time");
+        Remembered { time, generation: 1, explanation: Arc::new(explanation) }
+    }
+
+    #[test]
+    fn the_oldest_decisions_make_room_for_new_ones() {
+        let decisions = Decisions::default();
+        for second in 0..3 {
+            decisions.remember(&format!("b{second}"), decision(second, CLUSTERS_TOLD_MAX / 2));
+        }
+        let known = |name: &str| decisions.get(name).map(|known| known.time.as_second());
+        assert_eq!((known("b0"), known("b1"), known("b2")), (None, Some(1), Some(2)));
+        decisions.remember("b1", decision(5, 1));
+        assert_eq!(known("b1"), Some(5));
+        decisions.forget("b1");
+        assert_eq!(known("b1"), None);
+    }
+}

@@ -1,0 +1,318 @@
+//! Shares the replicas out among the selected clusters.
+
+use api::policy::{Placement, StaticClusterWeight};
+use api::work::{BindingSpec, TargetCluster};
+
+use crate::explanation::{Division, Listener, TURNS_MAX, Weight};
+use crate::filter::observed_term;
+use crate::schedule::{Request, ScheduleError};
+use crate::snapshot::Snapshot;
+use crate::spread::Pick;
+use crate::webster::{NameOrder, Party, share_out};
+
+/// How replicas are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    /// Each cluster has all of them.
+    Duplicated,
+    Aggregated,
+    StaticWeight,
+    DynamicWeight,
+    Unknown,
+}
+
+impl Strategy {
+    pub fn of(placement: &Placement) -> Self {
+        let Some(strategy) = placement.replica_scheduling.as_ref() else { return Self::Duplicated };
+        let is_dynamic =
+            strategy.weight_preference.as_ref().is_some_and(|preference| !preference.dynamic_weight.is_empty());
+        match (strategy.replica_scheduling_type.as_str(), strategy.replica_division_preference.as_str()) {
+            ("Duplicated", _) => Self::Duplicated,
+            ("Divided", "Aggregated") => Self::Aggregated,
+            ("Divided", "Weighted") if is_dynamic => Self::DynamicWeight,
+            ("Divided", "Weighted") => Self::StaticWeight,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Duplicated => "Duplicated",
+            Self::Aggregated => "Aggregated",
+            Self::StaticWeight => "StaticWeight",
+            Self::DynamicWeight => "DynamicWeight",
+            Self::Unknown => "",
+        }
+    }
+}
+
+/// A cluster and its share.
+pub(crate) type Share = (usize, i32);
+
+/// What a division is made of, apart from the clusters.
+struct Work<'a, 'l, L: Listener> {
+    snapshot: &'a Snapshot,
+    spec: &'a BindingSpec,
+    placement: &'a Placement,
+    strategy: Strategy,
+    order: NameOrder,
+    is_fresh: bool,
+    listener: &'l mut L,
+}
+
+/// Who gets how many. What needs no replicas, and what is placed as a whole, goes to every selected cluster.
+pub(crate) fn divide<L: Listener>(
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    placement: &Placement,
+    picks: &[Pick],
+    listener: &mut L,
+) -> Result<Vec<Share>, ScheduleError> {
+    let spec = request.spec;
+    if picks.is_empty() {
+        return Err(failed("no clusters available to schedule"));
+    }
+    let has_replicas = (spec.replicas > 0 || spec.replica_requirements.is_some()) && spec.components.len() <= 1;
+    let mut work = Work {
+        snapshot,
+        spec,
+        placement,
+        strategy: Strategy::of(placement),
+        order: NameOrder::by_uid(&spec.resource.uid),
+        is_fresh: request.is_reschedule(),
+        listener,
+    };
+    let mut shares = if !has_replicas {
+        let all: Vec<Share> = picks.iter().map(|pick| (pick.place, 0)).collect();
+        work.tell("None", "no replicas to share out: every selected cluster", 0, &all);
+        all
+    } else if has_overflow(request, placement) {
+        work.by_tiers(picks)?
+    } else {
+        work.one_tier(picks, spec.replicas)?
+    };
+    if request.options.empty_workload_propagation {
+        let missing = |pick: &&Pick| shares.iter().all(|(place, _)| *place != pick.place);
+        let missing: Vec<Share> = picks.iter().filter(missing).map(|pick| (pick.place, 0)).collect();
+        shares.extend(missing);
+    }
+    Ok(shares)
+}
+
+fn has_overflow(request: &Request<'_>, placement: &Placement) -> bool {
+    !request.status.scheduler_observed_affinity_name.is_empty()
+        && observed_term(placement, request.status).is_some_and(|term| term.overflow_affinities.is_some())
+}
+
+impl<L: Listener> Work<'_, '_, L> {
+    /// Fills tier after tier; the next gets what the one before has no room for.
+    fn by_tiers(&mut self, picks: &[Pick]) -> Result<Vec<Share>, ScheduleError> {
+        let mut orders: Vec<u32> = picks.iter().map(|pick| pick.overflow_order).collect();
+        orders.sort_unstable();
+        orders.dedup();
+        let mut left = i64::from(self.spec.replicas);
+        let mut shares = Vec::new();
+        for order in orders {
+            let tier: Vec<Pick> = picks.iter().filter(|pick| pick.overflow_order == order).copied().collect();
+            let room: i64 = tier.iter().map(|pick| pick.available).sum();
+            let replicas = left.min(room);
+            shares.extend(self.one_tier(&tier, i32::try_from(replicas).unwrap_or(i32::MAX))?);
+            left -= replicas;
+            if left <= 0 {
+                break;
+            }
+        }
+        if left > 0 {
+            return Err(not_enough("Clusters available replicas are not enough to schedule."));
+        }
+        Ok(shares)
+    }
+
+    /// Without the clusters that got nothing.
+    fn one_tier(&mut self, picks: &[Pick], replicas: i32) -> Result<Vec<Share>, ScheduleError> {
+        let mut shares = match self.strategy {
+            Strategy::Duplicated => {
+                let all: Vec<Share> = picks.iter().map(|pick| (pick.place, replicas)).collect();
+                self.tell("Duplicated", "every selected cluster has all replicas", replicas, &all);
+                all
+            }
+            Strategy::StaticWeight => self.by_static_weight(picks, replicas),
+            Strategy::Aggregated | Strategy::DynamicWeight => self.by_room(picks, replicas)?,
+            Strategy::Unknown => {
+                let strategy = self.placement.replica_scheduling.clone().unwrap_or_default();
+                return Err(failed(&format!(
+                    "unsupported replica scheduling strategy, replicaSchedulingType: {}, replicaDivisionPreference: {}, \
+                     please try another scheduling strategy",
+                    strategy.replica_scheduling_type, strategy.replica_division_preference
+                )));
+            }
+        };
+        shares.retain(|(_, replicas)| *replicas > 0);
+        Ok(shares)
+    }
+
+    /// By the weights in the list, whatever was before and whatever room there is.
+    fn by_static_weight(&mut self, picks: &[Pick], replicas: i32) -> Vec<Share> {
+        let preference = self.placement.replica_scheduling.as_ref().and_then(|own| own.weight_preference.as_ref());
+        let list = preference.map(|preference| preference.static_weight_list.as_slice()).unwrap_or_default();
+        let rules: Vec<_> = list.iter().map(|rule| (rule, self.snapshot.matching(&rule.target_cluster))).collect();
+        let weight_of = |place: usize| {
+            let matching = rules.iter().filter(|(_, set)| set.contains(place)).map(|(rule, _)| rule.weight);
+            matching.max()
+        };
+        let weighed: Vec<(usize, i64)> = picks
+            .iter()
+            .filter_map(|pick| Some((pick.place, weight_of(pick.place).filter(|weight| *weight > 0)?)))
+            .collect();
+        if !weighed.is_empty() {
+            return self.share("by static weight", replicas, &weighed, &[]);
+        }
+        if let Some(standby) = self.first_standby(list, picks) {
+            let shares = vec![(standby, replicas)];
+            let step = "no cluster with a positive weight is feasible: the first feasible one of weight 0 has all";
+            self.tell("StaticWeight", step, replicas, &shares);
+            return shares;
+        }
+        let alike: Vec<(usize, i64)> = picks.iter().map(|pick| (pick.place, 1)).collect();
+        self.share("evenly: the list weighs none of the clusters", replicas, &alike, &[])
+    }
+
+    /// Clusters of weight 0 stand by: the first of them in the order of the list, and of the names in an entry.
+    fn first_standby(&self, list: &[StaticClusterWeight], picks: &[Pick]) -> Option<usize> {
+        list.iter().filter(|rule| rule.weight == 0).find_map(|rule| {
+            let meant = self.snapshot.matching(&rule.target_cluster);
+            let names = &rule.target_cluster.cluster_names;
+            let rank = |place: usize| {
+                let name = &self.snapshot.members[place].name;
+                (names.iter().position(|own| own == name).unwrap_or(usize::MAX), place)
+            };
+            picks.iter().map(|pick| pick.place).filter(|place| meant.contains(*place)).min_by_key(|place| rank(*place))
+        })
+    }
+
+    /// By what the clusters have room for: what runs stays where it is, unless all is to be placed anew.
+    fn by_room(&mut self, picks: &[Pick], replicas: i32) -> Result<Vec<Share>, ScheduleError> {
+        let had: Vec<Share> = self
+            .spec
+            .clusters
+            .iter()
+            .filter_map(|target| Some((self.snapshot.place(&target.name)?, target.replicas)))
+            .filter(|(place, _)| picks.iter().any(|pick| pick.place == *place))
+            .collect();
+        let assigned: i64 = had.iter().map(|(_, replicas)| i64::from(*replicas)).sum();
+        let had_in = |place: usize| had.iter().find(|(own, _)| *own == place).map_or(0, |(_, replicas)| *replicas);
+        if self.is_fresh {
+            let room =
+                picks.iter().map(|pick| (pick.place, i64::from(pick.allocatable) + i64::from(had_in(pick.place))));
+            return self.fill("placed anew, by all the room there is", replicas, room.collect(), &[], "do fresh scale");
+        }
+        if assigned > i64::from(replicas) {
+            let room = had.iter().map(|(place, replicas)| (*place, i64::from(*replicas)));
+            return self.fill("scaled down, by what each cluster has", replicas, room.collect(), &[], "scale down");
+        }
+        if assigned < i64::from(replicas) {
+            let more = i32::try_from(i64::from(replicas) - assigned).unwrap_or(i32::MAX);
+            let room = picks.iter().map(|pick| (pick.place, i64::from(pick.allocatable))).collect();
+            return self.fill("scaled up, by the room there is", more, room, &had, "scale up");
+        }
+        self.tell(self.strategy.name(), "as before: the clusters have them all", replicas, &had);
+        Ok(had)
+    }
+
+    /// Shares `replicas` out by room and adds what is kept.
+    fn fill(
+        &mut self,
+        step: &str,
+        replicas: i32,
+        mut room: Vec<(usize, i64)>,
+        kept: &[Share],
+        action: &str,
+    ) -> Result<Vec<Share>, ScheduleError> {
+        // Stable: clusters with equal room stay in the order of the candidates.
+        room.sort_by_key(|(_, room)| std::cmp::Reverse(*room));
+        let total: i64 = room.iter().map(|(_, room)| *room).sum();
+        if total < i64::from(replicas) {
+            return Err(not_enough(&format!(
+                "failed to {action}: Clusters available replicas {total} are not enough to schedule."
+            )));
+        }
+        if self.strategy == Strategy::Aggregated {
+            // As few clusters as possible: those that have some go first.
+            let has_some = |place: usize| kept.iter().any(|(own, replicas)| *own == place && *replicas > 0);
+            room.sort_by_key(|(place, _)| !has_some(*place));
+            let mut sum = 0;
+            let needed = room.iter().position(|(_, room)| {
+                sum += room;
+                sum >= i64::from(replicas)
+            });
+            room.truncate(needed.map_or(room.len(), |last| last + 1));
+        }
+        Ok(self.share(step, replicas, &room, kept))
+    }
+
+    /// Webster's division, with what is kept added.
+    fn share(&mut self, step: &str, replicas: i32, weights: &[(usize, i64)], kept: &[Share]) -> Vec<Share> {
+        let parties = weights.iter().map(|(place, votes)| Party { index: *place, votes: *votes, seats: 0 }).collect();
+        let mut turns = Vec::new();
+        let shared = share_out(replicas, parties, self.order, |place| {
+            if turns.len() < TURNS_MAX {
+                turns.push(place);
+            }
+        });
+        let mut shares: Vec<Share> = shared.into_iter().map(|party| (party.index, party.seats)).collect();
+        let mut only_kept: Vec<Share> = Vec::new();
+        for (place, replicas) in kept {
+            match shares.iter_mut().find(|(own, _)| own == place) {
+                Some((_, share)) => *share += replicas,
+                None => only_kept.push((*place, *replicas)),
+            }
+        }
+        only_kept.sort_unstable();
+        shares.extend(only_kept);
+        let (snapshot, strategy) = (self.snapshot, self.strategy.name());
+        self.listener.tell(|attempt| {
+            attempt.divisions.push(Division {
+                strategy: strategy.to_owned(),
+                step: step.to_owned(),
+                replicas,
+                weights: weights.iter().map(|(place, weight)| weight_of(snapshot, *place, *weight)).collect(),
+                kept: named(snapshot, kept),
+                turns: turns.iter().map(|place| snapshot.members[*place].name.clone()).collect(),
+                result: named(snapshot, &shares),
+            });
+        });
+        shares
+    }
+
+    fn tell(&mut self, strategy: &str, step: &str, replicas: i32, shares: &[Share]) {
+        let snapshot = self.snapshot;
+        self.listener.tell(|attempt| {
+            attempt.divisions.push(Division {
+                strategy: strategy.to_owned(),
+                step: step.to_owned(),
+                replicas,
+                result: named(snapshot, shares),
+                ..Division::default()
+            });
+        });
+    }
+}
+
+fn weight_of(snapshot: &Snapshot, place: usize, weight: i64) -> Weight {
+    Weight { cluster: snapshot.members[place].name.clone(), weight }
+}
+
+/// Shares with the names of their clusters.
+pub(crate) fn named(snapshot: &Snapshot, shares: &[Share]) -> Vec<TargetCluster> {
+    let target =
+        |(place, replicas): &Share| TargetCluster { name: snapshot.members[*place].name.clone(), replicas: *replicas };
+    shares.iter().map(target).collect()
+}
+
+fn failed(message: &str) -> ScheduleError {
+    ScheduleError::Failed(format!("failed to assign replicas: {message}"))
+}
+
+fn not_enough(message: &str) -> ScheduleError {
+    ScheduleError::NotEnough(format!("failed to assign replicas: {message}"))
+}

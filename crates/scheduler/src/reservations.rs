@@ -1,0 +1,175 @@
+//! Replicas that were given to a cluster and do not show in its figures yet, so that a burst never gives them twice.
+
+use std::collections::{BTreeMap, HashMap};
+
+use api::work::{AggregatedStatusItem, BindingSpec, TargetCluster};
+use jiff::Timestamp;
+
+use crate::capacity::{Part, parts_in_cluster};
+use crate::snapshot::Snapshot;
+
+/// How long a reservation lives when nothing is heard of the workload; Karmada's figure.
+pub const RESERVATION_LIFE: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
+/// Reservations kept; beyond these the oldest of a cluster go first.
+pub const RESERVATIONS_PER_CLUSTER_MAX: usize = 10_000;
+
+/// All reservations, by cluster and then by binding.
+#[derive(Default)]
+pub(crate) struct Reserved {
+    by_cluster: HashMap<String, BTreeMap<String, Reservation>>,
+}
+
+struct Reservation {
+    parts: Vec<Part>,
+    replicas: i64,
+    expires: Timestamp,
+    /// The version of the cluster's capacity when it was made.
+    capacity_version: u64,
+    /// The member has the pods; its next figures will tell of them.
+    is_seen: bool,
+}
+
+impl Reserved {
+    pub fn parts_in(&self, cluster: &str) -> impl Iterator<Item = &Part> {
+        self.by_cluster.get(cluster).into_iter().flat_map(BTreeMap::values).flat_map(|reservation| &reservation.parts)
+    }
+
+    /// Drops what the figures of the cluster tell of by now.
+    pub fn settle(&mut self, cluster: &str, capacity_version: u64) {
+        if let Some(reservations) = self.by_cluster.get_mut(cluster) {
+            reservations.retain(|_, own| !(own.is_seen && own.capacity_version < capacity_version));
+        }
+    }
+
+    fn replicas(&self, cluster: &str, binding: &str) -> i64 {
+        self.by_cluster.get(cluster).and_then(|own| own.get(binding)).map_or(0, |reservation| reservation.replicas)
+    }
+}
+
+impl Snapshot {
+    /// Lays hands on what a decision gave beyond what the binding had, until the members show it.
+    pub fn reserve(&mut self, binding: &str, spec: &BindingSpec, targets: &[TargetCluster], now: Timestamp) {
+        if !spec.is_workload() {
+            return;
+        }
+        for old in spec.clusters.iter().filter(|old| targets.iter().all(|target| target.name != old.name)) {
+            self.release_in(&old.name, binding);
+        }
+        for target in targets {
+            let had = spec.target(&target.name);
+            let more = if spec.components.is_empty() {
+                i64::from(target.replicas) - had.map_or(0, |had| i64::from(had.replicas))
+            } else {
+                i64::from(had.is_none())
+            };
+            self.reserve_in(&target.name, binding, spec, more, now);
+        }
+    }
+
+    fn reserve_in(&mut self, cluster: &str, binding: &str, spec: &BindingSpec, more: i64, now: Timestamp) {
+        let Some(at) = self.place(cluster).filter(|_| more != 0) else { return };
+        let before = self.reserved.replicas(cluster, binding);
+        let replicas = before + more;
+        if replicas <= 0 {
+            return self.release_in(cluster, binding);
+        }
+        let member = &mut self.members[at];
+        let own = self.reserved.by_cluster.entry(cluster.to_owned()).or_default();
+        if own.len() >= RESERVATIONS_PER_CLUSTER_MAX {
+            let oldest = own.iter().min_by_key(|(_, reservation)| reservation.expires).map(|(key, _)| key.clone());
+            oldest.and_then(|key| own.remove(&key));
+        }
+        let reservation = Reservation {
+            parts: parts_in_cluster(spec, replicas),
+            replicas,
+            expires: now.checked_add(RESERVATION_LIFE).unwrap_or(Timestamp::MAX),
+            capacity_version: member.capacity_version,
+            is_seen: false,
+        };
+        own.insert(binding.to_owned(), reservation);
+        match more > 0 {
+            true => {
+                for part in &parts_in_cluster(spec, more) {
+                    member.free.deduct(member.nodes.as_ref(), &self.resources, part);
+                }
+            }
+            false => member.is_stale = true,
+        }
+    }
+
+    /// Lets go of all a binding has reserved: it is gone, or its placement was not written.
+    pub fn release(&mut self, binding: &str) {
+        let holds = |own: &BTreeMap<String, Reservation>| own.contains_key(binding);
+        let clusters: Vec<String> =
+            self.reserved.by_cluster.iter().filter(|(_, own)| holds(own)).map(|(name, _)| name.clone()).collect();
+        for cluster in clusters {
+            self.release_in(&cluster, binding);
+        }
+    }
+
+    /// Lets go of what the members tell they have: healthy at once; pods that exist as soon as figures come with them.
+    pub fn release_seen(&mut self, binding: &str, spec: &BindingSpec, statuses: &[AggregatedStatusItem]) {
+        for item in statuses {
+            let Some(own) = self.reserved.by_cluster.get_mut(&item.cluster_name) else { continue };
+            let Some(reservation) = own.get_mut(binding) else { continue };
+            if item.health == "Healthy" && has_all(spec, item) != Some(false) {
+                self.release_in(&item.cluster_name, binding);
+            } else if has_all(spec, item) == Some(true) {
+                reservation.is_seen = true;
+                let is_outdated = self
+                    .place(&item.cluster_name)
+                    .is_none_or(|at| self.members[at].capacity_version > self.version_of(&item.cluster_name, binding));
+                if is_outdated {
+                    self.release_in(&item.cluster_name, binding);
+                }
+            }
+        }
+    }
+
+    /// Lets go of what nobody has told of for too long.
+    pub fn release_expired(&mut self, now: Timestamp) {
+        let mut touched = Vec::new();
+        for (cluster, own) in &mut self.reserved.by_cluster {
+            let before = own.len();
+            own.retain(|_, reservation| reservation.expires > now);
+            if own.len() < before {
+                touched.push(cluster.clone());
+            }
+        }
+        self.reserved.by_cluster.retain(|_, own| !own.is_empty());
+        for at in touched.iter().filter_map(|cluster| self.place(cluster)).collect::<Vec<_>>() {
+            self.members[at].is_stale = true;
+        }
+    }
+
+    /// How many replicas of how many bindings are on their way to a cluster.
+    pub fn reserved_in(&self, cluster: &str) -> i64 {
+        let own = self.reserved.by_cluster.get(cluster);
+        own.into_iter().flat_map(BTreeMap::values).map(|reservation| reservation.replicas).sum()
+    }
+
+    fn version_of(&self, cluster: &str, binding: &str) -> u64 {
+        let own = self.reserved.by_cluster.get(cluster);
+        own.and_then(|own| own.get(binding)).map_or(0, |reservation| reservation.capacity_version)
+    }
+
+    fn release_in(&mut self, cluster: &str, binding: &str) {
+        let Some(own) = self.reserved.by_cluster.get_mut(cluster) else { return };
+        if own.remove(binding).is_none() {
+            return;
+        }
+        if own.is_empty() {
+            self.reserved.by_cluster.remove(cluster);
+        }
+        if let Some(at) = self.place(cluster) {
+            self.members[at].is_stale = true;
+        }
+    }
+}
+
+/// Does the member have all pods it was given? `None` where its status does not say.
+fn has_all(spec: &BindingSpec, item: &AggregatedStatusItem) -> Option<bool> {
+    let given = i64::from(spec.target(&item.cluster_name)?.replicas);
+    let has = item.status.as_ref()?.get("replicas")?.as_i64()?;
+    Some(has >= given)
+}

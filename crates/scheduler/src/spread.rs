@@ -1,0 +1,244 @@
+//! Selects among the candidates as the spread constraints ask.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use api::policy::{Placement, SpreadConstraint};
+
+use crate::divide::Strategy;
+use crate::estimate::is_set;
+use crate::explanation::{GroupScore, Listener, Selection};
+use crate::groups::{Group, pick_groups};
+use crate::schedule::{Request, ScheduleError};
+use crate::snapshot::Snapshot;
+
+/// Replicas come before scores in what a group is worth.
+const REPLICA_WORTH: i64 = 1000;
+
+/// A cluster that may have the workload, with all that decides whether it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    pub place: usize,
+    pub overflow_order: u32,
+    pub score: i64,
+    /// What it can take and what it has.
+    pub available: i64,
+    /// What it can take in addition.
+    pub allocatable: i32,
+}
+
+/// The best first.
+pub(crate) fn sort(picks: &mut [Pick]) {
+    picks.sort_unstable_by_key(|pick| (pick.overflow_order, Reverse(pick.score), Reverse(pick.available), pick.place));
+}
+
+/// Which of the candidates, best first, are to have the workload.
+pub(crate) fn select(
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    placement: &Placement,
+    mut picks: Vec<Pick>,
+    listener: &mut impl Listener,
+) -> Result<Vec<Pick>, ScheduleError> {
+    sort(&mut picks);
+    let strategy = Strategy::of(placement);
+    let selected = if placement.spread_constraints.is_empty() {
+        tell(snapshot, listener, "every candidate: there are no spread constraints", &picks);
+        picks
+    } else if ignores_constraints(placement) {
+        tell(snapshot, listener, "every candidate: static weights take no account of spread constraints", &picks);
+        picks
+    } else {
+        let need = if is_set(request.spec, request.options) { 1 } else { i64::from(request.spec.replicas) };
+        // Every cluster gets all replicas whether it has room or not.
+        let need = (strategy != Strategy::Duplicated).then_some(need);
+        by_constraints(snapshot, request, placement, picks, need, listener)?
+    };
+    Ok(selected)
+}
+
+/// Static weights say themselves how many clusters there are. `weightPreference: {}` is no list and does not.
+fn ignores_constraints(placement: &Placement) -> bool {
+    let Some(strategy) = &placement.replica_scheduling else { return false };
+    strategy.is_divided()
+        && strategy.replica_division_preference == "Weighted"
+        && strategy
+            .weight_preference
+            .as_ref()
+            .is_none_or(|preference| !preference.static_weight_list.is_empty() && preference.dynamic_weight.is_empty())
+}
+
+fn by_constraints(
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    placement: &Placement,
+    picks: Vec<Pick>,
+    need: Option<i64>,
+    listener: &mut impl Listener,
+) -> Result<Vec<Pick>, ScheduleError> {
+    // Of two constraints on one field the later counts.
+    let constraint = |field: &str| placement.spread_constraints.iter().rfind(|own| own.spread_by_field == field);
+    let cluster = constraint("cluster");
+    let selected = match (constraint("region"), cluster) {
+        (Some(region), _) => by_region(snapshot, request, placement, (region, cluster), &picks, listener),
+        (None, Some(cluster)) => by_cluster(cluster, picks, need),
+        (None, None) => Err(failed("just support cluster and region spread constraint")),
+    }?;
+    let rule = match constraint("region") {
+        Some(_) => "the best of each chosen region, then the best of the rest",
+        None if need.is_none() => "the best candidates",
+        None => "the best candidates that have room together",
+    };
+    listener.tell(|attempt| {
+        let selection = attempt.selection.get_or_insert_default();
+        selection.rule = rule.to_owned();
+        selection.clusters = names(snapshot, &selected);
+    });
+    Ok(selected)
+}
+
+fn by_cluster(
+    constraint: &SpreadConstraint,
+    mut picks: Vec<Pick>,
+    need: Option<i64>,
+) -> Result<Vec<Pick>, ScheduleError> {
+    if (picks.len() as i64) < constraint.min_groups {
+        return Err(failed("the number of feasible clusters is less than spreadConstraint.MinGroups"));
+    }
+    // No upper bound given is taken literally, as Karmada does: nothing may be selected.
+    let count = picks.len().min(usize::try_from(constraint.max_groups).unwrap_or(0));
+    if let Some(need) = need {
+        let enough = |picks: &[Pick]| picks.iter().map(|pick| pick.available).sum::<i64>() >= need;
+        for last in (0..count).rev() {
+            if enough(&picks[..count]) {
+                break;
+            }
+            let roomier = best_of_rest(&picks[count..], picks[last].available);
+            if let Some(other) = roomier {
+                picks.swap(last, count + other);
+            }
+        }
+        if count == 0 || !enough(&picks[..count]) {
+            return Err(failed(&format!("no enough resource when selecting {count} clusters")));
+        }
+    }
+    picks.truncate(count);
+    Ok(picks)
+}
+
+/// The first of those with the most room, if they have more than `available`.
+fn best_of_rest(rest: &[Pick], available: i64) -> Option<usize> {
+    let mut best = None;
+    let mut most = available;
+    for (place, pick) in rest.iter().enumerate() {
+        if pick.available > most {
+            most = pick.available;
+            best = Some(place);
+        }
+    }
+    best
+}
+
+fn by_region(
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    placement: &Placement,
+    (region, cluster): (&SpreadConstraint, Option<&SpreadConstraint>),
+    picks: &[Pick],
+    listener: &mut impl Listener,
+) -> Result<Vec<Pick>, ScheduleError> {
+    let mut regions: BTreeMap<&str, Vec<Pick>> = BTreeMap::new();
+    for pick in picks {
+        let name = snapshot.members[pick.place].spec.region.as_str();
+        if !name.is_empty() {
+            regions.entry(name).or_default().push(*pick);
+        }
+    }
+    if (regions.len() as i64) < region.min_groups {
+        return Err(failed("the number of feasible region is less than spreadConstraint.MinGroups"));
+    }
+    let clusters_min = cluster.map_or(0, |cluster| cluster.min_groups);
+    let worth = |picks: &[Pick]| group_worth(request, placement, picks, region.min_groups, clusters_min);
+    let groups: Vec<Group> = regions
+        .iter()
+        .map(|(name, picks)| Group { name: (*name).to_owned(), value: picks.len(), weight: worth(picks) })
+        .collect();
+    let size = |number: i64| usize::try_from(number).unwrap_or(0);
+    let chosen = pick_groups(groups.clone(), size(region.min_groups), size(region.max_groups), size(clusters_min));
+    tell_groups(listener, &groups, &chosen);
+    if chosen.is_empty() {
+        return Err(failed("the number of clusters is less than the cluster spreadConstraint.MinGroups"));
+    }
+    let mut selected = Vec::new();
+    let mut rest = Vec::new();
+    for group in &chosen {
+        let of_region = &regions[group.name.as_str()];
+        selected.push(of_region[0]);
+        rest.extend_from_slice(&of_region[1..]);
+    }
+    let count = (rest.len() + selected.len()).min(size(cluster.map_or(0, |cluster| cluster.max_groups)));
+    sort(&mut rest);
+    // Every chosen region keeps its head, even where that makes more clusters than asked for.
+    rest.truncate(count.saturating_sub(selected.len()));
+    selected.append(&mut rest);
+    Ok(selected)
+}
+
+/// What a region is worth: first what it can take, then how good its clusters are.
+fn group_worth(
+    request: &Request<'_>,
+    placement: &Placement,
+    picks: &[Pick],
+    groups_min: i64,
+    clusters_min: i64,
+) -> i64 {
+    let replicas = i64::from(request.spec.replicas);
+    if !placement.is_divided() {
+        let roomy = picks.iter().filter(|pick| pick.available >= replicas);
+        let (count, score) = roomy.fold((0, 0), |(count, score), pick| (count + 1, score + pick.score));
+        return if count == 0 { 0 } else { count * REPLICA_WORTH + score / count };
+    }
+    let groups_min = groups_min.max(1);
+    let target = (replicas + groups_min - 1) / groups_min;
+    let count_min = clusters_min.max(groups_min);
+    let (mut count, mut available, mut score) = (0, 0, 0);
+    for pick in picks {
+        available += pick.available;
+        score += pick.score;
+        count += 1;
+        if count >= count_min && available >= target {
+            break;
+        }
+    }
+    match available < target {
+        true => available * REPLICA_WORTH + score / picks.len().max(1) as i64,
+        false => target * REPLICA_WORTH + score / count.max(1),
+    }
+}
+
+fn failed(message: &str) -> ScheduleError {
+    ScheduleError::Failed(format!("failed to select clusters: {message}"))
+}
+
+fn names(snapshot: &Snapshot, picks: &[Pick]) -> Vec<String> {
+    picks.iter().map(|pick| snapshot.members[pick.place].name.clone()).collect()
+}
+
+fn tell(snapshot: &Snapshot, listener: &mut impl Listener, rule: &str, picks: &[Pick]) {
+    listener.tell(|attempt| {
+        let clusters = names(snapshot, picks);
+        attempt.selection = Some(Selection { rule: rule.to_owned(), groups: Vec::new(), clusters });
+    });
+}
+
+fn tell_groups(listener: &mut impl Listener, groups: &[Group], chosen: &[Group]) {
+    listener.tell(|attempt| {
+        let score = |group: &Group| GroupScore {
+            name: group.name.clone(),
+            clusters: group.value,
+            score: group.weight,
+            is_chosen: chosen.contains(group),
+        };
+        attempt.selection.get_or_insert_default().groups = groups.iter().map(score).collect();
+    });
+}
