@@ -2,7 +2,7 @@
 
 use object::{Object, Status};
 
-use crate::crd::Conversion;
+use crate::crd::{Conversion, Custom};
 use crate::registry::Resource;
 use crate::server::Server;
 
@@ -11,7 +11,7 @@ pub async fn to_served(server: &Server, resource: &Resource, object: Object) -> 
     if resource.served_is_stored() && object.api_version() == resource.kind.gvk.api_version() {
         return Ok(object);
     }
-    match &resource.custom {
+    match by_definition(resource) {
         None => Ok(resource.kind.strategy.from_storage(object)),
         Some(custom) => convert_custom(server, custom, object, &resource.kind.gvk.api_version()).await,
     }
@@ -21,15 +21,20 @@ pub async fn to_storage(server: &Server, resource: &Resource, object: Object) ->
     if resource.served_is_stored() {
         return Ok(object);
     }
-    match &resource.custom {
+    match by_definition(resource) {
         None => Ok(resource.kind.strategy.to_storage(object)),
         Some(custom) => convert_custom(server, custom, object, &resource.kind.storage.api_version()).await,
     }
 }
 
+/// The definition that says how to convert, unless the kind itself knows.
+fn by_definition(resource: &Resource) -> Option<&Custom> {
+    resource.custom.as_deref().filter(|custom| custom.conversion != Conversion::Native)
+}
+
 async fn convert_custom(
     server: &Server,
-    custom: &crate::crd::Custom,
+    custom: &Custom,
     object: Object,
     api_version: &str,
 ) -> Result<Object, Status> {
@@ -37,7 +42,7 @@ async fn convert_custom(
         return Ok(object);
     }
     match &custom.conversion {
-        Conversion::None => Ok(custom.convert_plainly(object, api_version)),
+        Conversion::None | Conversion::Native => Ok(custom.convert_plainly(object, api_version)),
         Conversion::Webhook(webhook) => {
             crate::crd::conversion::call(server, custom, webhook, object, api_version).await
         }

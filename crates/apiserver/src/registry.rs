@@ -98,7 +98,11 @@ impl Registry {
             fixed: Vec::new(),
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
         };
-        registry.fixed = kinds.into_iter().map(|kind| Arc::new(registry.resource(kind, None))).collect();
+        let fixed = kinds.into_iter().map(|kind| {
+            let custom = Custom::of_own(&kind).map(Arc::new);
+            Arc::new(registry.resource(kind, custom))
+        });
+        registry.fixed = fixed.collect();
         registry.snapshot.store(Arc::new(Snapshot::new(registry.fixed.clone(), 1)));
         registry
     }
@@ -122,10 +126,15 @@ impl Registry {
         Resource { cache: cache.clone(), kind: Arc::new(kind), custom }
     }
 
+    /// Is the resource the server's own, whatever definitions say?
+    pub fn is_fixed(&self, resource: &GroupResource) -> bool {
+        self.fixed.iter().any(|fixed| fixed.kind.group_resource() == *resource)
+    }
+
     /// Replaces what CRDs serve. Built-in resources stay first and cannot be taken over.
     pub fn set_custom(&self, custom: Vec<Arc<Resource>>) {
         let mut ordered = self.fixed.clone();
-        ordered.extend(custom);
+        ordered.extend(custom.into_iter().filter(|resource| !self.is_fixed(&resource.kind.group_resource())));
         let generation = self.snapshot.load().generation + 1;
         self.snapshot.store(Arc::new(Snapshot::new(ordered, generation)));
     }

@@ -34,6 +34,27 @@ pub struct Kind {
     pub printer: Arc<dyn Printer>,
     /// A warning every caller gets, for deprecated versions.
     pub deprecation: Option<String>,
+    /// Set for kinds of the product itself, whose definition is not among Kubernetes' own.
+    pub own_schema: Option<OwnSchema>,
+}
+
+/// The schema of a kind that is neither Kubernetes' own nor made from a CustomResourceDefinition.
+#[derive(Clone)]
+pub struct OwnSchema {
+    /// As in a CustomResourceDefinition, descriptions included, for OpenAPI.
+    pub openapi: Arc<Value>,
+    /// Where the kind is first among groups and versions.
+    pub priority: Priority,
+    /// Are objects held to it as those of a CustomResourceDefinition are? If not, only the types of fields are checked and
+    /// the rest is up to the kind's rules.
+    pub enforced: bool,
+}
+
+/// What an APIService says of a group version: the group's priority and the version's within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priority {
+    pub group: i32,
+    pub version: i32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

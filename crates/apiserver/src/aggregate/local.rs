@@ -1,8 +1,9 @@
 //! The APIServices of groups this server answers for itself, so that `kubectl get apiservices` shows everything there is.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kinds::Priority;
 use object::{GroupVersion, GroupVersionKind, Object, Status};
 
 use super::availability::local_status;
@@ -16,14 +17,20 @@ const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 pub async fn register(server: &Arc<Server>) -> Result<(), Status> {
     let Some(resource) = server.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return Ok(()) };
     let snapshot = server.registry.snapshot();
-    let served: BTreeSet<(GroupVersion, bool)> =
-        snapshot.ordered.iter().map(|r| (r.kind.gvk.group_version(), r.custom.is_some())).collect();
+    let served: BTreeMap<GroupVersion, (bool, Option<Priority>)> = snapshot
+        .ordered
+        .iter()
+        .map(|r| {
+            let own = r.kind.own_schema.as_ref().map(|own| own.priority);
+            (r.kind.gvk.group_version(), (r.custom.is_some(), own))
+        })
+        .collect();
     let existing = services(server).await?;
     let mut writes = Vec::new();
-    for (gv, custom) in &served {
+    for (gv, (custom, own)) in &served {
         let name = name_of(gv);
         if !existing.iter().any(|service| service.name() == name) {
-            let object = service(gv, *custom);
+            let object = service(gv, *custom, *own);
             let key = resource.key("", &name);
             writes.push(async move { server.objects.create(&key, storage::encode(&object), None).await.map(|_| ()) });
         }
@@ -45,7 +52,7 @@ fn name_of(gv: &GroupVersion) -> String {
     format!("{}.{}", gv.version, gv.group)
 }
 
-fn service(gv: &GroupVersion, custom: bool) -> Object {
+fn service(gv: &GroupVersion, custom: bool, own: Option<Priority>) -> Object {
     let now = jiff::Timestamp::now();
     let mut object =
         Object::new(&GroupVersionKind::new("apiregistration.k8s.io", "v1", "APIService"), None, &name_of(gv));
@@ -56,17 +63,14 @@ fn service(gv: &GroupVersion, custom: bool) -> Object {
         object.set(&["spec", "group"], gv.group.as_str());
     }
     object.set(&["spec", "version"], gv.version.as_str());
-    object.set(
-        &["spec", "groupPriorityMinimum"],
-        if gv.group.is_empty() {
-            18_000
-        } else if custom {
-            1000
-        } else {
-            17_000
-        },
-    );
-    object.set(&["spec", "versionPriority"], if custom { 100 } else { 15 });
+    let priority = match own {
+        Some(own) => own,
+        None if gv.group.is_empty() => Priority { group: 18_000, version: 15 },
+        None if custom => Priority { group: 1000, version: 100 },
+        None => Priority { group: 17_000, version: 15 },
+    };
+    object.set(&["spec", "groupPriorityMinimum"], priority.group);
+    object.set(&["spec", "versionPriority"], priority.version);
     object.set(&["status"], local_status(now));
     object
 }

@@ -118,7 +118,10 @@ impl Follower {
         }
         let plural = definition.str_at(&["status", "acceptedNames", "plural"]);
         let group_resource = GroupResource::new(definition.str_at(&["spec", "group"]), plural);
-        if let Some(resource) = server.registry.snapshot().find_any_version(&group_resource).cloned() {
+        // A definition of what the server serves anyway owns none of the objects, and takes none along.
+        let fixed = server.registry.is_fixed(&group_resource);
+        let resource = server.registry.snapshot().find_any_version(&group_resource).cloned();
+        if let Some(resource) = resource.filter(|_| !fixed) {
             let everything = Target {
                 resource: resource.clone(),
                 namespace: String::new(),
@@ -143,7 +146,9 @@ impl Follower {
         } else {
             server.objects.update(&key, storage::encode(&done), revision, None).await?;
         }
-        server.registry.drop_cache(&group_resource);
+        if !fixed {
+            server.registry.drop_cache(&group_resource);
+        }
         Ok(())
     }
 }

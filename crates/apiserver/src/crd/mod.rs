@@ -7,7 +7,8 @@ mod resource;
 
 use std::sync::Arc;
 
-use object::Object;
+use kinds::Kind;
+use object::{FieldPath, Object};
 use serde_json::Value;
 
 pub use names::set_condition;
@@ -31,9 +32,25 @@ pub enum Conversion {
     None,
     /// A webhook is asked; the value is the CRD's `spec.conversion.webhook`.
     Webhook(Arc<Value>),
+    /// The kind's strategy knows how.
+    Native,
 }
 
 impl Custom {
+    /// What makes a kind of the product behave as if it came from a definition; nothing for those that do not.
+    pub fn of_own(kind: &Kind) -> Option<Self> {
+        let own = kind.own_schema.as_ref().filter(|own| own.enforced)?;
+        let (rules, errors) = cel::rules::CompiledRules::compile(&own.openapi, &FieldPath::root());
+        debug_assert!(errors.is_empty(), "{}: {errors:?}", kind.gvk);
+        Some(Self {
+            definition_name: kind.group_resource().to_string(),
+            raw_schema: None,
+            rules: Some(rules).filter(|rules| !rules.is_empty()),
+            conversion: Conversion::Native,
+            terminating: false,
+        })
+    }
+
     /// Brings `object` to `api_version` where the versions differ by name only.
     pub fn convert_plainly(&self, mut object: Object, api_version: &str) -> Object {
         object.set(&["apiVersion"], api_version);

@@ -63,6 +63,7 @@ fn kind(definition: &Object, version: &Value, storage: &str) -> Kind {
         strategy: Arc::new(CustomStrategy),
         printer: Arc::new(CrdPrinter::new(&version["additionalPrinterColumns"])),
         deprecation: deprecation(version, &gvk),
+        own_schema: None,
         gvk,
     }
 }

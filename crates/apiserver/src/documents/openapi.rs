@@ -28,7 +28,10 @@ impl OpenApiCache {
         }
         let entries = snapshot.ordered.iter().map(|resource| Entry {
             kind: resource.kind.clone(),
-            schema: resource.custom.as_ref().and_then(|custom| custom.raw_schema.clone()),
+            schema: match &resource.kind.own_schema {
+                Some(own) => Some(own.openapi.clone()),
+                None => resource.custom.as_ref().and_then(|custom| custom.raw_schema.clone()),
+            },
         });
         let entries = entries.collect();
         let documents = Arc::new(match &*current {

@@ -5,7 +5,7 @@ mod table;
 
 use object::{GroupVersion, GroupVersionKind};
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Priority};
 use table::SECTIONS;
 
 pub use row::definition_name;
@@ -16,13 +16,6 @@ pub fn builtin() -> Vec<Kind> {
         .iter()
         .flat_map(|section| section.rows.iter().map(|row| row.to_kind(section.group, section.version)))
         .collect()
-}
-
-/// What the APIService of a built-in group version says: the group's priority and the version's within it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Priority {
-    pub group: i32,
-    pub version: i32,
 }
 
 /// The priority of a built-in group version; `None` for all others.

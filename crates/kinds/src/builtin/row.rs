@@ -63,6 +63,7 @@ impl Row {
             strategy: strategies::for_kind(&gvk),
             printer: printers::for_kind(&gvk),
             deprecation: deprecation(&gvk),
+            own_schema: None,
             gvk,
         }
     }

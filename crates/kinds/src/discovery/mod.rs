@@ -40,7 +40,8 @@ pub fn groups(kinds: &[Arc<Kind>]) -> Vec<Group> {
     for kind in kinds {
         let gv = kind.gvk.group_version();
         let index = groups.iter().position(|group| group.name == gv.group).unwrap_or_else(|| {
-            let priority = builtin::priority(&gv).map_or(GROUP_PRIORITY_CUSTOM, |priority| priority.group);
+            let own = kind.own_schema.as_ref().map(|own| own.priority);
+            let priority = builtin::priority(&gv).or(own).map_or(GROUP_PRIORITY_CUSTOM, |priority| priority.group);
             groups.push(Group { name: gv.group.clone(), versions: Vec::new(), priority });
             groups.len() - 1
         });

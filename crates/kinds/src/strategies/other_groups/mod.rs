@@ -20,7 +20,7 @@ mod scheduling;
 mod storage;
 #[cfg(test)]
 mod tests;
-mod webhook_client;
+pub mod webhook_client;
 
 use std::sync::Arc;
 

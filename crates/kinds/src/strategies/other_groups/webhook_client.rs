@@ -7,7 +7,7 @@ use crate::strategies::fields::Field;
 const URL_FORM: &str = "; desired format: https://host[/path]";
 
 /// A webhook is reached by a URL or by a service, never both.
-pub(super) fn validate(client: Field<'_>) {
+pub fn validate(client: Field<'_>) {
     let (url, service) = (client.field("url"), client.field("service"));
     match (url.is_set(), service.is_set()) {
         (true, false) => validate_url(url),

@@ -1,0 +1,126 @@
+//! FederatedHPA and CronFederatedHPA.
+
+use std::collections::BTreeSet;
+
+use kinds::strategies::defaults::{map_at, set_absent};
+use kinds::strategies::fields::{Field, Report};
+use object::{FieldError, GroupVersionKind, Object, names};
+use serde_json::{Map, Value, json};
+
+use super::cron;
+
+/// Karmada asks members for load, and there is no member to ask for what is outside all of them.
+const SOURCES: &[&str] = &["ContainerResource", "Object", "Pods", "Resource"];
+
+pub fn default(autoscaler: &mut Object) {
+    let Some(spec) = map_at(autoscaler.as_map_mut(), "spec") else { return };
+    set_absent(spec, "minReplicas", 1);
+    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        let cpu = json!({"type": "Resource", "resource":
+            {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
+        spec.insert("metrics".to_owned(), json!([cpu]));
+    }
+    if let Some(behavior) = map_at(spec, "behavior") {
+        let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+        let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+        fill_rules(behavior, "scaleUp", json!([pods, percent]), Some(0));
+        fill_rules(behavior, "scaleDown", json!([percent]), None);
+    }
+}
+
+/// Only what Karmada copies survives: a tolerance somebody set does not.
+fn fill_rules(behavior: &mut Map<String, Value>, direction: &str, policies: Value, window: Option<i64>) {
+    let given = behavior.remove(direction).unwrap_or_default();
+    let taken = |key: &str| given.get(key).filter(|value| !value.is_null()).cloned();
+    let mut rules = Map::new();
+    let window = taken("stabilizationWindowSeconds").or(window.map(Value::from));
+    rules.extend(window.map(|window| ("stabilizationWindowSeconds".to_owned(), window)));
+    rules.insert("selectPolicy".to_owned(), taken("selectPolicy").unwrap_or_else(|| "Max".into()));
+    rules.insert("policies".to_owned(), taken("policies").unwrap_or(policies));
+    behavior.insert(direction.to_owned(), Value::Object(rules));
+}
+
+/// As a HorizontalPodAutoscaler, without external metrics.
+pub fn validate(autoscaler: &Object) -> Vec<FieldError> {
+    let rules = kinds::strategies::for_kind(&GroupVersionKind::new("autoscaling", "v2", "HorizontalPodAutoscaler"));
+    let external: Vec<usize> = autoscaler
+        .items(&["spec", "metrics"])
+        .iter()
+        .enumerate()
+        .filter(|(_, metric)| metric["type"] == "External")
+        .map(|(index, _)| index)
+        .collect();
+    let mut errors = rules.validate_create(autoscaler);
+    errors.retain(|error| !external.iter().any(|at| error.path.as_str().starts_with(&format!("spec.metrics[{at}]"))));
+    let report = Report::new();
+    let spec = report.field(autoscaler, "spec");
+    for at in external {
+        spec.field("metrics").index(at).field("type").not_supported(SOURCES);
+    }
+    let status = report.field(autoscaler, "status");
+    status.field("currentReplicas").non_negative();
+    status.field("desiredReplicas").non_negative();
+    errors.extend(report.finish());
+    errors
+}
+
+pub fn validate_cron(cron: &Object) -> Vec<FieldError> {
+    let report = Report::new();
+    let spec = report.field(cron, "spec");
+    let target = spec.field("scaleTargetRef");
+    let kind = target.field("kind");
+    let scales_autoscaler = target.field("apiVersion").text() == "autoscaling.karmada.io/v1alpha1";
+    if scales_autoscaler && kind.text() != "FederatedHPA" {
+        kind.invalid(format!("invalid scaleTargetRef kind: {}, only support FederatedHPA", kind.text()));
+        return report.finish();
+    }
+    for part in [kind, target.field("name")] {
+        if part.require() {
+            part.problems(names::path_segment(part.text()));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for rule in spec.field("rules").items() {
+        if !seen.insert(rule.field("name").text()) {
+            rule.field("name").duplicate();
+        }
+        if !cron::is_valid(rule.field("schedule").text()) {
+            rule.field("schedule").invalid("invalid cron format");
+        }
+        let zone = rule.field("timeZone");
+        if zone.is_set() && !cron::is_zone(zone.text()) {
+            zone.invalid(format!("unknown time zone {}", zone.text()));
+        }
+        validate_targets(rule, scales_autoscaler, kind.text());
+    }
+    report.finish()
+}
+
+fn validate_targets(rule: Field<'_>, scales_autoscaler: bool, kind: &str) {
+    let (min, max, replicas) =
+        (rule.field("targetMinReplicas"), rule.field("targetMaxReplicas"), rule.field("targetReplicas"));
+    if !scales_autoscaler {
+        if !replicas.is_set() {
+            replicas.invalid_as("", format!("targetReplicas cannot be nil if you want to scale {kind}"));
+        }
+        if replicas.int_or(0) < 0 {
+            replicas.invalid_as("", "targetReplicas should be larger than or equal to 0");
+        }
+        return;
+    }
+    if !min.is_set() && !max.is_set() {
+        max.invalid_as(
+            "",
+            "targetMinReplicas and targetMaxReplicas cannot be nil at the same time if you want to scale FederatedHPA",
+        );
+    }
+    if min.int_or(1) <= 0 {
+        min.invalid_as("", "targetMinReplicas should be larger than 0");
+    }
+    if max.int_or(1) <= 0 {
+        max.invalid_as("", "targetMaxReplicas should be larger than 0");
+    }
+    if min.int_or(1) > max.int_or(i64::from(i32::MAX)) {
+        min.invalid_as("", "targetMaxReplicas should be larger than or equal to targetMinReplicas");
+    }
+}

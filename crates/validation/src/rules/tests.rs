@@ -1,0 +1,1 @@
+//! What the webhooks change and refuse, case by case.
