@@ -4,11 +4,18 @@
 //! differs. Nothing here talks to a member: what must reach one travels as a Work.
 
 mod access;
+mod eviction;
 mod health;
 mod lifecycle;
 mod plane;
+mod quota;
+mod rebalance;
+mod remedies;
+mod replicas;
+mod scale_targets;
 pub mod settings;
 mod start;
+mod taint_policies;
 mod taints;
 #[cfg(test)]
 mod testing;

@@ -104,6 +104,11 @@ impl Plane {
         let listed = |mirror| Mirror::list_by(mirror, BY_CLUSTER, cluster).into_iter().map(move |b| (mirror, b));
         self.bindings.iter().flat_map(listed).collect()
     }
+
+    /// The same for one kind of binding, by its place in `bindings`.
+    pub fn placed_on_kind(&self, kind: usize, cluster: &str) -> Vec<Arc<Object>> {
+        self.bindings[kind].list_by(BY_CLUSTER, cluster)
+    }
 }
 
 pub fn namespaces() -> GroupVersionResource {

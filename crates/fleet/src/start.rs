@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::plane::Plane;
 use crate::settings::Settings;
-use crate::{access, health, lifecycle};
+use crate::{access, eviction, health, lifecycle, quota, rebalance, remedies, replicas, scale_targets, taint_policies};
 
 /// What the room works with.
 pub struct Parts {
@@ -47,10 +47,46 @@ fn enabled(features: &Features, settings: &Settings) -> Vec<(&'static str, Start
     let all: &[(&'static str, bool, Start)] = &[
         ("cluster", true, |plane, cancel| Box::pin(lifecycle::run(plane, cancel))),
         ("cluster", true, |plane, cancel| Box::pin(health::run(plane, cancel))),
+        ("cluster", features.failover && settings.enable_taint_manager, |plane, cancel| {
+            Box::pin(eviction::run(plane, cancel))
+        }),
+        ("clustertaintpolicy", features.failover, |plane, cancel| Box::pin(taint_policies::run(plane, cancel))),
         ("unifiedAuth", true, |plane, cancel| Box::pin(access::run(plane, cancel))),
+        ("federatedResourceQuotaSync", true, |plane, cancel| Box::pin(quota::assign::run(plane, cancel))),
+        ("federatedResourceQuotaStatus", true, |plane, cancel| Box::pin(quota::status::run(plane, cancel))),
+        ("federatedResourceQuotaEnforcement", features.federated_quota_enforcement, |plane, cancel| {
+            Box::pin(quota::enforce::run(plane, cancel))
+        }),
+        ("remedy", true, |plane, cancel| Box::pin(remedies::run(plane, cancel))),
+        ("workloadRebalancer", true, |plane, cancel| Box::pin(rebalance::run(plane, cancel))),
+        ("hpaScaleTargetMarker", true, |plane, cancel| Box::pin(scale_targets::run(plane, cancel))),
+        ("deploymentReplicasSyncer", true, |plane, cancel| Box::pin(replicas::run(plane, cancel))),
     ];
     let is_on =
         |(name, is_possible, _): &&(&'static str, bool, Start)| *is_possible && settings.controllers.is_enabled(name);
-    let _ = features;
     all.iter().filter(is_on).map(|(name, _, start)| (*name, *start)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Controllers;
+
+    #[track_caller]
+    fn check(gates: &str, controllers: &str, expected: usize) {
+        let features = Features::parse(gates).expect("gates");
+        let settings = Settings { controllers: Controllers::parse(controllers), ..Settings::default() };
+        assert_eq!(enabled(&features, &settings).len(), expected, "{gates} {controllers}");
+    }
+
+    #[test]
+    fn what_runs_follows_the_gates_and_the_list() {
+        check("", "*", 7);
+        check("Failover=true", "*", 9);
+        check("FederatedQuotaEnforcement=true", "*", 8);
+        check("", "*,hpaScaleTargetMarker,deploymentReplicasSyncer", 9);
+        check("", "*,-cluster", 5);
+        check("Failover=true", "cluster", 3);
+        check("", "", 0);
+    }
 }

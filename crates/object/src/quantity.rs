@@ -144,6 +144,12 @@ impl Quantity {
         self.scaled(-3)
     }
 
+    /// The nearest float.
+    pub fn as_f64(&self) -> f64 {
+        let power = 10f64.powi(self.exponent.abs());
+        if self.exponent < 0 { self.mantissa as f64 / power } else { self.mantissa as f64 * power }
+    }
+
     fn scaled(&self, exponent: i32) -> i64 {
         let (mantissa, from) = self.rounded(exponent);
         let mut value = mantissa;
@@ -171,6 +177,11 @@ impl Quantity {
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         self.combine(other, i128::saturating_sub)
+    }
+
+    #[must_use]
+    pub fn times(&self, factor: i64) -> Self {
+        Self::from_scaled(self.mantissa.saturating_mul(factor.into()), self.exponent, self.format)
     }
 
     #[must_use]

@@ -1,0 +1,163 @@
+//! Drives workloads out of clusters with NoExecute taints that their placement does not tolerate.
+//!
+//! Karmada looks at all bindings of a tainted cluster every ten seconds; here a changed taint makes all bindings of the
+//! cluster due, a changed binding itself, and a toleration that runs out the binding at that time. Evictions are paced:
+//! a cluster that fails must not bring down the others by everything arriving at once.
+//!
+//! Writes `spec.clusters` and `spec.gracefulEvictionTasks` of bindings.
+
+mod plan;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::core::Taint;
+use api::policy::{ANNOTATION_APPLIED_PLACEMENT, Placement};
+use api::work::BindingSpec;
+use object::{Object, Status};
+use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Regarding, Source, commit_object};
+use tokio_util::sync::CancellationToken;
+
+use crate::eviction::plan::{Verdict, judge, plan_eviction, purge_mode};
+use crate::plane::{FIELD_MANAGER, Plane, target_names};
+
+const COMPONENT: &str = "taint-manager";
+/// Workers for each kind of binding.
+const WORKERS: usize = 3;
+/// Between two evictions of a worker when the rate is zero.
+const PACE_MAX: Duration = Duration::from_secs(1800);
+
+/// A binding that may have to leave a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Tenancy {
+    cluster: String,
+    binding: ObjectKey,
+}
+
+/// One for ResourceBindings, one for ClusterResourceBindings: `kind` is which.
+struct Evictor {
+    plane: Arc<Plane>,
+    kind: usize,
+    events: Recorder,
+    cancel: CancellationToken,
+}
+
+pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
+    // Karmada runs the manager and lets it do nothing.
+    if !plane.settings.enable_no_execute_taint_eviction {
+        return;
+    }
+    let events = plane.recorder(COMPONENT, &cancel);
+    let evictors = ["binding-eviction", "cluster-binding-eviction"].into_iter().enumerate().map(|(kind, name)| {
+        let (plane, events) = (Arc::clone(&plane), events.clone());
+        run_evictor(name, Evictor { plane, kind, events, cancel: cancel.clone() })
+    });
+    futures::future::join_all(evictors).await;
+}
+
+async fn run_evictor(name: &'static str, evictor: Evictor) {
+    let evictor = Arc::new(evictor);
+    let (by_taint, by_binding) = (Arc::clone(&evictor), Arc::clone(&evictor));
+    let sources = vec![
+        Source::new(&evictor.plane.clusters, move |change| by_taint.tenants_of_tainted(change)),
+        Source::new(&evictor.plane.bindings[evictor.kind], move |change| by_binding.tainted_homes(change)),
+    ];
+    let cancel = evictor.cancel.clone();
+    let reconcile = move |tenancy: Tenancy| reconcile(Arc::clone(&evictor), tenancy);
+    Controller::<Tenancy>::new(name).run(sources, WORKERS, cancel, reconcile).await;
+}
+
+impl Evictor {
+    /// Everything in a cluster whose NoExecute taints are new.
+    fn tenants_of_tainted(&self, change: &Change) -> Vec<Tenancy> {
+        let taints = |cluster: &Option<Arc<Object>>| cluster.as_ref().map(|c| no_execute(c)).unwrap_or_default();
+        let now = taints(&change.now);
+        if now.is_empty() || now == taints(&change.before) {
+            return Vec::new();
+        }
+        let cluster = &change.key.name;
+        let tenants = self.plane.placed_on_kind(self.kind, cluster);
+        tenants.iter().map(|b| Tenancy { cluster: cluster.clone(), binding: ObjectKey::of(b) }).collect()
+    }
+
+    /// The tainted clusters a binding is in. Most of the time there is none, and nothing is looked at.
+    fn tainted_homes(&self, change: &Change) -> Vec<Tenancy> {
+        let Some(now) = &change.now else { return Vec::new() };
+        let tainted = self.plane.evicting_clusters();
+        let homes = tainted.iter().filter(|cluster| target_names(now).any(|target| target == cluster.name()));
+        homes.map(|c| Tenancy { cluster: c.name().to_owned(), binding: change.key.clone() }).collect()
+    }
+
+    fn gather(&self, tenancy: &Tenancy) -> Option<(Arc<Object>, Vec<Taint>)> {
+        let binding = self.plane.bindings[self.kind].get(&tenancy.binding)?;
+        let is_there = !binding.is_deleting() && target_names(&binding).any(|target| target == tenancy.cluster);
+        let taints = no_execute(&*self.plane.cluster(&tenancy.cluster)?);
+        (is_there && !taints.is_empty()).then_some((binding, taints))
+    }
+
+    async fn evict(&self, cluster: &str, binding: &Object) -> Result<(), Status> {
+        let spec: BindingSpec = api::read(binding)?;
+        let mode = purge_mode(spec.failover.as_ref(), self.plane.settings.no_execute_taint_eviction_purge_mode);
+        let desired = plan_eviction(binding, cluster, &mode);
+        let target = self.plane.bindings[self.kind].target(&ObjectKey::of(binding));
+        let result = commit_object(&self.plane.client, target, binding, &desired, FIELD_MANAGER).await;
+        let Err(status) = result else { return Ok(()) };
+        if !status.is_conflict() {
+            let message = format!("Evict from cluster {cluster} failed.");
+            let resource = spec.resource;
+            let template = Regarding {
+                api_version: resource.api_version,
+                kind: resource.kind,
+                namespace: resource.namespace,
+                name: resource.name,
+                uid: resource.uid,
+            };
+            self.events.warning(binding, "EvictWorkloadFromClusterFailed", message.clone());
+            self.events.warning(template, "EvictWorkloadFromClusterFailed", message);
+        }
+        Err(status)
+    }
+
+    /// Holds the worker after an eviction.
+    async fn pace(&self) {
+        tokio::select! {
+            () = self.cancel.cancelled() => {}
+            () = tokio::time::sleep(pace(self.plane.settings.resource_eviction_rate)) => {}
+        }
+    }
+}
+
+fn pace(rate: f32) -> Duration {
+    if rate <= 0.0 { PACE_MAX } else { Duration::from_secs_f32(1.0 / rate).min(PACE_MAX) }
+}
+
+async fn reconcile(evictor: Arc<Evictor>, tenancy: Tenancy) -> Result<Outcome, ReconcileError> {
+    let Some((binding, taints)) = evictor.gather(&tenancy) else { return Ok(Outcome::Done) };
+    // Without a placement nothing is known of what is tolerated; when one is applied, the binding comes again.
+    let Some(placement) = applied_placement(&binding)? else { return Ok(Outcome::Done) };
+    match judge(&taints, &placement.cluster_tolerations, evictor.plane.clock.now()) {
+        Verdict::Stay => Ok(Outcome::Done),
+        Verdict::StayFor(wait) => Ok(Outcome::After(wait)),
+        Verdict::Leave => {
+            evictor.evict(&tenancy.cluster, &binding).await?;
+            evictor.pace().await;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+/// The placement the scheduler went by.
+fn applied_placement(binding: &Object) -> Result<Option<Placement>, ReconcileError> {
+    let Some(text) = binding.annotation(ANNOTATION_APPLIED_PLACEMENT) else { return Ok(None) };
+    serde_json::from_str(text).map_err(|error| {
+        ReconcileError::other(format!("the applied placement of {} cannot be read: {error}", ObjectKey::of(binding)))
+    })
+}
+
+fn no_execute(cluster: &Object) -> Vec<Taint> {
+    let taints: Vec<Taint> = api::read_at(cluster, &["spec", "taints"]).unwrap_or_default();
+    taints.into_iter().filter(|taint| taint.effect == "NoExecute").collect()
+}
+
+#[cfg(test)]
+mod tests;

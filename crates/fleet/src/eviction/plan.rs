@@ -1,0 +1,177 @@
+//! Whether a workload must leave a tainted cluster, and what its binding looks like then.
+
+use std::time::Duration;
+
+use api::core::{Taint, Toleration};
+use api::policy::FailoverBehavior;
+use api::work::GracefulEvictionTask;
+use jiff::{SignedDuration, Timestamp};
+use object::{Object, time};
+use serde_json::Value;
+
+use crate::settings::PurgeMode;
+
+const PRODUCER: &str = "TaintManager";
+const REASON: &str = "TaintUntolerated";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Stay,
+    StayFor(Duration),
+    Leave,
+}
+
+/// A taint nobody tolerates drives out at once; tolerated for some seconds, that long after it was added, whichever
+/// taint is first. Of several tolerations of a taint the first counts.
+pub fn judge(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Verdict {
+    let mut used = Vec::new();
+    for taint in taints {
+        match tolerations.iter().find(|toleration| toleration.tolerates(taint)) {
+            Some(toleration) => used.push(toleration),
+            None => return Verdict::Leave,
+        }
+    }
+    let ends = used.into_iter().flat_map(|toleration| {
+        let tolerated = taints.iter().filter(|taint| toleration.tolerates(taint));
+        tolerated.filter_map(|taint| end_of(toleration, taint))
+    });
+    let Some(first) = ends.min() else { return Verdict::Stay };
+    match Duration::try_from(first.duration_since(now)) {
+        Ok(wait) if !wait.is_zero() => Verdict::StayFor(wait),
+        _ => Verdict::Leave,
+    }
+}
+
+/// When the toleration of a taint runs out; `None` where it does not, or where nobody knows since when the taint is.
+fn end_of(toleration: &Toleration, taint: &Taint) -> Option<Timestamp> {
+    let added = time::parse(taint.time_added.as_deref()?)?;
+    let patience = SignedDuration::from_secs(toleration.toleration_seconds?);
+    Some(added.checked_add(patience).unwrap_or(Timestamp::MAX))
+}
+
+/// What becomes of what runs in the cluster: the policy's word, else the plane's.
+pub fn purge_mode(failover: Option<&FailoverBehavior>, default: PurgeMode) -> String {
+    match failover.and_then(|failover| failover.cluster.as_ref()) {
+        Some(cluster) if cluster.purge_mode.is_empty() => PurgeMode::Gracefully.as_str().to_owned(),
+        Some(cluster) => cluster.purge_mode.clone(),
+        None => default.as_str().to_owned(),
+    }
+}
+
+/// The binding without the cluster, and with a task to clear it unless there is one.
+pub fn plan_eviction(binding: &Object, cluster: &str, purge_mode: &str) -> Object {
+    let mut desired = binding.clone();
+    let (left, kept): (Vec<Value>, Vec<Value>) =
+        binding.items(&["spec", "clusters"]).iter().cloned().partition(|target| target["name"] == cluster);
+    desired.set(&["spec", "clusters"], kept);
+    let mut tasks = binding.items(&["spec", "gracefulEvictionTasks"]).to_vec();
+    if left.is_empty() || tasks.iter().any(|task| task["fromCluster"] == cluster) {
+        return desired;
+    }
+    let replicas = left[0]["replicas"].as_i64().and_then(|replicas| i32::try_from(replicas).ok());
+    let task = GracefulEvictionTask {
+        from_cluster: cluster.to_owned(),
+        purge_mode: purge_mode.to_owned(),
+        replicas: replicas.filter(|replicas| *replicas > 0),
+        reason: REASON.to_owned(),
+        producer: PRODUCER.to_owned(),
+        ..GracefulEvictionTask::default()
+    };
+    tasks.push(serde_json::to_value(task).unwrap_or_default());
+    desired.set(&["spec", "gracefulEvictionTasks"], tasks);
+    desired
+}
+
+#[cfg(test)]
+mod tests {
+    use api::policy::ClusterFailoverBehavior;
+    use serde_json::json;
+
+    use super::*;
+
+    fn taint(key: &str, added: Option<i64>) -> Taint {
+        let time_added = added.map(|second| time::format_seconds(at(second)));
+        Taint { key: key.to_owned(), effect: "NoExecute".to_owned(), time_added, ..Taint::default() }
+    }
+
+    fn tolerate(key: &str, seconds: Option<i64>) -> Toleration {
+        Toleration {
+            key: key.to_owned(),
+            operator: "Exists".to_owned(),
+            toleration_seconds: seconds,
+            ..Toleration::default()
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    #[track_caller]
+    fn check(taints: &[Taint], tolerations: &[Toleration], expected: Verdict) {
+        assert_eq!(judge(taints, tolerations, at(100)), expected, "{taints:?} {tolerations:?}");
+    }
+
+    #[test]
+    fn the_first_toleration_to_run_out_decides() {
+        let wait = |seconds: u64| Verdict::StayFor(Duration::from_secs(seconds));
+        check(&[taint("a", Some(90))], &[], Verdict::Leave);
+        check(&[taint("a", Some(90))], &[tolerate("b", None)], Verdict::Leave);
+        check(&[taint("a", Some(90))], &[tolerate("a", None)], Verdict::Stay);
+        check(&[taint("a", Some(90))], &[tolerate("a", Some(30))], wait(20));
+        check(&[taint("a", Some(90))], &[tolerate("a", Some(10))], Verdict::Leave);
+        check(&[taint("a", Some(90))], &[tolerate("a", Some(5))], Verdict::Leave);
+        check(&[taint("a", Some(90))], &[tolerate("a", Some(0))], Verdict::Leave);
+        check(&[taint("a", None)], &[tolerate("a", Some(30))], Verdict::Stay);
+        let both = [taint("a", Some(90)), taint("b", Some(95))];
+        check(&both, &[tolerate("a", None)], Verdict::Leave);
+        check(&both, &[tolerate("a", None), tolerate("b", Some(30))], wait(25));
+        check(&both, &[tolerate("a", Some(30)), tolerate("b", Some(300))], wait(20));
+        check(&both, &[tolerate("", Some(30))], wait(20));
+        check(&[taint("a", Some(90))], &[tolerate("a", None), tolerate("a", Some(0))], Verdict::Stay);
+    }
+
+    #[test]
+    fn the_policy_says_how_to_leave_before_the_plane_does() {
+        let cluster = |mode: &str| FailoverBehavior {
+            cluster: Some(ClusterFailoverBehavior { purge_mode: mode.to_owned(), ..Default::default() }),
+            application: None,
+        };
+        assert_eq!(purge_mode(None, PurgeMode::Gracefully), "Gracefully");
+        assert_eq!(purge_mode(None, PurgeMode::Directly), "Directly");
+        assert_eq!(purge_mode(Some(&FailoverBehavior::default()), PurgeMode::Directly), "Directly");
+        assert_eq!(purge_mode(Some(&cluster("")), PurgeMode::Directly), "Gracefully");
+        assert_eq!(purge_mode(Some(&cluster("Directly")), PurgeMode::Gracefully), "Directly");
+    }
+
+    #[track_caller]
+    fn check_plan(spec: Value, expected: Value) {
+        let binding = Object::from_value(json!({"spec": spec})).expect("a map");
+        assert_eq!(plan_eviction(&binding, "m1", "Directly").get(&["spec"]), Some(&expected));
+    }
+
+    #[test]
+    fn an_evicted_cluster_becomes_a_task_once() {
+        let task = |replicas: Option<i32>| {
+            let mut task = json!({"fromCluster": "m1", "purgeMode": "Directly", "reason": "TaintUntolerated",
+                "producer": "TaintManager"});
+            if let Some(replicas) = replicas {
+                task["replicas"] = replicas.into();
+            }
+            task
+        };
+        check_plan(
+            json!({"clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]}),
+            json!({"clusters": [{"name": "m2", "replicas": 1}], "gracefulEvictionTasks": [task(Some(2))]}),
+        );
+        check_plan(
+            json!({"clusters": [{"name": "m1"}]}),
+            json!({"clusters": [], "gracefulEvictionTasks": [task(None)]}),
+        );
+        let old = json!({"fromCluster": "m1", "reason": "old"});
+        check_plan(
+            json!({"clusters": [{"name": "m1"}], "gracefulEvictionTasks": [old]}),
+            json!({"clusters": [], "gracefulEvictionTasks": [old]}),
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Evictions on an API in memory, with time that tests move.
+
+use api::cluster::CLUSTERS;
+use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
+use cluster_client::testing::MemoryApi;
+use cluster_client::{Patch, ResourceRef};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing::{self, eventually};
+
+fn seed_binding(api: &MemoryApi, name: &str, tolerations: Value) {
+    let placement = json!({"clusterTolerations": tolerations}).to_string();
+    let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": name, "namespace": "default", "annotations": {ANNOTATION_APPLIED_PLACEMENT: placement}},
+        "spec": {"clusters": [{"name": "m1", "replicas": 1}, {"name": "m2", "replicas": 1}]}});
+    api.seed(&RESOURCE_BINDINGS.gvr(), testing::object(binding));
+}
+
+async fn clusters(api: &MemoryApi, name: &str) -> Vec<String> {
+    let target = ResourceRef::namespaced(&RESOURCE_BINDINGS.gvr(), "default", name);
+    let binding = api.client().get(target).await.expect("there");
+    target_names(&binding).map(str::to_owned).collect()
+}
+
+async fn taint(api: &MemoryApi, added: &str) {
+    let taints = json!({"spec": {"taints": [{"key": "down", "effect": "NoExecute", "timeAdded": added}]}});
+    let target = ResourceRef::cluster(&CLUSTERS.gvr(), "m1");
+    api.client().patch(target, Patch::merge(taints), Default::default()).await.expect("written");
+}
+
+fn start(api: &MemoryApi, change: impl Fn(&mut crate::Settings)) -> CancellationToken {
+    let cancel = CancellationToken::new();
+    tokio::spawn(run(testing::plane(api, &cancel, change), cancel.clone()));
+    cancel
+}
+
+#[tokio::test(start_paused = true)]
+async fn workloads_leave_a_tainted_cluster_as_soon_as_they_no_longer_tolerate_it() {
+    let api = MemoryApi::default();
+    testing::seed_member(&api, "m1");
+    let tolerate = |seconds: Value| json!([{"key": "down", "operator": "Exists", "tolerationSeconds": seconds}]);
+    seed_binding(&api, "at-once", json!([]));
+    seed_binding(&api, "later", tolerate(json!(60)));
+    seed_binding(&api, "never", tolerate(Value::Null));
+    let mut unplaced = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ClusterResourceBinding",
+        "metadata": {"name": "unplaced"}, "spec": {"clusters": [{"name": "m1"}]}});
+    api.seed(&CLUSTER_RESOURCE_BINDINGS.gvr(), testing::object(unplaced.clone()));
+    let cancel = start(&api, |settings| settings.enable_no_execute_taint_eviction = true);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(clusters(&api, "at-once").await, ["m1", "m2"]);
+
+    taint(&api, testing::NOW).await;
+    eventually("it leaves", async || clusters(&api, "at-once").await == ["m2"]).await;
+    assert_eq!(clusters(&api, "later").await, ["m1", "m2"]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(clusters(&api, "later").await, ["m2"]);
+    assert_eq!(clusters(&api, "never").await, ["m1", "m2"]);
+    let unplaced_ref = ResourceRef::cluster(&CLUSTER_RESOURCE_BINDINGS.gvr(), "unplaced");
+    let kept = api.client().get(unplaced_ref.clone()).await.expect("there");
+    assert_eq!(target_names(&kept).count(), 1, "what it tolerates is not known");
+
+    unplaced["metadata"]["annotations"] = json!({ANNOTATION_APPLIED_PLACEMENT: "{}"});
+    api.seed(&CLUSTER_RESOURCE_BINDINGS.gvr(), testing::object(unplaced));
+    eventually("it leaves once placed", async || {
+        let binding = api.client().get(unplaced_ref.clone()).await.expect("there");
+        target_names(&binding).count() == 0
+    })
+    .await;
+    cancel.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_are_paced() {
+    let api = MemoryApi::default();
+    testing::seed_member(&api, "m1");
+    for index in 0..12 {
+        seed_binding(&api, &format!("b{index}"), json!([]));
+    }
+    taint(&api, testing::NOW).await;
+    let cancel = start(&api, |settings| settings.enable_no_execute_taint_eviction = true);
+    let left = async || {
+        let mut left = 0;
+        for index in 0..12 {
+            left += usize::from(clusters(&api, &format!("b{index}")).await == ["m2"]);
+        }
+        left
+    };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(left().await, 3, "one per worker");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(left().await, 6);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(left().await, 12);
+    cancel.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_evicted_unless_it_is_switched_on() {
+    let api = MemoryApi::default();
+    testing::seed_member(&api, "m1");
+    seed_binding(&api, "b", json!([]));
+    taint(&api, testing::NOW).await;
+    let cancel = start(&api, |_| {});
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(clusters(&api, "b").await, ["m1", "m2"]);
+    cancel.cancel();
+}
+
+#[test]
+fn the_pace_follows_the_rate() {
+    assert_eq!(pace(0.5), Duration::from_secs(2));
+    assert_eq!(pace(0.0), PACE_MAX);
+    assert_eq!(pace(4.0), Duration::from_millis(250));
+}

@@ -1,0 +1,214 @@
+//! Gives members the parts of a quota that are assigned to them, as ResourceQuotas.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::policy::{FEDERATED_RESOURCE_QUOTAS, LABEL_QUOTA_NAME, LABEL_QUOTA_NAMESPACE, QuotaSpec};
+use api::work::WORKS;
+use cluster_client::{DeleteOptions, ResourceRef};
+use object::{GroupVersionKind, Object, Status};
+use propagation::works::DesiredWork;
+use reconcile::{Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::plane::{Plane, cluster_of_new_space};
+use crate::quota::{BY_QUOTA, mirror_parts, quota_of};
+use crate::works;
+
+const COMPONENT: &str = "federated-resource-quota-sync-controller";
+const WORKERS: usize = 2;
+/// Quotas by the clusters they assign to.
+const BY_CLUSTER: &str = "cluster";
+
+struct Assignments {
+    plane: Arc<Plane>,
+    quotas: Mirror,
+    parts: Mirror,
+    events: Recorder,
+}
+
+pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
+    let quotas = MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr()).index(BY_CLUSTER, assigned_clusters);
+    let office = Arc::new(Assignments {
+        quotas: plane.mirror(quotas, &cancel),
+        parts: mirror_parts(&plane, &cancel),
+        events: plane.recorder(COMPONENT, &cancel),
+        plane,
+    });
+    let quotas = office.quotas.clone();
+    let sources = vec![
+        Source::new(&office.quotas, quotas_with_new_parts),
+        Source::new(&office.parts, quotas_of_lost_parts),
+        Source::new(&office.plane.namespaces, move |change| {
+            let clusters = cluster_of_new_space(change).into_iter();
+            let assigned = clusters.flat_map(|cluster| quotas.list_by(BY_CLUSTER, &cluster.name));
+            assigned.map(|quota| ObjectKey::of(&quota)).collect()
+        }),
+    ];
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+}
+
+fn quotas_with_new_parts(change: &Change) -> Vec<ObjectKey> {
+    let parts =
+        |quota: &Option<Arc<Object>>| quota.as_ref().map(|quota| quota.get(&["spec", "staticAssignments"]).cloned());
+    if parts(&change.before) == parts(&change.now) { Vec::new() } else { vec![change.key.clone()] }
+}
+
+/// Works that were deleted by hand, and at the start all: their quota may have gone while nobody looked.
+fn quotas_of_lost_parts(change: &Change) -> Vec<ObjectKey> {
+    let work = if change.is_initial { &change.now } else { &change.before };
+    let is_lost = change.is_initial || change.now.is_none();
+    work.as_ref().filter(|_| is_lost).and_then(|work| quota_of(work)).into_iter().collect()
+}
+
+async fn reconcile(office: Arc<Assignments>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let quota = office.quotas.get(&key);
+    let spec: QuotaSpec = quota.as_ref().map(|quota| api::read(quota)).transpose()?.unwrap_or_default();
+    for work in office.parts.list_by(BY_QUOTA, &key.to_string()) {
+        if is_orphan(&work, &spec) {
+            office.delete(&work).await?;
+        }
+    }
+    let Some(quota) = quota.filter(|quota| !quota.is_deleting()) else { return Ok(Outcome::Done) };
+    match office.commit_parts(&key, &spec).await {
+        Ok(()) => {
+            let message = format!("Sync works for FederatedResourceQuota({key}) succeed.");
+            office.events.normal(&*quota, "SyncWorkSucceed", message);
+            Ok(Outcome::Done)
+        }
+        Err(error) => {
+            if !error.is_conflict() {
+                office.events.warning(&*quota, "SyncWorkFailed", error.to_string());
+            }
+            Err(error)
+        }
+    }
+}
+
+impl Assignments {
+    /// All clusters are tried; the first error is told when the others have theirs.
+    async fn commit_parts(&self, key: &ObjectKey, spec: &QuotaSpec) -> Result<(), ReconcileError> {
+        let mut trouble = None;
+        for work in plan_parts(key, spec, |cluster| self.plane.takes_works(cluster)) {
+            if let Err(error) = works::commit(&self.plane.client, work).await {
+                trouble.get_or_insert(error);
+            }
+        }
+        trouble.map_or(Ok(()), Err)
+    }
+
+    async fn delete(&self, work: &Object) -> Result<(), Status> {
+        let target = ResourceRef::of(&WORKS.gvr(), work);
+        match self.plane.client.delete(target, DeleteOptions::default()).await {
+            Err(status) if !status.is_not_found() => Err(status),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One work for each cluster with a part. Of two parts for the same cluster the first counts.
+fn plan_parts(key: &ObjectKey, spec: &QuotaSpec, takes_works: impl Fn(&str) -> bool) -> Vec<DesiredWork> {
+    let mut parts = BTreeMap::new();
+    for assignment in &spec.static_assignments {
+        parts.entry(&assignment.cluster_name).or_insert(&assignment.hard);
+    }
+    let wanted = parts.into_iter().filter(|(cluster, hard)| !hard.is_empty() && takes_works(cluster));
+    wanted
+        .map(|(cluster, hard)| {
+            let gvk = GroupVersionKind::new("", "v1", "ResourceQuota");
+            let mut manifest = Object::new(&gvk, Some(&key.namespace), &key.name);
+            manifest.set(&["spec"], json!({"hard": hard}));
+            let mut work = DesiredWork::new(cluster, manifest);
+            work.labels.insert(LABEL_QUOTA_NAMESPACE.to_owned(), key.namespace.clone());
+            work.labels.insert(LABEL_QUOTA_NAME.to_owned(), key.name.clone());
+            work
+        })
+        .collect()
+}
+
+fn is_orphan(work: &Object, spec: &QuotaSpec) -> bool {
+    let cluster = api::names::cluster_of_execution_namespace(work.namespace());
+    !spec.static_assignments.iter().any(|assignment| Some(assignment.cluster_name.as_str()) == cluster)
+}
+
+fn assigned_clusters(quota: &Object) -> Vec<String> {
+    let assignments = quota.items(&["spec", "staticAssignments"]).iter();
+    assignments.filter_map(|assignment| assignment["clusterName"].as_str()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_client::testing::MemoryApi;
+
+    use super::*;
+    use crate::plane::namespaces;
+    use crate::testing::{self, eventually};
+
+    fn seed_quota(api: &MemoryApi, assignments: Value) {
+        let quota = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
+            "metadata": {"name": "q", "namespace": "team"}, "spec": {"overall": {"cpu": "9"},
+            "staticAssignments": assignments}});
+        api.seed(&FEDERATED_RESOURCE_QUOTAS.gvr(), testing::object(quota));
+    }
+
+    /// The cluster and cpu of every part there is.
+    async fn parts(api: &MemoryApi) -> Vec<(String, String)> {
+        let works = api.client().list_all(ResourceRef::all(&WORKS.gvr()), Default::default()).await;
+        let part = |work: &Arc<Object>| {
+            assert_eq!(quota_of(work), Some(ObjectKey::new("team", "q")));
+            let manifest = &work.items(&["spec", "workload", "manifests"])[0];
+            assert_eq!(
+                (&manifest["kind"], &manifest["metadata"]["namespace"]),
+                (&json!("ResourceQuota"), &json!("team"))
+            );
+            let cluster = api::names::cluster_of_execution_namespace(work.namespace()).unwrap_or_default();
+            (cluster.to_owned(), manifest["spec"]["hard"]["cpu"].as_str().unwrap_or_default().to_owned())
+        };
+        works.expect("lists").items.iter().filter(|work| !work.is_deleting()).map(part).collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|(cluster, cpu)| ((*cluster).to_owned(), (*cpu).to_owned())).collect()
+    }
+
+    fn part(cluster: &str, cpu: &str) -> Value {
+        json!({"clusterName": cluster, "hard": {"cpu": cpu}})
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn members_get_their_parts_as_long_as_they_have_them() {
+        let api = MemoryApi::default();
+        testing::seed_member(&api, "m1");
+        testing::seed_member(&api, "m2");
+        let cancel = CancellationToken::new();
+        tokio::spawn(run(testing::plane(&api, &cancel, |_| {}), cancel.clone()));
+        seed_quota(&api, json!([part("m1", "1"), part("m3", "3")]));
+        eventually("m1 has its part", async || parts(&api).await == pairs(&[("m1", "1")])).await;
+        testing::seed_member(&api, "m3");
+        eventually("m3 too", async || parts(&api).await == pairs(&[("m1", "1"), ("m3", "3")])).await;
+        seed_quota(&api, json!([part("m2", "2"), part("m3", "4")]));
+        eventually("parts moved", async || parts(&api).await == pairs(&[("m2", "2"), ("m3", "4")])).await;
+        let target = ResourceRef::namespaced(&FEDERATED_RESOURCE_QUOTAS.gvr(), "team", "q");
+        api.client().delete(target, DeleteOptions::default()).await.expect("deleted");
+        eventually("no part is left", async || parts(&api).await.is_empty()).await;
+        cancel.cancel();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parts_of_a_quota_that_went_unseen_are_cleared_away() {
+        let api = MemoryApi::default();
+        testing::seed_member(&api, "m1");
+        let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+            "metadata": {"name": "w", "namespace": "karmada-es-m1",
+                "labels": {LABEL_QUOTA_NAMESPACE: "team", LABEL_QUOTA_NAME: "q"}},
+            "spec": {"workload": {"manifests": [{"kind": "ResourceQuota", "metadata": {"namespace": "team"}}]}}});
+        api.seed(&WORKS.gvr(), testing::object(work));
+        api.seed(&namespaces(), testing::namespace("team"));
+        let cancel = CancellationToken::new();
+        tokio::spawn(run(testing::plane(&api, &cancel, |_| {}), cancel.clone()));
+        eventually("no part is left", async || parts(&api).await.is_empty()).await;
+        cancel.cancel();
+    }
+}

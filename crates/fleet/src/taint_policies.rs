@@ -1,0 +1,136 @@
+//! Puts taints on clusters and takes them off as ClusterTaintPolicies ask, by the conditions of the clusters.
+//!
+//! Writes `spec.taints` of Clusters. A policy that is deleted leaves its taints: who made it may want them to stay.
+
+use std::sync::Arc;
+
+use api::cluster::{ClusterSpec, ClusterStatus};
+use api::core::{Condition, Taint};
+use api::policy::{CLUSTER_TAINT_POLICIES, MatchCondition, TaintPolicySpec};
+use jiff::Timestamp;
+use object::Object;
+use reconcile::{
+    Change, Committed, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source,
+    commit_object,
+};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::plane::{FIELD_MANAGER, Plane};
+use crate::taints;
+
+const COMPONENT: &str = "cluster-taint-policy-controller";
+const WORKERS: usize = 2;
+
+struct TaintPolicies {
+    plane: Arc<Plane>,
+    policies: Mirror,
+    events: Recorder,
+}
+
+pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
+    let policies = plane.mirror(MirrorSpec::new(&CLUSTER_TAINT_POLICIES.gvr()), &cancel);
+    let events = plane.recorder(COMPONENT, &cancel);
+    let members = Arc::clone(&plane);
+    let sources = vec![
+        Source::new(&plane.clusters, clusters_in_new_condition),
+        Source::new(&policies, move |change| clusters_of_changed_policy(&members, change)),
+    ];
+    let office = Arc::new(TaintPolicies { plane, policies, events });
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+}
+
+fn clusters_in_new_condition(change: &Change) -> Vec<ObjectKey> {
+    let Some(now) = &change.now else { return Vec::new() };
+    let conditions = |cluster: &Object| cluster.items(&["status", "conditions"]).to_vec();
+    let is_same = change.before.as_ref().is_some_and(|before| conditions(before) == conditions(now));
+    if is_same { Vec::new() } else { vec![change.key.clone()] }
+}
+
+fn clusters_of_changed_policy(plane: &Plane, change: &Change) -> Vec<ObjectKey> {
+    let Some(now) = &change.now else { return Vec::new() };
+    let is_same = change.before.as_ref().is_some_and(|before| before.get(&["spec"]) == now.get(&["spec"]));
+    // At the start every cluster is looked at anyway.
+    if is_same || change.is_initial {
+        return Vec::new();
+    }
+    let Ok(policy) = api::read::<TaintPolicySpec>(now) else { return Vec::new() };
+    let clusters = plane.clusters.list().into_iter().filter(|cluster| is_meant(&policy, cluster));
+    clusters.map(|cluster| ObjectKey::of(&cluster)).collect()
+}
+
+async fn reconcile(office: Arc<TaintPolicies>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let Some(cluster) = office.plane.clusters.get(&key) else { return Ok(Outcome::Done) };
+    let mut policies = office.policies.list();
+    if policies.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    // The eldest first, so that policies that contradict each other always come to the same end.
+    policies.sort_by(|a, b| (a.creation_timestamp(), a.name()).cmp(&(b.creation_timestamp(), b.name())));
+    let specs: Vec<TaintPolicySpec> = policies.iter().map(|policy| api::read(policy)).collect::<Result<_, _>>()?;
+    let wanted = plan(&cluster, &specs, office.plane.clock.now())?;
+    if wanted == cluster.items(&["spec", "taints"]) {
+        return Ok(Outcome::Done);
+    }
+    let told = taints::describe(&wanted);
+    let mut desired = Object::clone(&cluster);
+    desired.set(&["spec", "taints"], wanted);
+    let target = office.plane.clusters.target(&key);
+    match commit_object(&office.plane.client, target, &cluster, &desired, FIELD_MANAGER).await {
+        Ok(Committed::Unchanged) => {}
+        Ok(Committed::Written(_)) => {
+            let message = format!("Update Cluster({}) with taints({told}) succeed", key.name);
+            office.events.normal(&*cluster, "TaintClusterSucceed", message);
+        }
+        Err(status) => {
+            if !status.is_conflict() {
+                office.events.warning(&*cluster, "TaintClusterFailed", status.to_string());
+            }
+            return Err(status.into());
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// The taints of a cluster after all policies, in their order, each first adding and then removing.
+fn plan(cluster: &Object, policies: &[TaintPolicySpec], now: Timestamp) -> Result<Vec<Value>, ReconcileError> {
+    let status: ClusterStatus = api::read_at(cluster, &["status"])?;
+    let mut wanted = cluster.items(&["spec", "taints"]).to_vec();
+    for policy in policies.iter().filter(|policy| is_meant(policy, cluster)) {
+        let taints: Vec<Taint> = policy
+            .taints
+            .iter()
+            .map(|taint| Taint { value: taint.value.clone(), ..taints::taint(&taint.key, &taint.effect) })
+            .collect();
+        if holds(&policy.add_on_conditions, &status.conditions) {
+            wanted = taints::change(&wanted, &taints, &[], now);
+        }
+        if holds(&policy.remove_on_conditions, &status.conditions) {
+            wanted = taints::change(&wanted, &[], &taints, now);
+        }
+    }
+    Ok(wanted)
+}
+
+fn is_meant(policy: &TaintPolicySpec, cluster: &Object) -> bool {
+    let Some(affinity) = &policy.target_clusters else { return true };
+    api::read::<ClusterSpec>(cluster).is_ok_and(|spec| affinity.matches(cluster, &spec))
+}
+
+/// Do all requirements hold? None at all never do, and a condition that is not there answers no question.
+fn holds(requirements: &[MatchCondition], conditions: &[Condition]) -> bool {
+    let is_met = |requirement: &MatchCondition| {
+        let condition = conditions.iter().find(|condition| condition.kind == requirement.condition_type);
+        let is_listed = condition.map(|condition| requirement.status_values.contains(&condition.status));
+        match requirement.operator.as_str() {
+            "In" => is_listed == Some(true),
+            "NotIn" => is_listed == Some(false),
+            _ => false,
+        }
+    };
+    !requirements.is_empty() && requirements.iter().all(is_met)
+}
+
+#[cfg(test)]
+mod tests;
