@@ -12,4 +12,5 @@ pub mod policy_index;
 pub mod policy_preemption;
 pub mod policy_selector;
 pub mod rollup;
+pub mod quota;
 pub mod works;
