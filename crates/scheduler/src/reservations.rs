@@ -56,20 +56,20 @@ impl Snapshot {
             self.release_in(&old.name, binding);
         }
         for target in targets {
-            let had = spec.target(&target.name);
-            let more = if spec.components.is_empty() {
-                i64::from(target.replicas) - had.map_or(0, |had| i64::from(had.replicas))
-            } else {
-                i64::from(had.is_none())
-            };
-            self.reserve_in(&target.name, binding, spec, more, now);
+            self.reserve_in(&target.name, binding, spec, beyond(spec, target), now);
+        }
+    }
+
+    /// Takes back what `reserve` did for a placement that was not written.
+    pub fn unreserve(&mut self, binding: &str, spec: &BindingSpec, targets: &[TargetCluster], now: Timestamp) {
+        for target in targets.iter().filter(|_| spec.is_workload()) {
+            self.reserve_in(&target.name, binding, spec, -beyond(spec, target), now);
         }
     }
 
     fn reserve_in(&mut self, cluster: &str, binding: &str, spec: &BindingSpec, more: i64, now: Timestamp) {
         let Some(at) = self.place(cluster).filter(|_| more != 0) else { return };
-        let before = self.reserved.replicas(cluster, binding);
-        let replicas = before + more;
+        let replicas = self.reserved.replicas(cluster, binding) + more;
         if replicas <= 0 {
             return self.release_in(cluster, binding);
         }
@@ -164,6 +164,15 @@ impl Snapshot {
         if let Some(at) = self.place(cluster) {
             self.members[at].is_stale = true;
         }
+    }
+}
+
+/// What a target has more than before: replicas, or whether it has the whole set of components.
+fn beyond(spec: &BindingSpec, target: &TargetCluster) -> i64 {
+    let had = spec.target(&target.name);
+    match spec.components.is_empty() {
+        true => i64::from(target.replicas) - had.map_or(0, |had| i64::from(had.replicas)),
+        false => i64::from(had.is_none()),
     }
 }
 

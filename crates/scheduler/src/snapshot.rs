@@ -81,13 +81,18 @@ impl Snapshot {
     /// Makes ready for decisions after changes. What was let go of is given back to the clusters only here: until then
     /// they seem to have less than they do, which is safe, and letting go of many costs no more than of one.
     pub fn settle(&mut self) {
-        if self.is_shape_stale {
-            self.reshape();
-        }
+        self.settle_clusters();
         for at in 0..self.members.len() {
             if self.members[at].is_stale {
                 self.restore(at);
             }
+        }
+    }
+
+    /// Makes ready for decisions, leaving aside what was let go of.
+    pub fn settle_clusters(&mut self) {
+        if self.is_shape_stale {
+            self.reshape();
         }
     }
 

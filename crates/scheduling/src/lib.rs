@@ -1,1 +1,147 @@
 //! Runs the scheduler over the bindings of a control plane.
+//!
+//! Watches ResourceBindings, ClusterResourceBindings and Clusters. Owns, in a binding: `spec.clusters`, the annotation
+//! `policy.karmada.io/applied-placement`, the condition `Scheduled`, `schedulerObservedGeneration`,
+//! `schedulerObservingAffinityName` and `lastScheduledTime`.
+
+mod commit;
+mod gather;
+mod inflight;
+mod queue;
+mod triggers;
+mod work;
+
+use std::sync::Arc;
+
+use api::capacity::Board;
+use api::features::Features;
+use cluster_client::ClusterClient;
+use parking_lot::Mutex;
+use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
+use scheduler::{Options, Plugins, Snapshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::gather::Capacity;
+use crate::inflight::InFlight;
+use crate::queue::SchedulingQueue;
+
+pub use scheduler::Decisions;
+
+/// The field manager of what is written.
+pub const FIELD_MANAGER: &str = "karmada-scheduler";
+
+/// What the room is made of.
+pub struct Parts {
+    pub client: ClusterClient,
+    pub board: Board,
+    pub decisions: Decisions,
+    pub features: Arc<Features>,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+}
+
+/// Karmada's flags with its defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Only bindings that ask for this scheduler are placed.
+    pub scheduler_name: String,
+    /// `*`, names, and `-name`s.
+    pub plugins: Vec<String>,
+    pub empty_workload_propagation: bool,
+    /// Ask the nodes of members that are watched, beside their summaries.
+    pub estimate_from_nodes: bool,
+    /// Placements that are being written at the same time.
+    pub writes_at_once: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            scheduler_name: api::policy::DEFAULT_SCHEDULER.to_owned(),
+            plugins: vec!["*".to_owned()],
+            empty_workload_propagation: false,
+            estimate_from_nodes: true,
+            writes_at_once: 32,
+        }
+    }
+}
+
+/// What the tasks of the room share.
+struct Room {
+    client: ClusterClient,
+    board: Board,
+    decisions: Decisions,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    options: Options,
+    queue: SchedulingQueue,
+    bindings: Mirror,
+    cluster_bindings: Mirror,
+    clusters: Mirror,
+    snapshot: Mutex<Snapshot>,
+    capacity: Mutex<Capacity>,
+    in_flight: Mutex<InFlight>,
+    recorder: Recorder,
+}
+
+/// Places bindings until cancelled. Only one may run at a time: reservations are in memory.
+pub async fn run(parts: Parts, cancel: CancellationToken) {
+    let room = Arc::new(Room::new(parts, &cancel));
+    let synced = async {
+        room.clusters.synced().await;
+        room.bindings.synced().await;
+        room.cluster_bindings.synced().await;
+    };
+    tokio::select! {
+        () = synced => {}
+        () = cancel.cancelled() => return,
+    }
+    room.load_clusters();
+    let watching = async {
+        tokio::join!(
+            triggers::watch_clusters(&room),
+            triggers::watch_bindings(&room, &room.bindings),
+            triggers::watch_bindings(&room, &room.cluster_bindings),
+        );
+    };
+    tokio::select! {
+        () = cancel.cancelled() => room.queue.shut_down(),
+        () = watching => {}
+        () = work::work(&room) => {}
+    }
+}
+
+impl Room {
+    fn new(parts: Parts, cancel: &CancellationToken) -> Self {
+        let Parts { client, board, decisions, features, clock, settings } = parts;
+        let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
+        let bindings = MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr()).index(gather::BY_GROUP, gather::groups_of);
+        let options = Options {
+            plugins: Plugins::parse(settings.plugins.iter().map(String::as_str)),
+            estimate_from_nodes: settings.estimate_from_nodes,
+            empty_workload_propagation: settings.empty_workload_propagation,
+            ..Options::new(&features)
+        };
+        Self {
+            bindings: mirror(bindings),
+            cluster_bindings: mirror(MirrorSpec::new(&api::work::CLUSTER_RESOURCE_BINDINGS.gvr())),
+            clusters: mirror(MirrorSpec::new(&api::cluster::CLUSTERS.gvr())),
+            recorder: Recorder::start(
+                client.clone(),
+                api::policy::DEFAULT_SCHEDULER,
+                Arc::clone(&clock),
+                cancel.clone(),
+            ),
+            queue: SchedulingQueue::new(features.priority_based_scheduling),
+            snapshot: Mutex::default(),
+            capacity: Mutex::default(),
+            in_flight: Mutex::default(),
+            client,
+            board,
+            decisions,
+            clock,
+            settings,
+            options,
+        }
+    }
+}

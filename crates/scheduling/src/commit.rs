@@ -1,0 +1,273 @@
+//! Writes a placement: the clusters into the spec, then what became of it into the status.
+
+use std::sync::Arc;
+
+use api::core::{Condition, set_condition};
+use api::policy::ANNOTATION_APPLIED_PLACEMENT;
+use api::work::{BindingStatus, CONDITION_SCHEDULED, TargetCluster};
+use cluster_client::{Patch, WriteOptions};
+use object::time::format_seconds;
+use object::{Object, Status};
+use scheduler::{Decision, SUCCESS_MESSAGE, ScheduleError};
+use serde_json::{Map, Value, json};
+
+use crate::gather::Binding;
+use crate::queue::Outcome;
+use crate::work::outcome_of;
+use crate::{FIELD_MANAGER, Room};
+
+/// Times the status is written anew when somebody else wrote it in between.
+const STATUS_TRIES_MAX: usize = 5;
+
+/// What is to be written for a binding.
+pub struct Plan {
+    pub binding: Binding,
+    /// `None`: nothing was to decide, only the generation is noted.
+    pub decision: Option<Decision>,
+    /// A placement from scratch was asked for, which must not be done again.
+    pub is_asked_for: bool,
+}
+
+/// What is told of a decision in the status.
+struct Report {
+    is_scheduled: bool,
+    reason: &'static str,
+    message: String,
+    outcome: Outcome,
+}
+
+impl Report {
+    fn success() -> Self {
+        Self { is_scheduled: true, reason: "Success", message: SUCCESS_MESSAGE.to_owned(), outcome: Outcome::Done }
+    }
+
+    fn failure(error: &ScheduleError) -> Self {
+        let outcome = outcome_of(error);
+        Self { is_scheduled: false, reason: error.reason(), message: error.to_string(), outcome }
+    }
+
+    /// The placement was refused.
+    fn refused(decided: Option<&ScheduleError>, refusal: &Status) -> Self {
+        let reason = match (decided, refusal.code, refusal.reason) {
+            (Some(ScheduleError::NoFit(_)), ..) => "NoClusterFit",
+            (_, 403, "QuotaExceeded") => "QuotaExceeded",
+            _ => "SchedulerError",
+        };
+        let message = match decided {
+            Some(error) => format!("[{error}, {refusal}]"),
+            None => refusal.to_string(),
+        };
+        Self { is_scheduled: false, reason, message, outcome: Outcome::Failed }
+    }
+}
+
+/// Writes what differs and nothing else.
+pub async fn commit(room: &Room, plan: Plan) -> Outcome {
+    let Plan { binding, decision, is_asked_for } = plan;
+    let Some(decision) = decision else {
+        return match note_generation(room, &binding).await {
+            Ok(()) => Outcome::Done,
+            Err(error) => failed(&binding, &error),
+        };
+    };
+    let targets = match &decision.result {
+        Ok(targets) => Some(targets.as_slice()),
+        Err(ScheduleError::NoFit(_)) => Some([].as_slice()),
+        Err(_) => None,
+    };
+    let written = match targets {
+        Some(targets) => commit_placement(room, &binding, targets).await,
+        None => Ok(None),
+    };
+    let is_placed = matches!(&written, Ok(Some(_)));
+    settle(room, &binding, &decision, &written);
+    let report = match (&decision.result, &written) {
+        (_, Err(error)) if error.is_conflict() || error.is_not_found() => return failed(&binding, error),
+        (decided, Err(error)) => Report::refused(decided.as_ref().err(), error),
+        (Ok(_), Ok(_)) => Report::success(),
+        (Err(error), Ok(_)) => Report::failure(error),
+    };
+    let current = written.ok().flatten().unwrap_or_else(|| Arc::clone(&binding.object));
+    let affinity_name = decision.result.is_ok().then_some(decision.affinity_name.as_str());
+    let noted = commit_report(room, &binding, current, &report, affinity_name, is_asked_for).await;
+    tell(room, &binding, &decision, &report, is_placed || matches!(noted, Ok(true)));
+    match noted {
+        Ok(_) => report.outcome,
+        Err(error) => failed(&binding, &error),
+    }
+}
+
+/// Lets go of what was laid hands on for a placement that was not written.
+fn settle(room: &Room, binding: &Binding, decision: &Decision, written: &Result<Option<Arc<Object>>, Status>) {
+    if let (Err(_), Ok(targets)) = (written, &decision.result) {
+        room.snapshot.lock().unreserve(&binding.key.to_string(), &binding.spec, targets, room.clock.now());
+    }
+    if room.options.workload_affinity {
+        let mut in_flight = room.in_flight.lock();
+        match written {
+            Ok(Some(object)) => {
+                in_flight.written(&binding.key, object, room.mirror_of(&binding.key).get(&binding.key).as_deref());
+            }
+            _ => in_flight.forget(&binding.key),
+        }
+    }
+}
+
+/// The clusters and the placement they were chosen by. The same clusters in another order are no change.
+async fn commit_placement(
+    room: &Room,
+    binding: &Binding,
+    targets: &[TargetCluster],
+) -> Result<Option<Arc<Object>>, Status> {
+    let placement = serde_json::to_string(&binding.spec.placement).map_err(Status::internal)?;
+    let mut patch = Map::new();
+    if binding.applied_placement() != placement {
+        patch.insert("metadata".to_owned(), json!({"annotations": {ANNOTATION_APPLIED_PLACEMENT: placement}}));
+    }
+    if !is_same(&binding.spec.clusters, targets) {
+        let clusters = if targets.is_empty() { Value::Null } else { json!(targets) };
+        patch.insert("spec".to_owned(), json!({"clusters": clusters}));
+    }
+    if patch.is_empty() {
+        return Ok(None);
+    }
+    // Decided on this version of this object: an eviction in between must not be undone.
+    let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+    metadata["resourceVersion"] = binding.object.resource_version().into();
+    metadata["uid"] = binding.object.uid().into();
+    let target = room.mirror_of(&binding.key).target(&binding.key);
+    let options = WriteOptions::managed_by(FIELD_MANAGER);
+    room.client.patch(target, Patch::merge(Value::Object(patch)), options).await.map(Some)
+}
+
+fn is_same(old: &[TargetCluster], new: &[TargetCluster]) -> bool {
+    let sorted = |targets: &[TargetCluster]| {
+        let mut list: Vec<(String, i32)> =
+            targets.iter().map(|target| (target.name.clone(), target.replicas)).collect();
+        list.sort();
+        list
+    };
+    old.len() == new.len() && sorted(old) == sorted(new)
+}
+
+/// The condition, and on success the generation, the time and the affinity group. Says whether anything was written.
+async fn commit_report(
+    room: &Room,
+    binding: &Binding,
+    mut current: Arc<Object>,
+    report: &Report,
+    affinity_name: Option<&str>,
+    is_asked_for: bool,
+) -> Result<bool, Status> {
+    // Karmada notes the generation before its own write and the next in a second round; this is where that ends.
+    let own = current.generation();
+    for _ in 0..STATUS_TRIES_MAX {
+        let old: BindingStatus = api::read_at(&current, &["status"])?;
+        let mut new = old.clone();
+        let now = format_seconds(room.clock.now());
+        let changed = set_condition(&mut new.conditions, condition(report, &now));
+        let mut is_changed = changed;
+        if report.is_scheduled {
+            if new.scheduler_observed_generation != Some(own) {
+                new.scheduler_observed_generation = Some(own);
+                is_changed = true;
+            }
+            if let Some(name) = affinity_name.filter(|name| *name != new.scheduler_observed_affinity_name) {
+                name.clone_into(&mut new.scheduler_observed_affinity_name);
+                is_changed = true;
+            }
+            // What came out the same is not worth a write for its time alone, unless somebody waits for it.
+            if is_changed || is_asked_for {
+                new.last_scheduled_time = Some(now);
+                is_changed = true;
+            }
+        }
+        if !is_changed {
+            return Ok(false);
+        }
+        match patch_status(room, binding, &current, &old, &new).await {
+            Err(error) if error.is_conflict() => {
+                current = room.client.get(room.mirror_of(&binding.key).target(&binding.key)).await?;
+                if current.uid() != binding.object.uid() {
+                    return Ok(false);
+                }
+            }
+            other => return other.map(|()| true),
+        }
+    }
+    Err(Status::conflict(&object::GroupResource::default(), &binding.key.name, "the status is written by others"))
+}
+
+fn condition(report: &Report, now: &str) -> Condition {
+    Condition {
+        kind: CONDITION_SCHEDULED.to_owned(),
+        status: if report.is_scheduled { "True" } else { "False" }.to_owned(),
+        observed_generation: None,
+        last_transition_time: now.to_owned(),
+        reason: report.reason.to_owned(),
+        message: report.message.clone(),
+    }
+}
+
+async fn patch_status(
+    room: &Room,
+    binding: &Binding,
+    current: &Object,
+    old: &BindingStatus,
+    new: &BindingStatus,
+) -> Result<(), Status> {
+    let mut status = Map::new();
+    if old.conditions != new.conditions {
+        status.insert("conditions".to_owned(), json!(new.conditions));
+    }
+    if old.scheduler_observed_generation != new.scheduler_observed_generation {
+        status.insert("schedulerObservedGeneration".to_owned(), json!(new.scheduler_observed_generation));
+    }
+    if old.scheduler_observed_affinity_name != new.scheduler_observed_affinity_name {
+        status.insert("schedulerObservingAffinityName".to_owned(), json!(new.scheduler_observed_affinity_name));
+    }
+    if old.last_scheduled_time != new.last_scheduled_time {
+        status.insert("lastScheduledTime".to_owned(), json!(new.last_scheduled_time));
+    }
+    let metadata = json!({"resourceVersion": current.resource_version(), "uid": current.uid()});
+    let patch = Patch::merge(json!({"metadata": metadata, "status": status}));
+    let target = room.mirror_of(&binding.key).target(&binding.key).subresource("status");
+    room.client.patch(target, patch, WriteOptions::managed_by(FIELD_MANAGER)).await.map(drop)
+}
+
+/// Nothing is to be done: what there is is the outcome of the newest spec.
+async fn note_generation(room: &Room, binding: &Binding) -> Result<(), Status> {
+    let old = &binding.status;
+    let new = BindingStatus { scheduler_observed_generation: Some(binding.object.generation()), ..old.clone() };
+    patch_status(room, binding, &binding.object, old, &new).await
+}
+
+fn tell(room: &Room, binding: &Binding, decision: &Decision, report: &Report, is_changed: bool) {
+    match &decision.result {
+        Ok(targets) if report.is_scheduled && is_changed => {
+            let list: Vec<String> =
+                targets.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
+            let colon = if binding.key.namespace.is_empty() { "" } else { ":" };
+            let text = format!("{SUCCESS_MESSAGE} Result{colon} {{{}}}", list.join(", "));
+            room.tell_success(&binding.object, &text);
+        }
+        Ok(_) if report.is_scheduled => {}
+        _ => room.tell_failure(&binding.object, &report.message),
+    }
+}
+
+/// A conflict is no failure to speak of: the binding has changed and is looked at again.
+fn failed(binding: &Binding, error: &Status) -> Outcome {
+    if error.is_not_found() || is_namespace_terminating(error) {
+        return Outcome::Done;
+    }
+    if !error.is_conflict() {
+        tracing::warn!(binding = %binding.key, %error, "a placement cannot be written");
+    }
+    Outcome::Failed
+}
+
+fn is_namespace_terminating(error: &Status) -> bool {
+    let causes = error.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
+}

@@ -1,0 +1,144 @@
+//! Reads what a decision needs: the binding, its peers, and the clusters with their newest figures.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::policy::ANNOTATION_APPLIED_PLACEMENT;
+use api::work::{BindingSpec, BindingStatus, TargetCluster};
+use object::{Object, Status};
+use reconcile::{Mirror, ObjectKey};
+use scheduler::{Peers, Snapshot};
+use tokio::time::Instant;
+
+use crate::Room;
+
+/// The index of bindings by what they want to be together with or apart from.
+pub const BY_GROUP: &str = "workload-affinity-group";
+
+/// How old the figures of members may be: reservations cover what was decided meanwhile.
+const CAPACITY_REFRESH: Duration = Duration::from_millis(200);
+/// How often reservations nobody heard of again are looked for.
+const RESERVATION_SWEEP: Duration = Duration::from_secs(60);
+
+/// When figures were last taken in.
+#[derive(Default)]
+pub struct Capacity {
+    refreshed: Option<Instant>,
+    swept: Option<Instant>,
+}
+
+/// A binding as the scheduler reads it.
+pub struct Binding {
+    pub key: ObjectKey,
+    pub object: Arc<Object>,
+    pub spec: BindingSpec,
+    pub status: BindingStatus,
+}
+
+impl Binding {
+    pub fn read(object: &Arc<Object>) -> Result<Self, Status> {
+        Ok(Self {
+            key: ObjectKey::of(object),
+            object: Arc::clone(object),
+            spec: api::read(object)?,
+            status: api::read_at(object, &["status"])?,
+        })
+    }
+
+    pub fn applied_placement(&self) -> &str {
+        self.object.annotation(ANNOTATION_APPLIED_PLACEMENT).unwrap_or_default()
+    }
+
+    pub fn priority(&self) -> i32 {
+        self.spec.schedule_priority.as_ref().map_or(0, |own| own.priority)
+    }
+}
+
+/// The priority of a binding without reading all of it.
+pub fn priority_of(object: &Object) -> i32 {
+    let priority = object.i64_at(&["spec", "schedulePriority", "priority"]).unwrap_or(0);
+    i32::try_from(priority).unwrap_or(0)
+}
+
+/// The groups a binding is found under.
+pub fn groups_of(object: &Object) -> Vec<String> {
+    let group = |field: &str| object.str_at(&["spec", "workloadAffinityGroups", field]);
+    let named = |(mark, field): (&str, &str)| match group(field) {
+        "" => None,
+        group => Some(format!("{mark}/{}/{group}", object.namespace())),
+    };
+    [("together", "affinityGroup"), ("apart", "antiAffinityGroup")].into_iter().filter_map(named).collect()
+}
+
+impl Room {
+    pub fn mirror_of(&self, key: &ObjectKey) -> &Mirror {
+        if key.namespace.is_empty() { &self.cluster_bindings } else { &self.bindings }
+    }
+
+    /// Takes in all clusters there are.
+    pub fn load_clusters(&self) {
+        let mut snapshot = self.snapshot.lock();
+        for cluster in self.clusters.list() {
+            put(&mut snapshot, &cluster);
+        }
+        snapshot.settle();
+    }
+
+    /// Takes in the newest figures of the members, if it is time to.
+    pub fn refresh_capacity(&self, snapshot: &mut Snapshot) {
+        let mut capacity = self.capacity.lock();
+        let is_due = |last: Option<Instant>, every: Duration| last.is_none_or(|last| last.elapsed() >= every);
+        if is_due(capacity.refreshed, CAPACITY_REFRESH) {
+            capacity.refreshed = Some(Instant::now());
+            let names: Vec<String> = snapshot.names().map(str::to_owned).collect();
+            for name in names {
+                snapshot.set_nodes(&name, self.board.get(&name));
+            }
+            if is_due(capacity.swept, RESERVATION_SWEEP) {
+                capacity.swept = Some(Instant::now());
+                snapshot.release_expired(self.clock.now());
+            }
+            snapshot.settle();
+        }
+        snapshot.settle_clusters();
+    }
+
+    /// Where the other bindings of the same groups are, or are about to be.
+    pub fn gather_peers(&self, binding: &Binding) -> Peers {
+        let groups = match binding.spec.workload_affinity_groups.as_ref().filter(|_| self.options.workload_affinity) {
+            Some(groups) if !binding.key.namespace.is_empty() => groups,
+            _ => return Peers::default(),
+        };
+        let others = |mark: &str, group: &str| match group {
+            "" => Vec::new(),
+            group => self.clusters_of_group(&format!("{mark}/{}/{group}", binding.key.namespace), &binding.key),
+        };
+        Peers {
+            together: others("together", &groups.affinity_group),
+            apart: others("apart", &groups.anti_affinity_group),
+        }
+    }
+
+    fn clusters_of_group(&self, group: &str, own: &ObjectKey) -> Vec<Vec<String>> {
+        let in_flight = self.in_flight.lock();
+        let clusters = |object: &Arc<Object>| {
+            let key = ObjectKey::of(object);
+            if key == *own {
+                return None;
+            }
+            if let Some(clusters) = in_flight.clusters(&key) {
+                return Some(clusters.to_vec());
+            }
+            let targets: Vec<TargetCluster> = api::read_at(object, &["spec", "clusters"]).unwrap_or_default();
+            Some(targets.into_iter().map(|target| target.name).collect())
+        };
+        self.bindings.list_by(BY_GROUP, group).iter().filter_map(clusters).collect()
+    }
+}
+
+/// A cluster that cannot be read keeps what was known of it: what is not understood is not acted on.
+pub fn put(snapshot: &mut Snapshot, cluster: &Arc<Object>) {
+    if let Err(error) = snapshot.put(cluster) {
+        tracing::warn!(cluster = cluster.name(), %error, "a cluster cannot be read");
+    }
+}

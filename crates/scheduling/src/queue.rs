@@ -1,0 +1,118 @@
+//! The bindings that wait to be placed.
+
+use std::time::Duration;
+
+use reconcile::backoff::{Backoff, KEY_BACKOFF};
+use reconcile::queue::KEYS_WAITING_MAX;
+use reconcile::{ObjectKey, Priority, WorkQueue};
+
+/// With priorities, what failed comes again after these waits.
+const BACKOFF: Backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(10) };
+/// With priorities, what no cluster had room for comes again after this, unless something changes.
+const UNSCHEDULABLE_WAIT: Duration = Duration::from_secs(300);
+
+/// First come, first served; with the gate PriorityBasedScheduling by priority, and then first come, first served.
+pub struct SchedulingQueue {
+    keys: WorkQueue<ObjectKey>,
+    has_priorities: bool,
+}
+
+/// What became of a binding that was taken from the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// No cluster has room for it now.
+    Unschedulable,
+    Failed,
+}
+
+impl SchedulingQueue {
+    pub fn new(has_priorities: bool) -> Self {
+        let backoff = if has_priorities { BACKOFF } else { KEY_BACKOFF };
+        Self { keys: WorkQueue::new(backoff, KEYS_WAITING_MAX), has_priorities }
+    }
+
+    /// Something happened to the binding or to its clusters.
+    pub async fn add(&self, key: ObjectKey, priority: i32, is_initial: bool) {
+        let priority = match (self.has_priorities, is_initial) {
+            (true, _) => Priority(priority),
+            (false, true) => Priority::LOW,
+            (false, false) => Priority::NORMAL,
+        };
+        self.keys.add(key, priority).await;
+    }
+
+    pub async fn next(&self) -> Option<ObjectKey> {
+        self.keys.next().await
+    }
+
+    pub fn finish(&self, key: &ObjectKey, priority: i32, outcome: Outcome) {
+        let priority = if self.has_priorities { Priority(priority) } else { Priority::NORMAL };
+        match outcome {
+            Outcome::Done => self.keys.forget(key),
+            Outcome::Unschedulable if self.has_priorities => {
+                self.keys.add_after(key.clone(), UNSCHEDULABLE_WAIT, priority);
+            }
+            Outcome::Unschedulable | Outcome::Failed => {
+                self.keys.add_failed(key.clone(), priority);
+            }
+        }
+        self.keys.done(key);
+    }
+
+    pub fn shut_down(&self) {
+        self.keys.shut_down();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("a", name)
+    }
+
+    async fn taken(queue: &SchedulingQueue) -> String {
+        queue.next().await.expect("open").name
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bindings_go_by_priority_only_where_the_gate_is_on() {
+        for (has_priorities, expected) in [(false, ["low", "high", "mid"]), (true, ["high", "mid", "low"])] {
+            let queue = SchedulingQueue::new(has_priorities);
+            for (name, priority) in [("low", -5), ("high", 100), ("mid", 7)] {
+                queue.add(key(name), priority, false).await;
+            }
+            let mut order = Vec::new();
+            for _ in 0..3 {
+                order.push(taken(&queue).await);
+            }
+            assert_eq!(order, expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_failed_waits_and_a_change_brings_it_back_at_once() {
+        let queue = SchedulingQueue::new(true);
+        let start = Instant::now();
+        queue.add(key("x"), 0, false).await;
+        for expected in [0, 1, 3, 7, 15, 25, 35] {
+            assert_eq!(taken(&queue).await, "x");
+            assert_eq!(start.elapsed().as_secs(), expected);
+            queue.finish(&key("x"), 0, Outcome::Failed);
+        }
+        taken(&queue).await;
+        let start = Instant::now();
+        queue.finish(&key("x"), 0, Outcome::Unschedulable);
+        taken(&queue).await;
+        assert_eq!(start.elapsed(), UNSCHEDULABLE_WAIT);
+        queue.finish(&key("x"), 0, Outcome::Unschedulable);
+        let start = Instant::now();
+        queue.add(key("x"), 0, false).await;
+        taken(&queue).await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+}

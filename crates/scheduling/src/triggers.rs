@@ -1,0 +1,197 @@
+//! What makes the scheduler look at a binding: a change of the binding, or of a cluster it may be in.
+
+use std::sync::Arc;
+
+use api::cluster::ClusterSpec;
+use api::policy::{ClusterAffinity, DEFAULT_SCHEDULER, LABEL_CLUSTER_PROPAGATION_ID, LABEL_PROPAGATION_ID, Placement};
+use api::work::LABEL_BINDING_MANAGED_BY;
+use futures::FutureExt;
+use object::Object;
+use reconcile::{Change, Mirror, ObjectKey};
+
+use crate::Room;
+use crate::gather::{Binding, priority_of, put};
+
+/// Bindings that are looked at before others may have the processor.
+const BINDINGS_AT_ONCE: usize = 256;
+
+/// A change of a cluster that may matter to bindings.
+struct Touched {
+    cluster: Arc<Object>,
+    spec: ClusterSpec,
+    /// Only bindings of these kinds; all when `None`.
+    kinds: Option<Vec<(String, String)>>,
+}
+
+/// Feeds changes of bindings into the queue.
+pub async fn watch_bindings(room: &Arc<Room>, mirror: &Mirror) {
+    let mut changes = mirror.subscribe();
+    while let Some(change) = changes.next().await {
+        room.note_binding(&change);
+        let Some(now) = &change.now else { continue };
+        if is_due(room, change.before.as_deref(), now) {
+            room.queue.add(change.key.clone(), priority_of(now), change.is_initial).await;
+        }
+    }
+}
+
+/// A binding that begins to be ours is as good as new; one that stays ours is looked at when its spec has changed.
+fn is_due(room: &Room, before: Option<&Object>, now: &Object) -> bool {
+    let was_ours = before.filter(|before| is_ours(room, before));
+    is_ours(room, now) && was_ours.is_none_or(|before| before.generation() != now.generation())
+}
+
+/// Is the binding to be placed by this scheduler? Dependencies without a policy of their own follow who needs them.
+fn is_ours(room: &Room, binding: &Object) -> bool {
+    let has = |label: &str| binding.label(label).is_some_and(|value| !value.is_empty());
+    is_for_this_scheduler(room, binding)
+        && [LABEL_PROPAGATION_ID, LABEL_CLUSTER_PROPAGATION_ID, LABEL_BINDING_MANAGED_BY].into_iter().any(has)
+}
+
+fn is_for_this_scheduler(room: &Room, binding: &Object) -> bool {
+    let wanted = match binding.str_at(&["spec", "schedulerName"]) {
+        "" => DEFAULT_SCHEDULER,
+        name => name,
+    };
+    wanted == room.settings.scheduler_name && binding.bool_at(&["spec", "suspension", "scheduling"]) != Some(true)
+}
+
+impl Room {
+    /// Keeps reservations and placements in flight in step with what the mirror shows.
+    fn note_binding(&self, change: &Change) {
+        let name = change.key.to_string();
+        match &change.now {
+            None => {
+                self.snapshot.lock().release(&name);
+                self.in_flight.lock().forget(&change.key);
+                self.decisions.forget(&name);
+            }
+            Some(now) => {
+                self.in_flight.lock().seen(&change.key, now);
+                let is_told = !now.items(&["status", "aggregatedStatus"]).is_empty();
+                if let Some(binding) = is_told.then(|| Binding::read(now).ok()).flatten() {
+                    let mut snapshot = self.snapshot.lock();
+                    snapshot.release_seen(&name, &binding.spec, &binding.status.aggregated_status);
+                }
+            }
+        }
+    }
+}
+
+/// Keeps the snapshot current and feeds the bindings a change concerns into the queue.
+pub async fn watch_clusters(room: &Arc<Room>) {
+    let mut changes = room.clusters.subscribe();
+    while let Some(first) = changes.next().await {
+        let mut touched = take_in(room, &first);
+        // What has changed by now is dealt with in one walk over the bindings.
+        while let Some(change) = changes.next().now_or_never().flatten() {
+            touched.extend(take_in(room, &change));
+        }
+        if !touched.is_empty() {
+            enqueue_affected(room, &room.bindings, &touched).await;
+            enqueue_affected(room, &room.cluster_bindings, &touched).await;
+        }
+    }
+}
+
+fn take_in(room: &Room, change: &Change) -> Vec<Touched> {
+    let mut snapshot = room.snapshot.lock();
+    match &change.now {
+        Some(now) => put(&mut snapshot, now),
+        None => snapshot.remove(&change.key.name),
+    }
+    drop(snapshot);
+    if change.is_initial {
+        return Vec::new();
+    }
+    let touched = touched_by(change.before.as_ref(), change.now.as_ref());
+    touched
+        .into_iter()
+        .filter_map(|(cluster, kinds)| Some(Touched { spec: api::read(&cluster).ok()?, cluster, kinds }))
+        .collect()
+}
+
+type Kinds = Option<Vec<(String, String)>>;
+
+/// Which states of a cluster bindings are to be compared with.
+fn touched_by(before: Option<&Arc<Object>>, now: Option<&Arc<Object>>) -> Vec<(Arc<Object>, Kinds)> {
+    let all = |cluster: &Arc<Object>| (Arc::clone(cluster), None);
+    match (before, now) {
+        (Some(before), Some(now)) if !before.is_deleting() && now.is_deleting() => vec![all(now)],
+        (Some(before), Some(now)) if before.generation() != now.generation() || !before.labels().eq(now.labels()) => {
+            vec![all(before), all(now)]
+        }
+        (Some(before), Some(now)) => {
+            let kinds = new_kinds(before, now);
+            // Karmada waits for another reason; whoever sends a CRD and its objects at once waits with it.
+            if kinds.is_empty() { Vec::new() } else { vec![(Arc::clone(now), Some(kinds))] }
+        }
+        // It is new to us, yet more than one step may have passed already.
+        (None, Some(now)) => vec![all(now)],
+        (_, None) => Vec::new(),
+    }
+}
+
+/// The kinds a cluster serves that it did not serve before.
+fn new_kinds(before: &Object, now: &Object) -> Vec<(String, String)> {
+    let path = ["status", "apiEnablements"];
+    if before.get(&path) == now.get(&path) {
+        return Vec::new();
+    }
+    let read =
+        |cluster: &Object| -> Vec<api::cluster::ApiEnablement> { api::read_at(cluster, &path).unwrap_or_default() };
+    let kinds = |groups: Vec<api::cluster::ApiEnablement>| -> Vec<(String, String)> {
+        let of_group = |group: api::cluster::ApiEnablement| {
+            group.resources.into_iter().map(move |resource| (group.group_version.clone(), resource.kind))
+        };
+        groups.into_iter().flat_map(of_group).collect()
+    };
+    let known: std::collections::HashSet<_> = kinds(read(before)).into_iter().collect();
+    kinds(read(now)).into_iter().filter(|kind| !known.contains(kind)).collect()
+}
+
+async fn enqueue_affected(room: &Arc<Room>, mirror: &Mirror, touched: &[Touched]) {
+    for some in mirror.list().chunks(BINDINGS_AT_ONCE) {
+        for binding in some.iter().filter(|binding| is_for_this_scheduler(room, binding)) {
+            if is_affected(binding, touched) {
+                room.queue.add(ObjectKey::of(binding), priority_of(binding), false).await;
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Could the binding be in one of these clusters? Asked of the affinity group in use.
+fn is_affected(binding: &Object, touched: &[Touched]) -> bool {
+    let Some(placement) = binding.get(&["spec", "placement"]).filter(|placement| !placement.is_null()) else {
+        return false;
+    };
+    let kind = |touched: &&Touched| {
+        let own = |(version, kind): &(String, String)| {
+            binding.str_at(&["spec", "resource", "apiVersion"]) == version
+                && binding.str_at(&["spec", "resource", "kind"]) == kind
+        };
+        touched.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(own))
+    };
+    let mut touched = touched.iter().filter(kind).peekable();
+    if touched.peek().is_none() {
+        return false;
+    }
+    let Ok(placement) = <Placement as serde::Deserialize>::deserialize(placement) else { return false };
+    let affinity = if placement.cluster_affinities.is_empty() {
+        placement.cluster_affinity.as_ref()
+    } else {
+        let observed = binding.i64_at(&["status", "schedulerObservedGeneration"]).unwrap_or(0);
+        if observed != binding.generation() {
+            return true;
+        }
+        Some(affinity_in_use(&placement, binding.str_at(&["status", "schedulerObservingAffinityName"])))
+    };
+    affinity.is_none_or(|affinity| touched.any(|own| affinity.matches(&own.cluster, &own.spec)))
+}
+
+fn affinity_in_use<'a>(placement: &'a Placement, observed: &str) -> &'a ClusterAffinity {
+    let terms = &placement.cluster_affinities;
+    let term = terms.iter().find(|term| term.affinity_name == observed);
+    &term.unwrap_or(&terms[0]).affinity
+}

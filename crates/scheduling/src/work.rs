@@ -1,0 +1,131 @@
+//! Takes one binding after the other, decides, and hands the placement over to be written.
+
+use std::sync::Arc;
+
+use object::Object;
+use reconcile::{ObjectKey, Regarding};
+use scheduler::{Decision, Need, Remembered, Request, ScheduleError, explain, need};
+use tokio::sync::Semaphore;
+
+use crate::Room;
+use crate::commit::{self, Plan};
+use crate::gather::Binding;
+use crate::queue::Outcome;
+
+/// Decisions come one at a time, each on top of those before; that a placement is slow to write holds up no other.
+pub async fn work(room: &Arc<Room>) {
+    let slots = Arc::new(Semaphore::new(room.settings.writes_at_once.max(1)));
+    while let Some(key) = room.queue.next().await {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        match room.decide(&key) {
+            Step::Finish { priority, outcome } => room.queue.finish(&key, priority, outcome),
+            Step::Write(plan) => {
+                let room = Arc::clone(room);
+                tokio::spawn(async move {
+                    let priority = plan.binding.priority();
+                    let outcome = commit::commit(&room, *plan).await;
+                    room.queue.finish(&key, priority, outcome);
+                    drop(slot);
+                });
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+enum Step {
+    Finish { priority: i32, outcome: Outcome },
+    Write(Box<Plan>),
+}
+
+impl Room {
+    fn decide(&self, key: &ObjectKey) -> Step {
+        let finish = |outcome: Outcome| Step::Finish { priority: 0, outcome };
+        let Some(object) = self.mirror_of(key).get(key) else { return finish(Outcome::Done) };
+        if object.is_deleting() {
+            let kind = if key.namespace.is_empty() { "clusterResourceBinding" } else { "resourceBinding" };
+            self.tell_failure(&object, &format!("skip schedule deleting {kind}: {key}"));
+            return finish(Outcome::Done);
+        }
+        let binding = match Binding::read(&object) {
+            Ok(binding) => binding,
+            Err(error) => {
+                tracing::warn!(binding = %key, %error, "a binding cannot be read");
+                return finish(Outcome::Failed);
+            }
+        };
+        if binding.spec.placement.is_none() {
+            // It will come again with a placement, as a change.
+            return finish(Outcome::Done);
+        }
+        let peers = self.gather_peers(&binding);
+        let mut snapshot = self.snapshot.lock();
+        self.refresh_capacity(&mut snapshot);
+        let reason = need(&snapshot, &binding.spec, &binding.status, binding.applied_placement(), &self.options);
+        let Some(reason) = reason else {
+            drop(snapshot);
+            return match binding.status.scheduler_observed_generation == Some(object.generation()) {
+                true => finish(Outcome::Done),
+                false => Step::Write(Box::new(Plan { binding, decision: None, is_asked_for: false })),
+            };
+        };
+        let request = Request { spec: &binding.spec, status: &binding.status, peers: &peers, options: &self.options };
+        let (decision, explanation) = explain(&snapshot, &request);
+        if let Ok(targets) = &decision.result {
+            snapshot.reserve(&key.to_string(), &binding.spec, targets, self.clock.now());
+        }
+        drop(snapshot);
+        if let (Ok(targets), true) = (&decision.result, self.options.workload_affinity) {
+            self.in_flight.lock().decided(key, targets);
+        }
+        let remembered =
+            Remembered { time: self.clock.now(), generation: object.generation(), explanation: Arc::new(explanation) };
+        self.decisions.remember(&key.to_string(), remembered);
+        self.tell_groups(&binding, &decision);
+        Step::Write(Box::new(Plan { binding, decision: Some(decision), is_asked_for: reason == Need::Reschedule }))
+    }
+
+    /// Every affinity group that did not work is told of on its own.
+    fn tell_groups(&self, binding: &Binding, decision: &Decision) {
+        for (index, error) in &decision.failed_groups {
+            let kind = binding.object.kind();
+            let text =
+                format!("failed to schedule {kind}({}) with clusterAffiliates index({index}): {error}", binding.key);
+            self.tell_failure(&binding.object, &text);
+        }
+    }
+
+    pub fn tell_failure(&self, binding: &Object, message: &str) {
+        for about in told_about(binding) {
+            self.recorder.warning(about, "ScheduleBindingFailed", message);
+        }
+    }
+
+    pub fn tell_success(&self, binding: &Object, message: &str) {
+        for about in told_about(binding) {
+            self.recorder.normal(about, "ScheduleBindingSucceed", message);
+        }
+    }
+}
+
+/// Users look at the template, operators at the binding.
+fn told_about(binding: &Object) -> [Regarding; 2] {
+    let text = |field: &str| binding.str_at(&["spec", "resource", field]).to_owned();
+    let template = Regarding {
+        api_version: text("apiVersion"),
+        kind: text("kind"),
+        namespace: text("namespace"),
+        name: text("name"),
+        uid: text("uid"),
+    };
+    [Regarding::from(binding), template]
+}
+
+/// Is it one that a later try may get past?
+pub fn outcome_of(error: &ScheduleError) -> Outcome {
+    match error {
+        ScheduleError::NoFit(_) => Outcome::Done,
+        ScheduleError::NotEnough(_) => Outcome::Unschedulable,
+        ScheduleError::Failed(_) => Outcome::Failed,
+    }
+}
