@@ -4,6 +4,7 @@ mod load;
 mod machine;
 mod options;
 mod process;
+mod propagation;
 mod report;
 mod run;
 mod scenario;
@@ -15,7 +16,8 @@ use std::io::Write;
 use anyhow::Context;
 use clap::Parser;
 
-use crate::options::Options;
+use crate::options::{Command, Options};
+use crate::propagation::PropagationOptions;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -23,13 +25,32 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    let report = run::run(&options).await?;
+    match &options.command {
+        Some(Command::Propagation(own)) => compare_propagation(&options, own).await,
+        None => compare_servers(&options).await,
+    }
+}
+
+async fn compare_propagation(options: &Options, own: &PropagationOptions) -> anyhow::Result<()> {
+    let results = propagation::run(options, own).await?;
+    let text = propagation::table(&results);
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the table")?;
+    let json = serde_json::to_string_pretty(&results).context("cannot write the report as JSON")?;
+    write_down(options, &[("propagation.md", text), ("propagation.json", json)])
+}
+
+async fn compare_servers(options: &Options) -> anyhow::Result<()> {
+    let report = run::run(options).await?;
     let text = report::text::table(&report);
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the table")?;
+    let json = serde_json::to_string_pretty(&report).context("cannot write the report as JSON")?;
+    write_down(options, &[("report.md", report::text::markdown(&report)), ("report.json", json)])
+}
+
+fn write_down(options: &Options, files: &[(&str, String)]) -> anyhow::Result<()> {
     let folder = &options.out;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let json = serde_json::to_string_pretty(&report).context("cannot write the report as JSON")?;
-    for (name, text) in [("report.md", report::text::markdown(&report)), ("report.json", json)] {
+    for (name, text) in files {
         let file = folder.join(name);
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         eprintln!("written: {}", file.display());

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::propagation::PropagationOptions;
 
 /// Measures `flotilla server` beside kube-apiserver on etcd and writes the ratios down.
 ///
@@ -12,6 +14,8 @@ use clap::{Parser, ValueEnum};
 #[derive(Clone, Parser)]
 #[command(name = "bench")]
 pub struct Options {
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// A rough picture in under 90 seconds.
     #[arg(long)]
     pub quick: bool,
@@ -45,6 +49,12 @@ pub struct Options {
     /// Where kube-apiserver and etcd are [default: ~/.cache/flotilla/bin].
     #[arg(long, env = "FLOTILLA_KUBE_BIN", value_name = "DIR")]
     kube_bin: Option<PathBuf>,
+}
+
+#[derive(Clone, Subcommand)]
+pub enum Command {
+    /// Propagate Deployments to three real members, beside Karmada itself.
+    Propagation(PropagationOptions),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

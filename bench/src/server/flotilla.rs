@@ -30,7 +30,7 @@ pub async fn start(options: &Options) -> anyhow::Result<Server> {
     match ready.await {
         Ok(target) => {
             let ready_after = start.elapsed();
-            Ok(Server { side: Side::Flotilla, target, ready_after, children, _directory: directory })
+            Ok(Server { side: Side::Flotilla, target, ready_after, children, directory })
         }
         Err(error) => {
             end(&mut children);
@@ -58,6 +58,12 @@ async fn wait_for_kubeconfig(
     }
 }
 
+/// Where a kubeconfig leads, with certificates inside it or in files it names.
+pub fn target_of_kubeconfig(path: &Path, protocol: Protocol) -> anyhow::Result<Target> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    read_kubeconfig(&text, protocol)
+}
+
 fn read_kubeconfig(text: &str, protocol: Protocol) -> anyhow::Result<Target> {
     let config: Value = serde_saphyr::from_str(text).context("the kubeconfig is not YAML")?;
     let cluster = &config["clusters"][0]["cluster"];
@@ -73,6 +79,9 @@ fn read_kubeconfig(text: &str, protocol: Protocol) -> anyhow::Result<Target> {
 }
 
 fn decode(part: &Value, field: &str) -> anyhow::Result<Vec<u8>> {
+    if let Some(file) = part[field.trim_end_matches("-data")].as_str() {
+        return std::fs::read(file).with_context(|| format!("cannot read {file}"));
+    }
     let text = part[field].as_str().with_context(|| format!("the kubeconfig has no {field}"))?;
     BASE64_STANDARD.decode(text).with_context(|| format!("{field} is not base64"))
 }

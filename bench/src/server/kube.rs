@@ -6,6 +6,8 @@ use std::process::{Child, Command};
 use std::time::Instant;
 
 use anyhow::Context;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -23,13 +25,14 @@ pub async fn start(options: &Options) -> anyhow::Result<Server> {
     let ca = fs::read(directory.path().join("ca.crt")).context("cannot read the CA")?;
     let identity = Identity { ca: &ca, certificate: admin.0.as_bytes(), key: admin.1.as_bytes() };
     let target = Target::new(format!("127.0.0.1:{api_port}"), &identity, options.protocol)?;
+    write_kubeconfig(directory.path(), api_port, &ca, &admin)?;
     let start = Instant::now();
     let mut children = Vec::new();
     let run = Run { bin: options.kube_bin(), directory: directory.path(), ports };
     match run.start(&target, &mut children).await {
         Ok(()) => {
             let ready_after = start.elapsed();
-            Ok(Server { side: Side::Kube, target, ready_after, children, _directory: directory })
+            Ok(Server { side: Side::Kube, target, ready_after, children, directory })
         }
         Err(error) => {
             end(&mut children);
@@ -103,6 +106,18 @@ async fn etcd_is_healthy(port: u16) -> bool {
         std::io::Result::Ok(answer)
     };
     ask.await.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+/// For the programs that work beside the API server.
+fn write_kubeconfig(directory: &Path, port: u16, ca: &[u8], admin: &(String, String)) -> anyhow::Result<()> {
+    let [ca, certificate, key] = [ca, admin.0.as_bytes(), admin.1.as_bytes()].map(|pem| BASE64_STANDARD.encode(pem));
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: bench\n\
+         clusters:\n- name: bench\n  cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority-data: {ca}}}\n\
+         users:\n- name: admin\n  user: {{client-certificate-data: {certificate}, client-key-data: {key}}}\n\
+         contexts:\n- name: bench\n  context: {{cluster: bench, user: admin}}\n"
+    );
+    fs::write(directory.join("admin.kubeconfig"), text).context("cannot write the kubeconfig")
 }
 
 /// A CA with a server certificate and an administrator's; returns the administrator's certificate and key.

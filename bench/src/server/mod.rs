@@ -3,6 +3,8 @@
 mod flotilla;
 mod kube;
 
+pub use flotilla::target_of_kubeconfig;
+
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -31,10 +33,15 @@ pub struct Server {
     pub ready_after: Duration,
     children: Vec<Child>,
     /// Held so that the data lives as long as the server.
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Server {
+    /// Where its data, keys and logs are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// Starts on an empty directory and waits until it is ready.
     pub async fn start(side: Side, options: &Options) -> anyhow::Result<Self> {
         match side {
@@ -55,14 +62,14 @@ impl Drop for Server {
 }
 
 /// They may have ended by themselves.
-fn end(children: &mut [Child]) {
+pub fn end(children: &mut [Child]) {
     for child in children.iter_mut().rev() {
         let _ = child.kill();
         let _ = child.wait();
     }
 }
 
-fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
+pub fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
     let file = std::fs::File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
     let second = file.try_clone().context("cannot share the log file")?;
     let program = command.get_program().to_string_lossy().into_owned();
@@ -70,7 +77,7 @@ fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
     child.with_context(|| format!("cannot start {program}"))
 }
 
-fn data_directory(options: &Options) -> anyhow::Result<tempfile::TempDir> {
+pub fn data_directory(options: &Options) -> anyhow::Result<tempfile::TempDir> {
     let parent = &options.data;
     std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     let parent = parent.canonicalize().with_context(|| format!("cannot find {}", parent.display()))?;
