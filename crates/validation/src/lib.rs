@@ -3,8 +3,8 @@
 mod address;
 mod bindings;
 mod cluster;
-mod rows;
 pub mod quota;
+mod rows;
 pub mod rules;
 pub mod schema;
 mod search;

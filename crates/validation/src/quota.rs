@@ -4,15 +4,25 @@ use std::collections::BTreeMap;
 
 use api::core::{ResourceList, quantities};
 use api::policy::{QuotaSpec, QuotaStatus};
-use api::work::BindingSpec;
+use api::work::{self, BindingSpec};
 use object::quantity::Quantity;
+use object::{Object, Status};
 
+use crate::bindings;
 use crate::rules::Denial;
 
 const WEBHOOK: &str = "resourcebinding.karmada.io";
 
 /// Amounts by resource.
 pub type Usage = BTreeMap<String, Quantity>;
+
+/// The spec of a binding, whichever version it is written in.
+pub fn binding_spec(binding: &Object) -> Result<BindingSpec, Status> {
+    if binding.api_version() == work::RESOURCE_BINDINGS_V1ALPHA1.api_version() {
+        return api::read(&bindings::upgrade(binding.clone()));
+    }
+    api::read(binding)
+}
 
 /// What a binding uses in all its members together.
 pub fn usage(spec: &BindingSpec) -> Usage {
@@ -119,8 +129,7 @@ mod tests {
         let (spec, status) = quota("3", "2500m");
         let denial = decide(("ns", "q"), &spec, &status, &growth(&binding(2), None)).expect_err("too much");
         assert_eq!((denial.code, denial.reason), (403, "QuotaExceeded"));
-        let expected =
-            "FederatedResourceQuota(ns/q) exceeded for resource cpu: requested sum 3500m, limit 3.";
+        let expected = "FederatedResourceQuota(ns/q) exceeded for resource cpu: requested sum 3500m, limit 3.";
         assert_eq!(denial.message, expected);
     }
 

@@ -12,10 +12,10 @@ use object::schema::Schema;
 use object::{GroupResource, GroupVersionKind, Object};
 use serde_json::{Value, json};
 
+use crate::bindings;
 use crate::cluster::{ClusterPrinter, ClusterStrategy};
 use crate::schema::{Form, Schemas};
 use crate::search::RegistryStrategy;
-use crate::bindings;
 
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const PART_VERBS: &[&str] = &["get", "patch", "update"];
@@ -75,11 +75,8 @@ const CRON_COLUMNS: &[(&str, &str, &str)] = &[
     AGE,
 ];
 const EXPORT_COLUMNS: &[(&str, &str, &str)] = &[("Age", "date", ".metadata.creationTimestamp")];
-const IMPORT_COLUMNS: &[(&str, &str, &str)] = &[
-    ("Type", "string", ".spec.type"),
-    ("IP", "string", ".spec.ips"),
-    ("Age", "date", ".metadata.creationTimestamp"),
-];
+const IMPORT_COLUMNS: &[(&str, &str, &str)] =
+    &[("Type", "string", ".spec.type"), ("IP", "string", ".spec.ips"), ("Age", "date", ".metadata.creationTimestamp")];
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[

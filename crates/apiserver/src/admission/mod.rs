@@ -1,6 +1,7 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
 
 pub mod dynamic;
+pub mod karmada;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;
 pub mod policies;

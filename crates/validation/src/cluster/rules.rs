@@ -123,9 +123,8 @@ fn validate_taints(taints: Field<'_>) {
 
 fn model_problem(models: Field<'_>) -> Option<&'static str> {
     let models: Vec<Field<'_>> = models.items().collect();
-    let amount = |range: Field<'_>, bound: &'static str| {
-        range.field(bound).value().and_then(Amount::of).unwrap_or(Amount::ZERO)
-    };
+    let amount =
+        |range: Field<'_>, bound: &'static str| range.field(bound).value().and_then(Amount::of).unwrap_or(Amount::ZERO);
     for (index, model) in models.iter().enumerate() {
         let before = index.checked_sub(1).map(|before| models[before]);
         if before.is_some_and(|before| before.field("grade").int_or(0) == model.field("grade").int_or(0)) {

@@ -64,11 +64,16 @@ fn clusters_are_refused_in_the_words_of_karmada() {
     check(json!({"syncMode": "Push", "apiEndpoint": "https://10.0.0.1:6443"}), &[]);
     check(
         json!({}),
-        &["spec.syncMode: Required value", "spec.syncMode: Unsupported value: \"\": supported values: \"Pull\", \"Push\""],
+        &[
+            "spec.syncMode: Required value",
+            "spec.syncMode: Unsupported value: \"\": supported values: \"Pull\", \"Push\"",
+        ],
     );
     check(
         json!({"syncMode": "Push", "apiEndpoint": "localhost"}),
-        &["spec.apiEndpoint: Invalid value: \"\": host must be provided; desired format: hostname, hostname:port, IP or IP:port"],
+        &[
+            "spec.apiEndpoint: Invalid value: \"\": host must be provided; desired format: hostname, hostname:port, IP or IP:port",
+        ],
     );
     check(
         json!({"syncMode": "Push", "apiEndpoint": "https://u@h?q#f"}),
@@ -85,6 +90,8 @@ fn clusters_are_refused_in_the_words_of_karmada() {
     );
     check(
         json!({"syncMode": "Push", "taints": [{"key": "k", "effect": "PreferNoSchedule"}]}),
-        &["spec.taints[0].effect: Unsupported value: \"PreferNoSchedule\": supported values: \"NoSchedule\", \"NoExecute\""],
+        &[
+            "spec.taints[0].effect: Unsupported value: \"PreferNoSchedule\": supported values: \"NoSchedule\", \"NoExecute\"",
+        ],
     );
 }

@@ -107,8 +107,15 @@ mod tests {
 
     #[test]
     fn schedules_are_read_as_karmada_reads_them() {
-        let valid =
-            ["*/1 * * * *", "0 0 1 1 *", "@hourly", "30 08 * * MON-FRI", "0 0 L * *", "0 0 * * 5#2", "* * * * * * 2030"];
+        let valid = [
+            "*/1 * * * *",
+            "0 0 1 1 *",
+            "@hourly",
+            "30 08 * * MON-FRI",
+            "0 0 L * *",
+            "0 0 * * 5#2",
+            "* * * * * * 2030",
+        ];
         for schedule in valid {
             assert!(is_valid(schedule), "{schedule}");
         }

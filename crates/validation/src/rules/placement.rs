@@ -12,7 +12,8 @@ pub fn validate_placement(placement: Field<'_>) {
     }
     if !allows_overflow(placement.field("replicaScheduling")) {
         for overflow in affinities.items().map(|term| term.field("overflowAffinities")).filter(|list| list.is_set()) {
-            overflow.invalid("overflowAffinities can only be used together with dynamic weight or aggregated scheduling");
+            overflow
+                .invalid("overflowAffinities can only be used together with dynamic weight or aggregated scheduling");
         }
     }
     field_selector(affinity);

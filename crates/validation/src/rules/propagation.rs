@@ -50,12 +50,7 @@ fn is_graceful(purge_mode: Option<&Value>) -> bool {
 }
 
 /// The scheduler and the permanent id stay what they were; the id has to be there.
-pub fn check_identity(
-    webhook: &'static str,
-    label: &str,
-    policy: &Object,
-    old: Option<&Object>,
-) -> Result<(), Denial> {
+pub fn check_identity(webhook: &'static str, label: &str, policy: &Object, old: Option<&Object>) -> Result<(), Denial> {
     if let Some(old) = old {
         let scheduler = |policy: &Object| policy.str_at(&["spec", "schedulerName"]).to_owned();
         if scheduler(policy) != scheduler(old) {

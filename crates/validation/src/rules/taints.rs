@@ -15,9 +15,7 @@ pub fn validate(policy: &Object, allow_no_execute: bool) -> Vec<FieldError> {
         }
         let twins = &taints[index + 1..];
         if twins.iter().any(|twin| twin.field("key").text() == key && twin.field("effect").text() == effect) {
-            taint.duplicate_as(format!(
-                "Duplicate taint with the same key({key}) and effect({effect}) is not allowed"
-            ));
+            taint.duplicate_as(format!("Duplicate taint with the same key({key}) and effect({effect}) is not allowed"));
         }
     }
     report.finish()

@@ -1,0 +1,135 @@
+//! What Karmada's webhooks do, without the webhooks: ids and defaults, rules, quotas, protection from deletion.
+//!
+//! Thin: each step gathers what its question needs and leaves the answer to `validation`.
+
+mod customizations;
+mod quotas;
+
+use std::sync::Arc;
+
+use api::features::Features;
+use api::work::LABEL_DELETION_PROTECTED;
+use async_trait::async_trait;
+use object::{GroupResource, Object, Status};
+use validation::rules::{self, Denial, Settings, Write};
+
+use super::{Admission, Attributes, Operation};
+use crate::context::Context;
+use crate::server::Server;
+
+pub use customizations::CompileScript;
+
+/// What the steps depend on.
+pub struct Options {
+    pub features: Arc<Features>,
+    /// May ClusterTaintPolicies put on taints that evict?
+    pub allow_no_execute_taints: bool,
+    /// Tells what is wrong with a Lua script.
+    pub compile: CompileScript,
+}
+
+/// The steps in order. They come after webhooks that change objects and before quotas of Kubernetes.
+pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
+    let settings = Settings {
+        allow_no_execute_taints: options.allow_no_execute_taints,
+        multiple_pod_templates: options.features.multiple_pod_templates,
+    };
+    let mut steps: Vec<Box<dyn Admission>> = vec![
+        Box::new(Defaults),
+        Box::new(Rules { settings }),
+        Box::new(customizations::Customizations { compile: options.compile }),
+        Box::new(DeletionProtection),
+    ];
+    if options.features.federated_quota_enforcement {
+        // Last, so that nothing is booked for a write another step refuses.
+        steps.push(Box::new(quotas::FederatedQuotas));
+    }
+    steps
+}
+
+/// Webhooks of Karmada are asked about objects, not about their parts.
+fn concerns(attributes: &Attributes<'_>) -> bool {
+    let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
+    writes && attributes.subresource.is_empty() && attributes.resource.kind.own_schema.is_some()
+}
+
+fn write<'a>(attributes: &'a Attributes<'_>, resource: &'a GroupResource) -> Write<'a> {
+    Write { resource, namespace: attributes.namespace, old: attributes.old }
+}
+
+struct Defaults;
+
+#[async_trait]
+impl Admission for Defaults {
+    fn name(&self) -> &'static str {
+        "KarmadaDefaults"
+    }
+
+    async fn mutate(
+        &self,
+        _server: &Server,
+        _ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        if !concerns(attributes) {
+            return Ok(());
+        }
+        let resource = attributes.resource.kind.group_resource();
+        let fresh_id = || uuid::Uuid::new_v4().to_string();
+        rules::mutate(&write(attributes, &resource), object, &fresh_id).map_err(|denial| denial.status())
+    }
+}
+
+struct Rules {
+    settings: Settings,
+}
+
+#[async_trait]
+impl Admission for Rules {
+    fn name(&self) -> &'static str {
+        "KarmadaRules"
+    }
+
+    async fn validate(
+        &self,
+        _server: &Server,
+        ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let Some(object) = object.filter(|_| concerns(attributes)) else { return Ok(()) };
+        let resource = attributes.resource.kind.group_resource();
+        let write = write(attributes, &resource);
+        rules::validate(&write, object, &self.settings).map_err(|denial| denial.status())?;
+        rules::warnings(&write, object).into_iter().for_each(|warning| ctx.warn(warning));
+        Ok(())
+    }
+}
+
+/// Objects of any kind that carry the label stay.
+struct DeletionProtection;
+
+#[async_trait]
+impl Admission for DeletionProtection {
+    fn name(&self) -> &'static str {
+        "KarmadaDeletionProtection"
+    }
+
+    async fn validate(
+        &self,
+        _server: &Server,
+        _ctx: &Context,
+        attributes: &Attributes<'_>,
+        _object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let deletes = attributes.operation == Operation::Delete && attributes.subresource.is_empty();
+        let protected = attributes.old.filter(|_| deletes).and_then(|old| old.label(LABEL_DELETION_PROTECTED));
+        if protected != Some("Always") {
+            return Ok(());
+        }
+        let text =
+            format!("This resource is protected, please make sure to remove the label: {LABEL_DELETION_PROTECTED}");
+        Err(Denial::forbidden("resourcedeletionprotection.karmada.io", text).status())
+    }
+}

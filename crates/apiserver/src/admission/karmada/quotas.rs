@@ -1,0 +1,95 @@
+//! FederatedResourceQuotas: a binding that would use more than one allows is refused; what it uses is booked.
+
+use api::policy::{FEDERATED_RESOURCE_QUOTAS, QuotaSpec, QuotaStatus};
+use api::work;
+use async_trait::async_trait;
+use object::{Object, Status};
+use validation::quota::{self, Usage};
+
+use super::concerns;
+use crate::admission::{Admission, Attributes};
+use crate::cache::Filter;
+use crate::context::Context;
+use crate::registry::Resource;
+use crate::server::Server;
+use crate::storage::{self, Current, Outcome};
+
+/// Races lost on one quota before the writer is told to come again.
+const RACES_MAX: usize = 50;
+
+pub struct FederatedQuotas;
+
+#[async_trait]
+impl Admission for FederatedQuotas {
+    fn name(&self) -> &'static str {
+        "KarmadaFederatedQuotas"
+    }
+
+    async fn validate(
+        &self,
+        server: &Server,
+        _ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let kind = &attributes.resource.kind;
+        let mine = kind.gvk.group == work::GROUP && kind.plural == work::RESOURCE_BINDINGS.plural;
+        let Some(object) = object.filter(|_| mine && concerns(attributes)) else { return Ok(()) };
+        let new = quota::binding_spec(object)?;
+        let old = attributes.old.map(quota::binding_spec).transpose()?;
+        let growth = quota::growth(&new, old.as_ref());
+        if growth.is_empty() {
+            return Ok(());
+        }
+        let resource = &FEDERATED_RESOURCE_QUOTAS;
+        let Some(quotas) = server.registry.find(resource.group, resource.version, resource.plural) else {
+            return Ok(());
+        };
+        let names = names_in(&quotas, attributes.namespace).await?;
+        // All have to fit before any is charged.
+        for name in &names {
+            if let Some(current) = server.objects.get(&quotas.key(attributes.namespace, name)).await? {
+                decide(&current.object, &growth)?;
+            }
+        }
+        for name in names.iter().filter(|_| !attributes.dry_run) {
+            book(server, &quotas, attributes.namespace, name, &growth).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn names_in(quotas: &Resource, namespace: &str) -> Result<Vec<String>, Status> {
+    quotas.cache.ready().await?;
+    if quotas.cache.is_empty() {
+        return Ok(Vec::new());
+    }
+    quotas.cache.fresh().await?;
+    let filter = Filter { namespace: namespace.to_owned(), ..Filter::default() };
+    Ok(quotas.cache.entries(&filter).iter().map(|entry| entry.name.to_string()).collect())
+}
+
+fn decide(quota: &Object, growth: &Usage) -> Result<Option<Usage>, Status> {
+    let spec: QuotaSpec = api::read(quota)?;
+    let status: QuotaStatus = api::read_at(quota, &["status"])?;
+    quota::decide((quota.namespace(), quota.name()), &spec, &status, growth).map_err(|denial| denial.status())
+}
+
+async fn book(server: &Server, quotas: &Resource, namespace: &str, name: &str, growth: &Usage) -> Result<(), Status> {
+    let key = quotas.key(namespace, name);
+    for _ in 0..RACES_MAX {
+        let Some(Current { object: mut quota, revision, .. }) = server.objects.get(&key).await? else { return Ok(()) };
+        let Some(used) = decide(&quota, growth)? else { return Ok(()) };
+        for (resource, amount) in &used {
+            quota.set(&["status", "overallUsed", resource], amount.to_string());
+        }
+        match server.objects.update(&key, storage::encode(&quota), revision, None).await? {
+            Outcome::Written(_) => return Ok(()),
+            Outcome::Raced(_) => {}
+        }
+    }
+    let text = format!(
+        "failed to apply FederatedResourceQuota updates after multiple retries: {namespace}/{name} has too many writers"
+    );
+    Err(Status::internal(text))
+}
