@@ -15,6 +15,7 @@ use api::core::Taint;
 use api::policy::{ANNOTATION_APPLIED_PLACEMENT, Placement};
 use api::work::BindingSpec;
 use object::{Object, Status};
+use propagation::eviction::evict;
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Regarding, Source, commit_object};
 use tokio_util::sync::CancellationToken;
 
@@ -98,7 +99,8 @@ impl Evictor {
     async fn evict(&self, cluster: &str, binding: &Object) -> Result<(), Status> {
         let spec: BindingSpec = api::read(binding)?;
         let mode = purge_mode(spec.failover.as_ref(), self.plane.settings.no_execute_taint_eviction_purge_mode);
-        let desired = plan_eviction(binding, cluster, &mode);
+        let mut desired = binding.clone();
+        evict(&mut desired, cluster, plan_eviction(mode));
         let target = self.plane.bindings[self.kind].target(&ObjectKey::of(binding));
         let result = commit_object(&self.plane.client, target, binding, &desired, FIELD_MANAGER).await;
         let Err(status) = result else { return Ok(()) };

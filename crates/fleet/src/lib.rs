@@ -7,6 +7,7 @@ mod access;
 mod eviction;
 mod health;
 mod lifecycle;
+mod namespaces;
 mod plane;
 mod quota;
 mod rebalance;

@@ -12,7 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::plane::Plane;
 use crate::settings::Settings;
-use crate::{access, eviction, health, lifecycle, quota, rebalance, remedies, replicas, scale_targets, taint_policies};
+use crate::{
+    access, eviction, health, lifecycle, namespaces, quota, rebalance, remedies, replicas, scale_targets,
+    taint_policies,
+};
 
 /// What the room works with.
 pub struct Parts {
@@ -51,6 +54,7 @@ fn enabled(features: &Features, settings: &Settings) -> Vec<(&'static str, Start
             Box::pin(eviction::run(plane, cancel))
         }),
         ("clustertaintpolicy", features.failover, |plane, cancel| Box::pin(taint_policies::run(plane, cancel))),
+        ("namespace", true, |plane, cancel| Box::pin(namespaces::run(plane, cancel))),
         ("unifiedAuth", true, |plane, cancel| Box::pin(access::run(plane, cancel))),
         ("federatedResourceQuotaSync", true, |plane, cancel| Box::pin(quota::assign::run(plane, cancel))),
         ("federatedResourceQuotaStatus", true, |plane, cancel| Box::pin(quota::status::run(plane, cancel))),
@@ -81,11 +85,11 @@ mod tests {
 
     #[test]
     fn what_runs_follows_the_gates_and_the_list() {
-        check("", "*", 7);
-        check("Failover=true", "*", 9);
-        check("FederatedQuotaEnforcement=true", "*", 8);
-        check("", "*,hpaScaleTargetMarker,deploymentReplicasSyncer", 9);
-        check("", "*,-cluster", 5);
+        check("", "*", 8);
+        check("Failover=true", "*", 10);
+        check("FederatedQuotaEnforcement=true", "*", 9);
+        check("", "*,hpaScaleTargetMarker,deploymentReplicasSyncer", 10);
+        check("", "*,-cluster", 6);
         check("Failover=true", "cluster", 3);
         check("", "", 0);
     }

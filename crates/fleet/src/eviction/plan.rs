@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use api::core::{Taint, Toleration};
 use api::policy::FailoverBehavior;
-use api::work::GracefulEvictionTask;
 use jiff::{SignedDuration, Timestamp};
-use object::{Object, time};
-use serde_json::Value;
+use object::time;
+use propagation::eviction::Eviction;
 
 use crate::settings::PurgeMode;
 
@@ -58,34 +57,14 @@ pub fn purge_mode(failover: Option<&FailoverBehavior>, default: PurgeMode) -> St
     }
 }
 
-/// The binding without the cluster, and with a task to clear it unless there is one.
-pub fn plan_eviction(binding: &Object, cluster: &str, purge_mode: &str) -> Object {
-    let mut desired = binding.clone();
-    let (left, kept): (Vec<Value>, Vec<Value>) =
-        binding.items(&["spec", "clusters"]).iter().cloned().partition(|target| target["name"] == cluster);
-    desired.set(&["spec", "clusters"], kept);
-    let mut tasks = binding.items(&["spec", "gracefulEvictionTasks"]).to_vec();
-    if left.is_empty() || tasks.iter().any(|task| task["fromCluster"] == cluster) {
-        return desired;
-    }
-    let replicas = left[0]["replicas"].as_i64().and_then(|replicas| i32::try_from(replicas).ok());
-    let task = GracefulEvictionTask {
-        from_cluster: cluster.to_owned(),
-        purge_mode: purge_mode.to_owned(),
-        replicas: replicas.filter(|replicas| *replicas > 0),
-        reason: REASON.to_owned(),
-        producer: PRODUCER.to_owned(),
-        ..GracefulEvictionTask::default()
-    };
-    tasks.push(serde_json::to_value(task).unwrap_or_default());
-    desired.set(&["spec", "gracefulEvictionTasks"], tasks);
-    desired
+/// Why and how a workload leaves.
+pub fn plan_eviction(purge_mode: String) -> Eviction {
+    Eviction { purge_mode, reason: REASON.to_owned(), producer: PRODUCER.to_owned(), ..Eviction::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use api::policy::ClusterFailoverBehavior;
-    use serde_json::json;
 
     use super::*;
 
@@ -142,36 +121,5 @@ mod tests {
         assert_eq!(purge_mode(Some(&FailoverBehavior::default()), PurgeMode::Directly), "Directly");
         assert_eq!(purge_mode(Some(&cluster("")), PurgeMode::Directly), "Gracefully");
         assert_eq!(purge_mode(Some(&cluster("Directly")), PurgeMode::Gracefully), "Directly");
-    }
-
-    #[track_caller]
-    fn check_plan(spec: Value, expected: Value) {
-        let binding = Object::from_value(json!({"spec": spec})).expect("a map");
-        assert_eq!(plan_eviction(&binding, "m1", "Directly").get(&["spec"]), Some(&expected));
-    }
-
-    #[test]
-    fn an_evicted_cluster_becomes_a_task_once() {
-        let task = |replicas: Option<i32>| {
-            let mut task = json!({"fromCluster": "m1", "purgeMode": "Directly", "reason": "TaintUntolerated",
-                "producer": "TaintManager"});
-            if let Some(replicas) = replicas {
-                task["replicas"] = replicas.into();
-            }
-            task
-        };
-        check_plan(
-            json!({"clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]}),
-            json!({"clusters": [{"name": "m2", "replicas": 1}], "gracefulEvictionTasks": [task(Some(2))]}),
-        );
-        check_plan(
-            json!({"clusters": [{"name": "m1"}]}),
-            json!({"clusters": [], "gracefulEvictionTasks": [task(None)]}),
-        );
-        let old = json!({"fromCluster": "m1", "reason": "old"});
-        check_plan(
-            json!({"clusters": [{"name": "m1"}], "gracefulEvictionTasks": [old]}),
-            json!({"clusters": [], "gracefulEvictionTasks": [old]}),
-        );
     }
 }

@@ -53,6 +53,11 @@ async fn workloads_leave_a_tainted_cluster_as_soon_as_they_no_longer_tolerate_it
     taint(&api, testing::NOW).await;
     eventually("it leaves", async || clusters(&api, "at-once").await == ["m2"]).await;
     assert_eq!(clusters(&api, "later").await, ["m1", "m2"]);
+    let left = ResourceRef::namespaced(&RESOURCE_BINDINGS.gvr(), "default", "at-once");
+    let task = json!({"fromCluster": "m1", "purgeMode": "Gracefully", "replicas": 1, "reason": "TaintUntolerated",
+        "producer": "TaintManager"});
+    let tasks = api.client().get(left).await.expect("there").items(&["spec", "gracefulEvictionTasks"]).to_vec();
+    assert_eq!(tasks, [task]);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(clusters(&api, "later").await, ["m2"]);
     assert_eq!(clusters(&api, "never").await, ["m1", "m2"]);

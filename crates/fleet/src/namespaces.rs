@@ -1,0 +1,169 @@
+//! Has every namespace of the plane in every member, so that what is propagated into it finds it there.
+//!
+//! Each namespace in each cluster is a key of its own: a cluster that takes no works holds up no other. Writes one Work
+//! for each, owned by the namespace, so that they go with it.
+
+mod overrides;
+
+use std::sync::Arc;
+
+use api::cluster::ClusterSpec;
+use api::names::{cluster_of_execution_namespace, is_reserved_namespace};
+use api::policy::{ANNOTATION_APPLIED_CLUSTER_OVERRIDES, CLUSTER_OVERRIDE_POLICIES};
+use api::work::LABEL_SKIP_AUTO_PROPAGATION;
+use object::Object;
+use propagation::overrides::{Considered, Member, Verdict, apply};
+use propagation::works::DesiredWork;
+use reconcile::{Change, Controller, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
+use tokio_util::sync::CancellationToken;
+
+use crate::namespaces::overrides::{Policies, Selected};
+use crate::plane::{Plane, cluster_of_new_space};
+use crate::settings::SkippedNamespaces;
+use crate::works;
+
+const COMPONENT: &str = "namespace-sync-controller";
+
+/// A namespace in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Pair {
+    namespace: String,
+    cluster: String,
+}
+
+struct Namespaces {
+    plane: Arc<Plane>,
+    policies: Policies,
+    events: Recorder,
+}
+
+pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
+    let policies = plane.mirror(Policies::index(MirrorSpec::new(&CLUSTER_OVERRIDE_POLICIES.gvr())), &cancel);
+    let office = Arc::new(Namespaces {
+        policies: Policies::new(policies.clone()),
+        events: plane.recorder(COMPONENT, &cancel),
+        plane,
+    });
+    let (by_namespace, by_policy) = (Arc::clone(&office), Arc::clone(&office));
+    let sources = vec![
+        Source::new(&office.plane.namespaces, move |change| by_namespace.pairs_of_namespace(change)),
+        Source::new(&policies, move |change| by_policy.pairs_of_policy(change)),
+    ];
+    let workers = office.plane.settings.concurrent_namespace_syncs;
+    let reconcile = move |pair: Pair| reconcile(Arc::clone(&office), pair);
+    Controller::new(COMPONENT).run(sources, workers, cancel, reconcile).await;
+}
+
+impl Namespaces {
+    /// A namespace goes to all clusters; all namespaces go to a cluster whose execution namespace has just come.
+    fn pairs_of_namespace(&self, change: &Change) -> Vec<Pair> {
+        if cluster_of_execution_namespace(&change.key.name).is_some() {
+            let clusters = cluster_of_new_space(change);
+            let names = if clusters.is_empty() { Vec::new() } else { self.namespace_names() };
+            return clusters.iter().flat_map(|cluster| pairs(&names, std::slice::from_ref(&cluster.name))).collect();
+        }
+        let Some(now) = change.now.as_ref().filter(|now| self.is_synced(now)) else { return Vec::new() };
+        if change.before.as_ref().is_some_and(|before| is_same_to_members(before, now)) {
+            return Vec::new();
+        }
+        pairs(std::slice::from_ref(&change.key.name), &self.plane.cluster_names())
+    }
+
+    fn pairs_of_policy(&self, change: &Change) -> Vec<Pair> {
+        // At the start every namespace is looked at anyway.
+        if change.is_initial {
+            return Vec::new();
+        }
+        let names = match overrides::selected_by_either(change) {
+            Selected::None => return Vec::new(),
+            Selected::Named(names) => names.into_iter().collect(),
+            Selected::All => self.namespace_names(),
+        };
+        pairs(&names, &self.plane.cluster_names())
+    }
+
+    fn namespace_names(&self) -> Vec<String> {
+        let namespaces = self.plane.namespaces.list().into_iter().filter(|namespace| self.is_synced(namespace));
+        namespaces.map(|namespace| namespace.name().to_owned()).collect()
+    }
+
+    fn is_synced(&self, namespace: &Object) -> bool {
+        is_synced(namespace, &self.plane.settings.skipped_namespaces)
+    }
+
+    /// The Work that carries the namespace to the cluster.
+    fn plan(&self, namespace: &Object, cluster: &Object) -> Result<DesiredWork, ReconcileError> {
+        let policies = self.policies.for_namespaces()?;
+        let spec: ClusterSpec = api::read(cluster)?;
+        let mut manifest = namespace.clone();
+        let member = Member { cluster, spec: &spec };
+        let applied = apply(&mut manifest, member, policies.iter().map(|policy| &**policy), []);
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(failure) => {
+                self.tell(namespace, cluster.name(), &failure.considered);
+                return Err(ReconcileError::other(format!(
+                    "sync namespace({}) to cluster({}) failed due to: {failure}",
+                    namespace.name(),
+                    cluster.name()
+                )));
+            }
+        };
+        self.tell(namespace, cluster.name(), &applied.considered);
+        let mut work = DesiredWork::new(cluster.name(), manifest);
+        work.owner = Some(works::owner(namespace));
+        let recorded = applied.recorded().cluster;
+        work.annotations.extend(recorded.map(|text| (ANNOTATION_APPLIED_CLUSTER_OVERRIDES.to_owned(), text)));
+        Ok(work)
+    }
+
+    fn tell(&self, namespace: &Object, cluster: &str, considered: &[Considered]) {
+        for policy in considered {
+            let told = format!("Apply cluster override policy({}) for cluster({cluster})", policy.name);
+            match policy.verdict {
+                Verdict::Applied { .. } => {
+                    self.events.normal(namespace, "ApplyOverridePolicySucceed", format!("{told} succeed."));
+                }
+                Verdict::Failed { .. } => {
+                    self.events.warning(namespace, "ApplyOverridePolicyFailed", format!("{told} failed."));
+                }
+                Verdict::OtherResource | Verdict::OtherMember { .. } => {}
+            }
+        }
+    }
+}
+
+async fn reconcile(office: Arc<Namespaces>, pair: Pair) -> Result<Outcome, ReconcileError> {
+    let plane = &office.plane;
+    let namespace = plane.namespaces.get(&ObjectKey::new("", &pair.namespace));
+    let Some(namespace) = namespace.filter(|namespace| office.is_synced(namespace)) else { return Ok(Outcome::Done) };
+    let Some(cluster) = plane.cluster(&pair.cluster).filter(|_| plane.takes_works(&pair.cluster)) else {
+        return Ok(Outcome::Done);
+    };
+    let work = office.plan(&namespace, &cluster)?;
+    works::commit(&plane.client, work).await?;
+    Ok(Outcome::Done)
+}
+
+fn pairs(namespaces: &[String], clusters: &[String]) -> Vec<Pair> {
+    let pair = |namespace: &String, cluster: &String| Pair { namespace: namespace.clone(), cluster: cluster.clone() };
+    namespaces.iter().flat_map(|namespace| clusters.iter().map(move |cluster| pair(namespace, cluster))).collect()
+}
+
+/// Where a namespace that gets the label later has come before, it stays.
+fn is_synced(namespace: &Object, skipped: &SkippedNamespaces) -> bool {
+    let name = namespace.name();
+    let is_skipped_by_label =
+        namespace.label(LABEL_SKIP_AUTO_PROPAGATION).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let is_ours = is_reserved_namespace(name) || name == "default";
+    !(is_ours || is_skipped_by_label || namespace.is_deleting() || skipped.contains(name))
+}
+
+/// Do members see no difference? A new namespace of the same name is another.
+fn is_same_to_members(before: &Object, now: &Object) -> bool {
+    let paths: [&[&str]; 4] = [&["metadata", "labels"], &["metadata", "annotations"], &["metadata", "uid"], &["spec"]];
+    paths.iter().all(|path| before.get(path) == now.get(path))
+}
+
+#[cfg(test)]
+mod tests;
