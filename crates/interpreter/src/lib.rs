@@ -1,6 +1,7 @@
 //! What a kind means: native rules, Lua customizations, webhooks and bundled third-party rules, asked in one order.
 
 mod dependency;
+mod lua;
 mod native;
 pub mod operation;
 pub mod pod;

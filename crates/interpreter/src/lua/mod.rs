@@ -1,0 +1,240 @@
+//! Runs the Lua of customizations: each operation as a call with typed arguments and a typed result.
+
+mod arguments;
+mod convert;
+mod dates;
+mod deadline;
+mod format;
+mod kube;
+mod numbers;
+mod pattern;
+mod state;
+mod strings;
+
+use std::sync::Arc;
+
+use api::config::DependentObjectReference;
+use api::work::{AggregatedStatusItem, Component, ReplicaRequirements};
+use mlua::{Lua, MultiValue, Table, Value};
+use object::Object;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+
+use crate::lua::convert::Root;
+use crate::lua::state::State;
+use crate::operation::{Answer, InterpretError};
+use crate::pod;
+
+pub use state::Module;
+
+/// States kept for the next calls; a burst makes more and lets them go.
+const STATES_IDLE_MAX: usize = 10;
+
+/// A pool of states, all alike.
+pub struct Vm {
+    options: pod::Options,
+    modules: &'static [Module],
+    idle: Mutex<Vec<State>>,
+}
+
+impl Vm {
+    pub fn new(options: pod::Options, modules: &'static [Module]) -> Self {
+        Self { options, modules, idle: Mutex::new(Vec::new()) }
+    }
+
+    fn state(&self) -> Answer<State> {
+        let kept = self.idle.lock().pop();
+        match kept {
+            Some(state) => Ok(state),
+            None => State::new(self.options, self.modules)
+                .map_err(|error| InterpretError(format!("Lua cannot be started: {}", state::error_text(&error)))),
+        }
+    }
+
+    /// A state that failed is not used again: it may be in the middle of anything.
+    fn call<T>(
+        &self,
+        script: &Arc<str>,
+        function: &str,
+        arguments: impl FnOnce(&Lua) -> mlua::Result<MultiValue>,
+        read: impl FnOnce(MultiValue) -> Result<T, String>,
+    ) -> Answer<T> {
+        let mut state = self.state()?;
+        let result = state.call(script, function, arguments, read);
+        if result.is_ok() && state.is_light() {
+            let mut idle = self.idle.lock();
+            if idle.len() < STATES_IDLE_MAX {
+                idle.push(state);
+            }
+        }
+        result
+    }
+
+    /// Can the script be loaded?
+    pub fn compile(&self, script: &str) -> Answer<()> {
+        self.state()?.compile(script)
+    }
+
+    pub fn replicas(&self, script: &Arc<str>, object: &Object) -> Answer<(i32, Option<ReplicaRequirements>)> {
+        self.call(
+            script,
+            "GetReplicas",
+            |lua| objects(lua, &[object]),
+            |results| {
+                let mut results = results.into_iter();
+                let replicas = match results.next().unwrap_or_default() {
+                    Value::Integer(number) => number.clamp(i32::MIN.into(), i32::MAX.into()) as i32,
+                    Value::Number(number) => number as i32,
+                    other => {
+                        return Err(format!(
+                            "expect the returned replica type is number but got {}",
+                            other.type_name()
+                        ));
+                    }
+                };
+                match results.next().unwrap_or_default() {
+                    Value::Nil => Ok((replicas, None)),
+                    Value::Table(table) => Ok((replicas, Some(typed(&table, Root::Map)?))),
+                    other => Err(format!("expect the returned requires type is table but got {}", other.type_name())),
+                }
+            },
+        )
+    }
+
+    pub fn components(&self, script: &Arc<str>, object: &Object) -> Answer<Vec<Component>> {
+        self.call(
+            script,
+            "GetComponents",
+            |lua| objects(lua, &[object]),
+            |results| match first(results) {
+                Value::Nil => Ok(Vec::new()),
+                Value::Table(table) => typed(&table, Root::List),
+                other => Err(format!(
+                    "expected result type 'table' or 'nil' from GetComponents, but got '{}'",
+                    other.type_name()
+                )),
+            },
+        )
+    }
+
+    pub fn revise_replicas(&self, script: &Arc<str>, object: &Object, replicas: i64) -> Answer<Object> {
+        let arguments = |lua: &Lua| {
+            let mut arguments = objects(lua, &[object])?;
+            arguments.push_back(Value::Number(replicas as f64));
+            Ok(arguments)
+        };
+        self.call(script, "ReviseReplica", arguments, |results| changed(results, &[object.as_map()]))
+    }
+
+    pub fn retain(&self, script: &Arc<str>, desired: &Object, observed: &Object) -> Answer<Object> {
+        let references = [desired.as_map(), observed.as_map()];
+        self.call(script, "Retain", |lua| objects(lua, &[desired, observed]), |results| changed(results, &references))
+    }
+
+    pub fn aggregate_status(
+        &self,
+        script: &Arc<str>,
+        object: &Object,
+        items: &[AggregatedStatusItem],
+    ) -> Answer<Object> {
+        let arguments = |lua: &Lua| {
+            let mut arguments = objects(lua, &[object])?;
+            // A binding nobody reported to yet has no list, which scripts ask for.
+            arguments.push_back(if items.is_empty() { Value::Nil } else { Value::Table(status_items(lua, items)?) });
+            Ok(arguments)
+        };
+        self.call(script, "AggregateStatus", arguments, |results| changed(results, &[]))
+    }
+
+    pub fn dependencies(&self, script: &Arc<str>, object: &Object) -> Answer<Vec<DependentObjectReference>> {
+        self.call(
+            script,
+            "GetDependencies",
+            |lua| objects(lua, &[object]),
+            |results| typed(&table(first(results))?, Root::List),
+        )
+    }
+
+    pub fn reflect_status(&self, script: &Arc<str>, object: &Object) -> Answer<Json> {
+        self.call(
+            script,
+            "ReflectStatus",
+            |lua| objects(lua, &[object]),
+            |results| match first(results) {
+                Value::Table(table) => settled(&table, Root::Map, &[]),
+                other => Err(format!("expect the returned replica type is table but got {}", other.type_name())),
+            },
+        )
+    }
+
+    pub fn is_healthy(&self, script: &Arc<str>, object: &Object) -> Answer<bool> {
+        self.call(
+            script,
+            "InterpretHealth",
+            |lua| objects(lua, &[object]),
+            |results| match first(results) {
+                Value::Boolean(healthy) => Ok(healthy),
+                other => Err(format!("expect the returned health type is bool but got {}", other.type_name())),
+            },
+        )
+    }
+}
+
+fn objects(lua: &Lua, objects: &[&Object]) -> mlua::Result<MultiValue> {
+    objects.iter().map(|object| convert::map_to_lua(lua, object.as_map()).map(Value::Table)).collect()
+}
+
+fn status_items(lua: &Lua, items: &[AggregatedStatusItem]) -> mlua::Result<Table> {
+    let list = lua.create_table_with_capacity(items.len(), 0)?;
+    for (index, item) in items.iter().enumerate() {
+        let table = lua.create_table()?;
+        table.raw_set("clusterName", item.cluster_name.as_str())?;
+        if let Some(status) = &item.status {
+            table.raw_set("status", convert::to_lua(lua, status)?)?;
+        }
+        if item.applied {
+            table.raw_set("applied", true)?;
+        }
+        for (key, text) in [("appliedMessage", &item.applied_message), ("health", &item.health)] {
+            if !text.is_empty() {
+                table.raw_set(key, text.as_str())?;
+            }
+        }
+        list.raw_set(index + 1, table)?;
+    }
+    Ok(list)
+}
+
+fn first(results: MultiValue) -> Value {
+    results.into_iter().next().unwrap_or_default()
+}
+
+fn table(value: Value) -> Result<Table, String> {
+    match value {
+        Value::Table(table) => Ok(table),
+        other => Err(format!("expect the returned requires type is table but got {}", other.type_name())),
+    }
+}
+
+fn settled(table: &Table, root: Root, references: &[&Map<String, Json>]) -> Result<Json, String> {
+    let json = convert::to_json(table).map_err(|error| format!("encode lua result to json failed: {error}"))?;
+    Ok(convert::settle(json, root, references))
+}
+
+fn typed<T: DeserializeOwned>(table: &Table, root: Root) -> Result<T, String> {
+    let json = settled(table, root, &[])?;
+    T::deserialize(json).map_err(|error| format!("json unmarshal obj failed: {error}"))
+}
+
+fn changed(results: MultiValue, references: &[&Map<String, Json>]) -> Result<Object, String> {
+    let json = settled(&table(first(results))?, Root::Map, references)?;
+    let object = Object::from_value(json).ok_or_else(|| "json unmarshal obj failed: a list is no object".to_owned())?;
+    if object.kind().is_empty() {
+        return Err("json unmarshal obj failed: Object 'Kind' is missing".to_owned());
+    }
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! One Lua state behind bars: bounded time and memory, nothing of the world outside, a fresh environment per call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mlua::chunk::ChunkMode;
+use mlua::debug::HookTriggers;
+
+use mlua::{Error, Function, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState};
+
+use super::deadline::Deadline;
+use super::{dates, kube, strings};
+use crate::operation::InterpretError;
+use crate::pod;
+
+/// What a script may take, from loading to its result.
+pub const BUDGET: Duration = Duration::from_secs(1);
+/// What a state may hold. The largest object is a hundredth of this.
+pub const MEMORY_BYTES_MAX: usize = 64 << 20;
+/// A state that holds more than this after a call is not kept.
+const MEMORY_BYTES_KEPT_MAX: usize = 16 << 20;
+/// Instructions between two looks at the clock: some microseconds.
+const INSTRUCTIONS_PER_LOOK: u32 = 1_000;
+/// Compiled scripts a state keeps.
+const SCRIPTS_KEPT_MAX: usize = 256;
+
+const PRELUDE: &str = include_str!("prelude.lua");
+
+/// A module of ours that scripts may require, by name and text.
+pub type Module = (&'static str, &'static str);
+
+pub struct State {
+    lua: Lua,
+    deadline: Deadline,
+    fresh: Function,
+    scripts: HashMap<Arc<str>, Function>,
+}
+
+impl State {
+    pub fn new(options: pod::Options, modules: &[Module]) -> Result<Self> {
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::MATH, LuaOptions::new())?;
+        let deadline = Deadline::default();
+        let fresh = prepare(&lua, &deadline, options, modules)?;
+        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        let clock = deadline.clone();
+        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
+        lua.set_hook(triggers, move |_, _| clock.check().map(|()| VmState::Continue).map_err(Error::RuntimeError))?;
+        Ok(Self { lua, deadline, fresh, scripts: HashMap::new() })
+    }
+
+    /// Runs a script and calls one of its functions; `read` takes the results before the time is over.
+    pub fn call<T>(
+        &mut self,
+        script: &Arc<str>,
+        function: &str,
+        arguments: impl FnOnce(&Lua) -> Result<MultiValue>,
+        read: impl FnOnce(MultiValue) -> std::result::Result<T, String>,
+    ) -> std::result::Result<T, InterpretError> {
+        self.deadline.start(BUDGET);
+        let result = self.call_in_time(script, function, arguments, read);
+        let message = self.deadline.is_over().then(|| self.deadline.message());
+        self.deadline.stop();
+        match (result, message) {
+            (Ok(value), _) => Ok(value),
+            (Err(_), Some(message)) => Err(InterpretError(message)),
+            (Err(text), None) => Err(InterpretError(text)),
+        }
+    }
+
+    fn call_in_time<T>(
+        &mut self,
+        script: &Arc<str>,
+        function: &str,
+        arguments: impl FnOnce(&Lua) -> Result<MultiValue>,
+        read: impl FnOnce(MultiValue) -> std::result::Result<T, String>,
+    ) -> std::result::Result<T, String> {
+        let text = |error: Error| error_text(&error);
+        let chunk = self.compiled(script).map_err(text)?;
+        let environment: Table = self.fresh.call(()).map_err(text)?;
+        chunk.set_environment(environment.clone()).map_err(text)?;
+        chunk.call::<()>(()).map_err(text)?;
+        let found = match environment.raw_get(function).map_err(text)? {
+            Value::Function(found) => found,
+            Value::Nil => return Err(format!("not found function {function}")),
+            other => return Err(format!("{function} is not a function: {}", other.type_name())),
+        };
+        let arguments = arguments(&self.lua).map_err(text)?;
+        let results: MultiValue = found.call(arguments).map_err(text)?;
+        read(results)
+    }
+
+    fn compiled(&mut self, script: &Arc<str>) -> Result<Function> {
+        if let Some(known) = self.scripts.get(script) {
+            return Ok(known.clone());
+        }
+        if self.scripts.len() >= SCRIPTS_KEPT_MAX {
+            self.scripts.clear();
+        }
+        let chunk = load(&self.lua, script)?;
+        self.scripts.insert(Arc::clone(script), chunk.clone());
+        Ok(chunk)
+    }
+
+    /// Loads a script without running it.
+    pub fn compile(&self, script: &str) -> std::result::Result<(), InterpretError> {
+        load(&self.lua, script).map(drop).map_err(|error| InterpretError(error_text(&error)))
+    }
+
+    /// Is it worth keeping for the next call?
+    pub fn is_light(&self) -> bool {
+        self.lua.used_memory() <= MEMORY_BYTES_KEPT_MAX
+    }
+}
+
+/// Text only: what pretends to be compiled already could break out.
+fn load(lua: &Lua, script: &str) -> Result<Function> {
+    lua.load(script).set_name("=script").set_mode(ChunkMode::Text).into_function()
+}
+
+/// Runs the prelude; what it returns makes environments.
+fn prepare(lua: &Lua, deadline: &Deadline, options: pod::Options, modules: &[Module]) -> Result<Function> {
+    let native = lua.create_table()?;
+    let clock = deadline.clone();
+    native.raw_set("tick", lua.create_function(move |_, ()| clock.check().map_err(Error::RuntimeError))?)?;
+    native.raw_set("print", lua.create_function(|_, values: MultiValue| print(&values))?)?;
+    native.raw_set("strings", strings::functions(lua, deadline)?)?;
+    native.raw_set("os", dates::functions(lua)?)?;
+    native.raw_set("kube", kube::functions(lua, options)?)?;
+    let methods = lua.create_function(|lua, metatable: Table| {
+        lua.set_type_metatable::<LuaString>(Some(metatable));
+        Ok(())
+    })?;
+    native.raw_set("set_string_methods", methods)?;
+    let with_environment = lua.create_function(|_, (function, environment): (Function, Table)| {
+        function.set_environment(environment)?;
+        Ok(function)
+    })?;
+    native.raw_set("with_environment", with_environment)?;
+    let loaded = lua.create_table()?;
+    for (name, text) in modules {
+        loaded.raw_set(*name, lua.load(*text).set_name(format!("={name}")).into_function()?)?;
+    }
+    lua.load(PRELUDE).set_name("=prelude").call((native, loaded))
+}
+
+fn print(values: &MultiValue) -> Result<()> {
+    let texts: Result<Vec<String>> = values.iter().map(Value::to_string).collect();
+    tracing::debug!(target: "interpreter::lua", "{}", texts?.join("\t"));
+    Ok(())
+}
+
+/// What went wrong, without the walk through our own functions.
+pub fn error_text(error: &Error) -> String {
+    match error {
+        Error::CallbackError { cause, .. } => error_text(cause),
+        Error::RuntimeError(text) => text.split("\nstack traceback:").next().unwrap_or(text).to_owned(),
+        Error::SyntaxError { message, .. } => message.clone(),
+        Error::MemoryError(_) => format!("script stopped: it needs more than {} MiB of memory", MEMORY_BYTES_MAX >> 20),
+        other => other.to_string(),
+    }
+}
