@@ -1,0 +1,151 @@
+//! `cordon` and `uncordon`: whether new workloads may be placed on a member.
+
+use anyhow::bail;
+use api::cluster::{CLUSTERS, ClusterSpec, TAINT_UNSCHEDULABLE};
+use api::core::Taint;
+use clap::Args;
+use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use object::Object;
+use serde_json::{Value, json};
+
+use crate::console::Console;
+use crate::plane::{Plane, PlaneArgs};
+
+/// Mark cluster as unschedulable.
+///
+/// New workloads are not placed on it; what runs there stays.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  # Mark cluster \"foo\" as unschedulable\n  flotilla cordon foo")]
+pub struct CordonArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// Mark cluster as schedulable.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  # Mark cluster \"foo\" as schedulable\n  flotilla uncordon foo")]
+pub struct UncordonArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Args, Debug)]
+struct CommonArgs {
+    /// Name of the cluster
+    #[arg(value_name = "CLUSTER")]
+    clusters: Vec<String>,
+    #[command(flatten)]
+    plane: PlaneArgs,
+    /// Show what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub async fn cordon(console: &Console, args: CordonArgs) -> anyhow::Result<()> {
+    run(console, args.common, true).await
+}
+
+pub async fn uncordon(console: &Console, args: UncordonArgs) -> anyhow::Result<()> {
+    run(console, args.common, false).await
+}
+
+async fn run(console: &Console, args: CommonArgs, cordoned: bool) -> anyhow::Result<()> {
+    let name = match &args.clusters[..] {
+        [] => bail!("cluster name is required"),
+        [one] => one,
+        _ => bail!("more than one cluster name is not supported"),
+    };
+    let plane = Plane::open(&args.plane)?;
+    set_cordoned(console, &plane.client, name, cordoned, args.dry_run).await.map_err(|error| plane.explain(error))
+}
+
+async fn set_cordoned(
+    console: &Console,
+    client: &ClusterClient,
+    name: &str,
+    cordoned: bool,
+    dry_run: bool,
+) -> anyhow::Result<()> {
+    let target = ResourceRef::cluster(&CLUSTERS.gvr(), name);
+    let cluster = client.get(target.clone()).await?;
+    let done = if cordoned { "cordoned" } else { "uncordoned" };
+    let Some(taints) = plan_taints(&cluster, cordoned)? else {
+        console.line(format!("{name} cluster already {done}"))?;
+        return Ok(());
+    };
+    if !dry_run {
+        client.patch(target, patch_of(&cluster, taints), WriteOptions::default()).await?;
+    }
+    console.line(format!("{name} cluster {done}"))?;
+    Ok(())
+}
+
+/// The taints a cluster should have; `None` when nothing has to change.
+fn plan_taints(cluster: &Object, cordoned: bool) -> anyhow::Result<Option<Vec<Value>>> {
+    let spec: ClusterSpec = api::read(cluster)?;
+    let is_mark = |taint: &Taint| taint.key == TAINT_UNSCHEDULABLE && taint.effect == "NoSchedule";
+    if spec.taints.iter().any(is_mark) == cordoned {
+        return Ok(None);
+    }
+    let mut taints = cluster.items(&["spec", "taints"]).to_vec();
+    if cordoned {
+        taints.push(json!({"key": TAINT_UNSCHEDULABLE, "effect": "NoSchedule"}));
+    } else {
+        taints.retain(|taint| taint["key"] != TAINT_UNSCHEDULABLE || taint["effect"] != "NoSchedule");
+    }
+    Ok(Some(taints))
+}
+
+/// The whole list is replaced, so it is replaced only if it is still the one that was read.
+pub fn patch_of(cluster: &Object, taints: Vec<Value>) -> Patch {
+    let taints = if taints.is_empty() { Value::Null } else { Value::Array(taints) };
+    Patch::merge(json!({
+        "metadata": {"resourceVersion": cluster.resource_version()},
+        "spec": {"taints": taints},
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_client::testing::MemoryApi;
+
+    use super::*;
+    use crate::console::testing;
+
+    fn with_cluster(taints: Value) -> MemoryApi {
+        let api = MemoryApi::default();
+        let mut cluster = CLUSTERS.object("", "m1");
+        cluster.set(&["spec"], json!({"syncMode": "Push", "taints": taints}));
+        api.seed(&CLUSTERS.gvr(), cluster);
+        api
+    }
+
+    async fn check(taints: Value, cordoned: bool, said: &str, then: Value) {
+        let api = with_cluster(taints);
+        let (console, out, _) = testing::console();
+        set_cordoned(&console, &api.client(), "m1", cordoned, false).await.unwrap();
+        assert_eq!(out.text(), said);
+        let cluster = api.client().get(ResourceRef::cluster(&CLUSTERS.gvr(), "m1")).await.unwrap();
+        assert_eq!(cluster.get(&["spec", "taints"]).cloned().unwrap_or(json!([])), then);
+    }
+
+    #[tokio::test]
+    async fn a_cluster_is_cordoned_once_and_keeps_its_other_taints() {
+        let mark = json!({"key": TAINT_UNSCHEDULABLE, "effect": "NoSchedule"});
+        let other = json!({"key": "gpu", "value": "yes", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
+        check(json!([other]), true, "m1 cluster cordoned\n", json!([other, mark])).await;
+        check(json!([other, mark]), true, "m1 cluster already cordoned\n", json!([other, mark])).await;
+        check(json!([mark, other]), false, "m1 cluster uncordoned\n", json!([other])).await;
+        check(json!([mark]), false, "m1 cluster uncordoned\n", json!([])).await;
+        check(json!([other]), false, "m1 cluster already uncordoned\n", json!([other])).await;
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_changes_nothing() {
+        let api = with_cluster(json!([]));
+        let (console, out, _) = testing::console();
+        set_cordoned(&console, &api.client(), "m1", true, true).await.unwrap();
+        assert_eq!(out.text(), "m1 cluster cordoned\n");
+        assert_eq!(api.calls(), ["get clusters /m1"]);
+    }
+}

@@ -1,0 +1,401 @@
+//! `describe`: an object with everything about it that people ask for, and the events that happened to it.
+
+use std::fmt::Write;
+
+use anyhow::bail;
+use api::Resource;
+use clap::Args;
+use cluster_client::{ApiResource, ApiResources, ClusterClient, ListOptions, ResourceRef};
+use object::Object;
+use serde_json::{Map, Value};
+
+use crate::console::Console;
+use crate::durations;
+use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
+use crate::resources::{self, Wanted};
+use crate::scope::{self, Scope};
+use crate::tabs;
+
+const EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events");
+/// Longer annotations are cut.
+const ANNOTATION_LENGTH_MAX: usize = 140;
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const ACRONYMS: [&str; 5] = ["API", "URL", "UID", "OSB", "GUID"];
+
+/// Show details of a specific resource or group of resources in Karmada control plane or a member cluster.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  # Describe a cluster, or all of them
+  flotilla describe cluster member1
+  flotilla describe clusters
+
+  # Describe a deployment of the control plane
+  flotilla describe deployment/nginx -n default
+
+  # Describe a pod in a member
+  flotilla describe pod nginx-7d9b8-x2x -s members -C member1
+
+  # Describe pods by label, or all whose names start with frontend
+  flotilla describe po -l name=myLabel -s members -C member1
+  flotilla describe pods frontend -s members -C member1")]
+pub struct DescribeArgs {
+    /// TYPE [NAME_PREFIX], or TYPE/NAME
+    #[arg(value_name = "TYPE")]
+    resources: Vec<String>,
+    #[command(flatten)]
+    plane: PlaneArgs,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
+    /// What to look at: karmada or members
+    #[arg(short = 's', long, default_value = "karmada", value_parser = scope::parse, value_name = "SCOPE")]
+    operation_scope: Scope,
+    /// The member to look at, with -s members
+    #[arg(short = 'C', long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Selector (label query) to filter on
+    #[arg(short = 'l', long, visible_alias = "labels", value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Describe objects of all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Show the events about an object
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    show_events: bool,
+    /// Objects asked for at a time
+    #[arg(long, default_value_t = 500, value_name = "N")]
+    chunk_size: u64,
+}
+
+pub async fn run(console: &Console, args: DescribeArgs) -> anyhow::Result<()> {
+    let member = scope::single_member(args.operation_scope, args.cluster.as_deref())?.map(str::to_owned);
+    let plane = Plane::open(&args.plane)?;
+    describe(console, &plane, &args, member.as_deref()).await.map_err(|error| plane.explain(error))
+}
+
+async fn describe(console: &Console, plane: &Plane, args: &DescribeArgs, member: Option<&str>) -> anyhow::Result<()> {
+    let client = match member {
+        Some(cluster) => plane.existing_member(cluster).await?,
+        None => plane.client.clone(),
+    };
+    let known = ApiResources::discover(&client).await?;
+    let namespace = plane.namespace(&args.namespace);
+    let mut texts: Vec<String> = Vec::new();
+    for Wanted { resource, names } in resources::resolve(&resources::parse(&args.resources)?, &known)? {
+        let place = match (resource.namespaced, args.all_namespaces) {
+            (true, false) => ResourceRef::within(&resource.gvr, &namespace),
+            _ => ResourceRef::all(&resource.gvr),
+        };
+        for object in find(&client, &resource, place, &names, args).await? {
+            let events = if args.show_events { events_of(&client, &object).await } else { None };
+            texts.push(describe_object(&object, events, jiff::Timestamp::now()));
+        }
+    }
+    if texts.is_empty() {
+        console.note(match args.all_namespaces {
+            true => "No resources found".to_owned(),
+            false => format!("No resources found in {namespace} namespace."),
+        });
+    }
+    console.print(&texts.join("\n\n"))?;
+    Ok(())
+}
+
+/// By name, by the start of the name, or all.
+async fn find(
+    client: &ClusterClient,
+    resource: &ApiResource,
+    place: ResourceRef,
+    names: &[String],
+    args: &DescribeArgs,
+) -> anyhow::Result<Vec<Object>> {
+    let options = ListOptions {
+        label_selector: args.selector.clone(),
+        limit: Some(args.chunk_size).filter(|n| *n > 0),
+        ..ListOptions::default()
+    };
+    let gvk = resource.gvk();
+    let list = async || -> anyhow::Result<Vec<Object>> {
+        let items = client.list_all(place.clone(), options.clone()).await?.items;
+        let with_kind = |object: &std::sync::Arc<Object>| {
+            let mut object = Object::clone(object);
+            object.set_gvk(&gvk);
+            object
+        };
+        Ok(items.iter().map(with_kind).collect())
+    };
+    if names.is_empty() {
+        return list().await;
+    }
+    let mut found: Vec<Object> = Vec::new();
+    for name in names {
+        let target = ResourceRef { name: Some(name.clone()), ..place.clone() };
+        match client.get(target).await {
+            Ok(object) => found.push(Object::clone(&object)),
+            Err(status) if status.is_not_found() => {
+                let before = found.len();
+                found.extend(list().await?.into_iter().filter(|object| object.name().starts_with(name.as_str())));
+                if found.len() == before {
+                    return Err(status.into());
+                }
+            }
+            Err(status) => return Err(status.into()),
+        }
+    }
+    if found.is_empty() {
+        bail!("nothing was found");
+    }
+    Ok(found)
+}
+
+/// `None` when they may not be read: an object can be described without.
+async fn events_of(client: &ClusterClient, object: &Object) -> Option<Vec<Object>> {
+    let fields = [
+        ("involvedObject.name", object.name()),
+        ("involvedObject.namespace", object.namespace()),
+        ("involvedObject.kind", object.kind()),
+        ("involvedObject.uid", object.uid()),
+    ];
+    let selector: Vec<String> =
+        fields.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("{key}={value}")).collect();
+    let place = match object.namespace() {
+        "" => ResourceRef::all(&EVENTS.gvr()),
+        namespace => ResourceRef::within(&EVENTS.gvr(), namespace),
+    };
+    let options = ListOptions { field_selector: Some(selector.join(",")), ..ListOptions::default() };
+    let list = client.list_all(place, options).await.ok()?;
+    let mut events: Vec<Object> = list.items.iter().map(|event| Object::clone(event)).collect();
+    events.sort_by(|a, b| last_time(a).cmp(last_time(b)));
+    Some(events)
+}
+
+fn last_time(event: &Object) -> &str {
+    let times = [["series", "lastObservedTime"].as_slice(), &["lastTimestamp"], &["eventTime"], &["firstTimestamp"]];
+    times.iter().map(|path| event.str_at(path)).find(|time| !time.is_empty()).unwrap_or_default()
+}
+
+/// The whole text about an object.
+pub fn describe_object(object: &Object, events: Option<Vec<Object>>, now: jiff::Timestamp) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "Name:\t{}", object.name());
+    let _ = writeln!(text, "Namespace:\t{}", object.namespace());
+    let labels = object.labels().map(|(key, value)| format!("{key}={value}\n")).collect();
+    several(&mut text, "Labels", labels);
+    let annotations = object.annotations().filter(|(key, _)| *key != LAST_APPLIED);
+    several(&mut text, "Annotations", annotations.map(|(key, value)| annotation(key, value)).collect());
+    write_fields(&mut text, object.as_map(), "", 0);
+    let Some(events) = events else { return tabs::align(&text, tabs::DESCRIPTION) };
+    if events.is_empty() {
+        text.push_str("Events:\t<none>\n");
+        return tabs::align(&text, tabs::DESCRIPTION);
+    }
+    let described = tabs::align(&text, tabs::DESCRIPTION);
+    let mut lines = String::from("Events:\n  Type\tReason\tAge\tFrom\tMessage\n  ----\t------\t----\t----\t-------\n");
+    for event in &events {
+        lines.push_str(&event_line(event, now));
+    }
+    described + &tabs::align(&lines, tabs::DESCRIPTION)
+}
+
+/// The first beside the title, the rest below it.
+fn several(text: &mut String, title: &str, mut entries: Vec<String>) {
+    entries.sort();
+    if entries.is_empty() {
+        let _ = writeln!(text, "{title}:\t<none>");
+        return;
+    }
+    for (index, entry) in entries.iter().enumerate() {
+        let title = if index == 0 { format!("{title}:") } else { String::new() };
+        let _ = write!(text, "{title}\t{entry}");
+    }
+}
+
+fn annotation(key: &str, value: &str) -> String {
+    let value = value.strip_suffix('\n').unwrap_or(value);
+    if value.len() + key.len() + 2 <= ANNOTATION_LENGTH_MAX && !value.contains('\n') {
+        return format!("{key}: {value}\n");
+    }
+    let mut text = format!("{key}:\n");
+    for line in value.split('\n') {
+        let _ = writeln!(text, "\t  {}", shorten(line, ANNOTATION_LENGTH_MAX - 2));
+    }
+    text
+}
+
+fn shorten(text: &str, length_max: usize) -> String {
+    match text.char_indices().nth(length_max) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// What the head of the description shows already, and what only machines read.
+const SKIPPED: [&str; 5] =
+    [".metadata.managedFields", ".metadata.name", ".metadata.namespace", ".metadata.labels", ".metadata.annotations"];
+
+fn write_fields(text: &mut String, fields: &Map<String, Value>, path: &str, level: usize) {
+    let mut names: Vec<&String> = fields.keys().collect();
+    names.sort();
+    for name in names {
+        let here = format!("{path}.{name}");
+        if SKIPPED.contains(&here.as_str()) {
+            continue;
+        }
+        let (indent, label) = ("  ".repeat(level), label_of(name));
+        match &fields[name] {
+            Value::Object(map) => {
+                let _ = writeln!(text, "{indent}{label}:");
+                write_fields(text, map, &here, level + 1);
+            }
+            Value::Array(items) => {
+                let _ = writeln!(text, "{indent}{label}:");
+                for item in items {
+                    match item {
+                        Value::Object(map) => write_fields(text, map, &here, level + 1),
+                        scalar => {
+                            let _ = writeln!(text, "{indent}  {}", scalar_text(scalar));
+                        }
+                    }
+                }
+            }
+            scalar => {
+                let _ = writeln!(text, "{indent}{label}:\t{}", scalar_text(scalar));
+            }
+        }
+    }
+}
+
+fn scalar_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "<nil>".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// `creationTimestamp` becomes `Creation Timestamp`.
+fn label_of(field: &str) -> String {
+    if field.chars().any(|c| !c.is_alphabetic() && c != '-') {
+        return field.to_owned();
+    }
+    let words = split_camel(field).into_iter().map(|word| {
+        let upper = word.to_uppercase();
+        if ACRONYMS.contains(&upper.as_str()) {
+            return upper;
+        }
+        let mut chars = word.chars();
+        let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+        first + &chars.as_str().to_lowercase()
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Words of a camel-case name; a run of capitals is one word, except for the capital that starts the next.
+fn split_camel(text: &str) -> Vec<String> {
+    let class = |c: char| match c {
+        c if c.is_lowercase() => 1,
+        c if c.is_uppercase() => 2,
+        _ => 3,
+    };
+    let mut runs: Vec<Vec<char>> = Vec::new();
+    for c in text.chars() {
+        match runs.last_mut() {
+            Some(run) if run.last().is_some_and(|last| class(*last) == class(c)) => run.push(c),
+            _ => runs.push(vec![c]),
+        }
+    }
+    for at in 0..runs.len().saturating_sub(1) {
+        let moves = class(runs[at][0]) == 2 && class(runs[at + 1][0]) == 1;
+        if moves && let Some(capital) = runs[at].pop() {
+            runs[at + 1].insert(0, capital);
+        }
+    }
+    runs.into_iter().filter(|run| !run.is_empty()).map(|run| run.into_iter().collect()).collect()
+}
+
+fn event_line(event: &Object, now: jiff::Timestamp) -> String {
+    let first = match event.str_at(&["eventTime"]) {
+        "" => event.str_at(&["firstTimestamp"]),
+        time => time,
+    };
+    let first = durations::since(first, now);
+    let series = event.i64_at(&["series", "count"]);
+    let age = match (series, event.i64_at(&["count"])) {
+        (Some(count), _) => {
+            format!("{} (x{count} over {first})", durations::since(event.str_at(&["series", "lastObservedTime"]), now))
+        }
+        (None, Some(count)) if count > 1 => {
+            format!("{} (x{count} over {first})", durations::since(event.str_at(&["lastTimestamp"]), now))
+        }
+        _ => first,
+    };
+    let source = match event.str_at(&["source", "component"]) {
+        "" => event.str_at(&["reportingComponent"]),
+        component => component,
+    };
+    let message = event.str_at(&["message"]).trim().replace('\n', " ");
+    let field = event.str_at(&["involvedObject", "fieldPath"]);
+    let message = if field.is_empty() { message } else { format!("{field}: {message}") };
+    format!("  {}\t{}\t{age}\t{source}\t{message}\n", event.str_at(&["type"]), event.str_at(&["reason"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn labels_read_as_words() {
+        let cases = [
+            ("creationTimestamp", "Creation Timestamp"), ("apiVersion", "API Version"), ("uid", "UID"),
+            ("apiEnablements", "API Enablements"), ("insecureSkipTLSVerification", "Insecure Skip Tls Verification"),
+            ("proxyURL", "Proxy URL"), ("with.dot", "with.dot"), ("syncMode", "Sync Mode"), ("id", "Id"),
+            ("v1", "v1"),
+        ];
+        for (field, expected) in cases {
+            assert_eq!(label_of(field), expected);
+        }
+    }
+
+    #[test]
+    fn an_object_is_described_with_its_events() {
+        let object = json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "m1", "annotations": {"a": "b"}, "managedFields": [{"x": 1}], "uid": "u"},
+            "spec": {"syncMode": "Push", "zones": ["a", "b"], "taints": [{"key": "k", "effect": "NoExecute"}]},
+        });
+        let event = json!({
+            "type": "Normal", "reason": "TaintClusterSucceed", "message": "done\n", "count": 3,
+            "firstTimestamp": "2026-11-15T00:00:00Z", "lastTimestamp": "2026-11-15T00:09:00Z",
+            "source": {"component": "cluster-controller"},
+        });
+        let now: jiff::Timestamp = "2026-11-15T00:10:00Z".parse().unwrap();
+        let object = Object::from_value(object).unwrap();
+        let text = describe_object(&object, Some(vec![Object::from_value(event).unwrap()]), now);
+        let expected = "\
+Name:         m1
+Namespace:    
+Labels:       <none>
+Annotations:  a: b
+API Version:  cluster.karmada.io/v1alpha1
+Kind:         Cluster
+Metadata:
+  UID:  u
+Spec:
+  Sync Mode:  Push
+  Taints:
+    Effect:  NoExecute
+    Key:     k
+  Zones:
+    a
+    b
+Events:
+  Type    Reason               Age                From                Message
+  ----    ------               ----               ----                -------
+  Normal  TaintClusterSucceed  60s (x3 over 10m)  cluster-controller  done
+";
+        assert_eq!(text, expected);
+        assert!(describe_object(&object, Some(Vec::new()), now).ends_with("Events:  <none>\n"));
+    }
+}

@@ -1,0 +1,107 @@
+//! Durations as people type them (`1m30s`) and as they read them (`3d4h`).
+
+use std::time::Duration;
+
+/// Reads a duration such as `90s`, `1m30s`, `1.5h` or `250ms`.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let refuse = || format!("{text:?} is not a duration; write it like 90s, 2m or 1h30m");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut seconds = 0.0;
+    if rest.is_empty() {
+        return Err(refuse());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(refuse)?;
+        let number: f64 = rest[..digits].parse().map_err(|_| refuse())?;
+        rest = &rest[digits..];
+        let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit = match &rest[..unit_end] {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(refuse()),
+        };
+        seconds += number * unit;
+        rest = &rest[unit_end..];
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| refuse())
+}
+
+/// An age in at most two units, as tables show it.
+pub fn human(age: jiff::SignedDuration) -> String {
+    let seconds = age.as_secs();
+    if seconds < -1 {
+        return "<invalid>".to_owned();
+    }
+    let seconds = seconds.max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let two = |large: i64, large_unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{large}{large_unit}"),
+        _ => format!("{large}{large_unit}{small}{small_unit}"),
+    };
+    match () {
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
+        () if minutes < 180 => format!("{minutes}m"),
+        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
+        () if hours < 48 => format!("{hours}h"),
+        () if days < 8 => two(days, "d", hours % 24, "h"),
+        () if days < 365 * 2 => format!("{days}d"),
+        () if days < 365 * 8 => two(days / 365, "y", days % 365, "d"),
+        () => format!("{}y", days / 365),
+    }
+}
+
+/// An age in one unit, as the list of tokens shows it.
+pub fn short(age: jiff::SignedDuration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        ..-1 => "<invalid>".to_owned(),
+        -1..0 => "0s".to_owned(),
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        86_400..31_536_000 => format!("{}d", seconds / 86_400),
+        _ => format!("{}y", seconds / 31_536_000),
+    }
+}
+
+/// How long ago a time of the API was; `<unknown>` when there is none.
+pub fn since(time: &str, now: jiff::Timestamp) -> String {
+    match object::time::parse(time) {
+        Some(then) => human(now.duration_since(then)),
+        None => "<unknown>".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, seconds) in [("60s", 60.0), ("1m0s", 60.0), ("1h30m", 5400.0), ("1.5h", 5400.0), ("250ms", 0.25)] {
+            assert_eq!(parse(text).unwrap().as_secs_f64(), seconds, "{text}");
+        }
+        for text in ["", "5", "m", "1x", "-1s", "one minute"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ages_are_as_tables_show_them() {
+        let cases = [
+            (0, "0s"), (119, "119s"), (120, "2m"), (183, "3m3s"), (600, "10m"), (10_800, "3h"), (11_160, "3h6m"),
+            (30_000, "8h"), (200_000, "2d7h"), (864_000, "10d"), (365 * 86_400 * 3, "3y"), (-5, "<invalid>"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(human(jiff::SignedDuration::from_secs(seconds)), expected, "{seconds}");
+        }
+    }
+}
