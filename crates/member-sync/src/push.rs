@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::connect::LinkError;
 use crate::member::{Member, Plane, Recorders};
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
@@ -35,8 +36,17 @@ pub struct Parts {
     pub settings: Settings,
 }
 
+/// Makes the client of a member.
+pub type Connect =
+    dyn Fn(&str, &ClusterSpec, Option<&Object>, &Settings) -> Result<ClusterClient, LinkError> + Send + Sync;
+
 /// Runs until cancelled, and ends when every member has ended.
 pub async fn run(parts: Parts, cancel: CancellationToken) {
+    run_with(parts, Arc::new(connect::connect), cancel).await;
+}
+
+/// `run` with members that are reached in another way, such as those in the same process.
+pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationToken) {
     // Events outlive the members that tell them.
     let recorders = Recorders::start(&parts.client, &parts.clock, &cancel);
     let mirror = |gvr: &GroupVersionResource| {
@@ -65,6 +75,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     }
     let manager = Arc::new(Manager {
         plane,
+        connect,
         members: RwLock::default(),
         thresholds: Mutex::default(),
         secrets: Mutex::default(),
@@ -90,6 +101,7 @@ fn by_secret(cluster: &Object) -> Vec<String> {
 
 struct Manager {
     plane: Plane,
+    connect: Arc<Connect>,
     members: RwLock<HashMap<String, Running>>,
     /// What was observed of a member outlives its client.
     thresholds: Mutex<HashMap<String, Arc<Mutex<Threshold>>>>,
@@ -195,7 +207,7 @@ impl Manager {
         secret: Option<&Object>,
         link: Link,
     ) -> Result<(), cluster_client::ConnectError> {
-        let (client, problem) = match connect::connect(name, spec, secret, &self.plane.settings) {
+        let (client, problem) = match (self.connect)(name, spec, secret, &self.plane.settings) {
             Ok(client) => (client, None),
             Err(error) => (connect::unconnected(&error.to_string())?, Some(error.to_string())),
         };

@@ -15,6 +15,9 @@ use crate::manifest::{Manifest, is_preserved, manifests};
 use crate::member::{FIELD_MANAGER, Member, Standing};
 use crate::retain;
 
+/// How often an object that keeps changing is looked at in one try to delete it.
+const LOOKS_MAX: usize = 5;
+
 /// Ends a work that is being deleted.
 pub async fn remove(member: &Member, work: &Arc<Object>, standing: Standing) -> Result<Outcome, ReconcileError> {
     if !work.has_finalizer(FINALIZER_EXECUTION) {
@@ -69,22 +72,32 @@ async fn look_surely(member: &Member, place: &Place) -> Result<Option<Arc<Object
     }
 }
 
+/// What was decided on is what is deleted: a copy that is behind, or someone who takes the object over meanwhile, makes
+/// the member refuse, and the object is looked at again.
 async fn delete(member: &Member, work: &Object, place: &Place) -> Result<(), Status> {
-    let Some(observed) = look_surely(member, place).await? else { return Ok(()) };
-    if !retain::is_managed(&observed) || retain::belongs_to_another(&observed, work) {
-        return Ok(());
-    }
-    let options = DeleteOptions {
-        // Another object of the same name is not ours to delete.
-        preconditions: Preconditions { uid: Some(observed.uid().to_owned()), resource_version: None },
-        // The default for jobs would leave their pods behind.
-        propagation_policy: Some(PropagationPolicy::Background),
-        ..DeleteOptions::default()
-    };
-    match member.client.delete(place.target(), options).await {
-        Ok(_) => Ok(()),
-        Err(status) if status.is_not_found() => Ok(()),
-        Err(status) => Err(status),
+    let mut seen = look_surely(member, place).await?;
+    let mut looks = 1;
+    loop {
+        let Some(observed) = seen else { return Ok(()) };
+        if !retain::is_managed(&observed) || retain::belongs_to_another(&observed, work) {
+            return Ok(());
+        }
+        let options = DeleteOptions {
+            preconditions: Preconditions {
+                uid: Some(observed.uid().to_owned()),
+                resource_version: Some(observed.resource_version().to_owned()),
+            },
+            // The default for jobs would leave their pods behind.
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteOptions::default()
+        };
+        match member.client.delete(place.target(), options).await {
+            Ok(_) => return Ok(()),
+            Err(status) if status.is_not_found() => return Ok(()),
+            Err(status) if status.is_conflict() && looks < LOOKS_MAX => looks += 1,
+            Err(status) => return Err(status),
+        }
+        seen = member.client.find(place.target()).await?;
     }
 }
 
