@@ -23,7 +23,7 @@ pub mod http;
 pub mod limits;
 mod managed;
 pub mod metrics;
-mod outgoing;
+pub mod outgoing;
 pub mod registry;
 pub mod request;
 pub mod respond;

@@ -2,18 +2,14 @@
 
 mod commands;
 
-use clap::Parser;
-
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    let cli = commands::Cli::parse();
-    match commands::run(cli) {
+    let called = std::env::args_os().next();
+    let program = ::commands::program::name_of(called.as_deref());
+    match commands::run(program) {
         Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            std::process::ExitCode::FAILURE
-        }
+        Err(error) => commands::fail(&error),
     }
 }

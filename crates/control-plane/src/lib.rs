@@ -1,9 +1,16 @@
 //! Wiring: a whole control plane from a data directory, as many of them in one process as wanted.
 
 mod certificates;
-mod controllers;
+mod interpretation;
 mod options;
+mod rooms;
 mod start;
 
-pub use options::{Options, Storage};
+pub use options::{Options, Propagation, Storage};
 pub use start::ControlPlane;
+
+/// The parts of settings that are read from text.
+pub mod settings {
+    pub use federation::{SkippedApis, SkippedNamespaces as TemplateNamespaces};
+    pub use fleet::settings::{Controllers, SkippedNamespaces};
+}

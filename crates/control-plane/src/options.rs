@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use api::features::Features;
 use apiserver::audit::Level;
 use apiserver::auth::{OidcConfig, User};
 use apiserver::limits::LimitsConfig;
@@ -18,6 +20,14 @@ pub enum Storage {
     /// Gone when the process ends; for tests.
     Memory,
     Etcd(store::etcd::Options),
+}
+
+/// How members are looked after and workloads placed on them.
+#[derive(Clone, Default)]
+pub struct Propagation {
+    pub features: Arc<Features>,
+    pub federation: federation::Settings,
+    pub fleet: fleet::Settings,
 }
 
 #[derive(Clone)]
@@ -40,6 +50,7 @@ pub struct Options {
     pub anonymous: bool,
     /// Admission steps left out, by name.
     pub admission_off: Vec<String>,
+    pub propagation: Propagation,
 }
 
 impl Options {
@@ -57,7 +68,9 @@ impl Options {
             oidc: None,
             static_tokens: Vec::new(),
             anonymous: true,
-            admission_off: Vec::new(),
+            // As in Karmada: a pod template must reach members without a token of the control plane in it.
+            admission_off: vec!["ServiceAccount".to_owned()],
+            propagation: Propagation::default(),
         }
     }
 }

@@ -29,8 +29,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::{Certificates, KUBECONFIG_FILE};
-use crate::controllers;
 use crate::options::{Options, Storage};
+use crate::rooms::{self, Running};
 
 /// `iss` of ServiceAccount tokens, as in every Kubernetes cluster that was not told otherwise.
 const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -42,7 +42,7 @@ pub struct ControlPlane {
     pub kubeconfig: PathBuf,
     pub server: Arc<Server>,
     listening: Listening,
-    controllers: controllers::Running,
+    rooms: Running,
     store: Arc<dyn Store>,
     stop: CancellationToken,
 }
@@ -76,15 +76,22 @@ impl ControlPlane {
         let published = bootstrap::publish_trust(&server, &trust).await;
         published.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
         server.set_ready();
-        let controllers = controllers::start(&server, &certificates, &url, candidate(&options, address)?)?;
+        let plane = rooms::Plane {
+            server: &server,
+            certificates: &certificates,
+            url: &url,
+            propagation: &options.propagation,
+            candidate: candidate(&options, address)?,
+        };
+        let rooms = rooms::start(plane)?;
         tokio::spawn(certificates.keep_fresh(options.data_dir.clone(), url, stop.clone()));
         let kubeconfig = options.data_dir.join(KUBECONFIG_FILE);
-        Ok(Self { address, kubeconfig, server, listening, controllers, store, stop })
+        Ok(Self { address, kubeconfig, server, listening, rooms, store, stop })
     }
 
     /// Lets requests and writes finish, then closes the store.
     pub async fn stop(self) {
-        self.controllers.end().await;
+        self.rooms.end().await;
         self.stop.cancel();
         if let Err(error) = self.listening.task.await {
             tracing::error!(%error, "the listener ended badly");

@@ -1,4 +1,4 @@
-//! Wires the controllers and runs them, alone or as the holder of a lease.
+//! Wires the controllers and runs them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::ClusterClient;
 use pki::authority::CertificateAuthority;
-use reconcile::{Clock, LeaderElection, LeaderElector, Mirror, MirrorSpec};
+use reconcile::{Clock, Mirror, MirrorSpec};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -42,24 +42,11 @@ pub struct Parameters {
     /// Where joining machines find the API.
     pub server_url: String,
     pub clock: Arc<dyn Clock>,
-    /// This process among those that share the storage; `None` when it has the storage for itself.
-    pub candidate: Option<String>,
 }
 
-const LEASE: (&str, &str) = ("kube-system", "flotilla-controllers");
-
-/// Runs until cancelled. With a candidate, only while it holds the lease `kube-system/flotilla-controllers`.
+/// Runs until cancelled. Of the processes that share a storage only one may.
 pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationToken) {
-    let Some(candidate) = parameters.candidate.clone() else {
-        return run_all(clients, parameters, cancel).await;
-    };
-    let election = LeaderElection::new(LEASE.0, LEASE.1, &candidate);
-    let elector = LeaderElector::new(election, clients.manager.clone(), Arc::clone(&parameters.clock));
-    elector.run(cancel, |term| run_all(clients.clone(), parameters.clone(), term)).await;
-}
-
-async fn run_all(clients: Clients, parameters: Parameters, cancel: CancellationToken) {
-    let Parameters { ca_pem, authority, sign_token, server_url, clock, .. } = parameters;
+    let Parameters { ca_pem, authority, sign_token, server_url, clock } = parameters;
     let manager = &clients.manager;
     let acting = |name: &str| (clients.controller)(name);
     let stop = || cancel.clone();

@@ -9,7 +9,10 @@ pub struct CompletionArgs {
     shell: Shell,
 }
 
-pub fn run(args: &CompletionArgs) -> anyhow::Result<()> {
-    clap_complete::generate(args.shell, &mut super::Cli::command(), "flotilla", &mut std::io::stdout());
+pub fn run(args: &CompletionArgs, name: &'static str) -> anyhow::Result<()> {
+    let mut command = ::commands::program::adapt(super::Cli::command(), name);
+    // Shells complete the name of the program's file.
+    let file = if name == "kubectl karmada" { "kubectl-karmada" } else { name };
+    clap_complete::generate(args.shell, &mut command, file, &mut std::io::stdout());
     Ok(())
 }

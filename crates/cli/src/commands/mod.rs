@@ -2,10 +2,15 @@
 
 mod completion;
 mod identity;
+mod propagation;
 mod server;
 
+use std::process::ExitCode;
+
+use ::commands::console::Console;
+use ::commands::{plane, program};
 use anyhow::Context;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// A multi-cluster Kubernetes control plane in one binary.
 #[derive(Parser)]
@@ -33,14 +38,33 @@ enum Command {
     Server(Box<server::ServerArgs>),
     /// Print a completion script for your shell.
     Completion(completion::CompletionArgs),
+    #[command(flatten)]
+    Client(::commands::Command),
 }
 
-pub fn run(cli: Cli) -> anyhow::Result<()> {
+/// Runs what was typed, under the name the program was called by.
+pub fn run(name: &'static str) -> anyhow::Result<()> {
+    let matches = program::adapt(Cli::command(), name).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     start_logging(&cli)?;
     match cli.command {
         Command::Server(args) => block_on(server::run(*args)),
-        Command::Completion(args) => completion::run(&args),
+        Command::Completion(args) => completion::run(&args, name),
+        Command::Client(command) => block_on(::commands::run(&Console::standard(name), command)),
     }
+}
+
+/// Says why, unless the reader of the output went away or the command has said it already.
+pub fn fail(error: &anyhow::Error) -> ExitCode {
+    let broken_pipe = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
+    if error.chain().filter_map(|cause| cause.downcast_ref()).any(broken_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(code) = ::commands::exit_code(error) {
+        return ExitCode::from(code);
+    }
+    eprintln!("{}", plane::report(error));
+    ExitCode::FAILURE
 }
 
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

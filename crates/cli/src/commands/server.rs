@@ -56,6 +56,11 @@ pub struct ServerArgs {
     /// Admission steps to leave out, by name, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     disable_admission_plugins: Vec<String>,
+    /// Admission steps to run that are off by default: ServiceAccount (it puts tokens of this plane into pods).
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    enable_admission_plugins: Vec<String>,
+    #[command(flatten)]
+    propagation: super::propagation::PropagationArgs,
     /// Reads that may be answered at once; more wait outside with 429.
     #[arg(long, default_value_t = 400, value_name = "N")]
     max_requests_inflight: usize,
@@ -109,7 +114,9 @@ impl ServerArgs {
         options.oidc = self.identity.oidc()?;
         options.static_tokens = self.identity.tokens()?;
         options.anonymous = self.identity.anonymous_auth;
-        options.admission_off = self.disable_admission_plugins;
+        options.admission_off.retain(|step| !self.enable_admission_plugins.contains(step));
+        options.admission_off.extend(self.disable_admission_plugins);
+        options.propagation = self.propagation.read()?;
         options.limits.reads_max = self.max_requests_inflight;
         options.limits.writes_max = self.max_mutating_requests_inflight;
         Ok(options)

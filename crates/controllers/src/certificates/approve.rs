@@ -1,4 +1,4 @@
-//! Which requests are approved without a person: those of kubelets that were given the right to.
+//! Which requests are approved without a person: those of kubelets and of Karmada's agents that were given the right to.
 
 use object::Object;
 use pki::csr::Csr;
@@ -7,31 +7,49 @@ use serde_json::{Value, json};
 use super::recognize;
 
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+const ANY_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
 /// A right that stands for approval, and what the approval says.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
     pub subresource: &'static str,
     pub message: &'static str,
+    /// Kubernetes' own controller may approve for kubelets only; in Karmada a component with all rights approves agents.
+    pub needs_manager: bool,
 }
 
 const RENEWS_OWN: Rule = Rule {
     subresource: "selfnodeclient",
     message: "Auto approving self kubelet client certificate after SubjectAccessReview.",
+    needs_manager: false,
 };
-const ANY_NODE: Rule =
-    Rule { subresource: "nodeclient", message: "Auto approving kubelet client certificate after SubjectAccessReview." };
+const ANY_NODE: Rule = Rule {
+    subresource: "nodeclient",
+    message: "Auto approving kubelet client certificate after SubjectAccessReview.",
+    needs_manager: false,
+};
+const AGENT_RENEWS_OWN: Rule = Rule {
+    subresource: "selfclusteragent",
+    message: "Auto approving self karmada agent certificate after SubjectAccessReview.",
+    needs_manager: true,
+};
+const ANY_AGENT: Rule = Rule {
+    subresource: "clusteragent",
+    message: "Auto approving karmada agent certificate after SubjectAccessReview.",
+    needs_manager: true,
+};
 
 /// The rights any of which is enough, in the order they are asked for.
 pub fn rules_for(request: &Object, csr: &Csr) -> Vec<Rule> {
-    let is_kubelet = request.str_at(&["spec", "signerName"]) == KUBELET_CLIENT
-        && recognize::kubelet_client(csr, &recognize::usages(request)).is_ok();
-    if !is_kubelet {
-        return Vec::new();
-    }
+    let usages = recognize::usages(request);
+    let (renews_own, any) = match request.str_at(&["spec", "signerName"]) {
+        KUBELET_CLIENT if recognize::kubelet_client(csr, &usages).is_ok() => (RENEWS_OWN, ANY_NODE),
+        ANY_CLIENT if recognize::agent_client(csr, &usages).is_ok() => (AGENT_RENEWS_OWN, ANY_AGENT),
+        _ => return Vec::new(),
+    };
     match request.str_at(&["spec", "username"]) == csr.subject().common_name {
-        true => vec![RENEWS_OWN, ANY_NODE],
-        false => vec![ANY_NODE],
+        true => vec![renews_own, any],
+        false => vec![any],
     }
 }
 
@@ -41,4 +59,49 @@ pub fn approved(request: &Object, message: &str) -> Object {
     conditions.push(json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message}));
     approved.set(&["status", "conditions"], Value::Array(conditions));
     approved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificates::testing::{Asked, csr, request};
+
+    #[track_caller]
+    fn check(asked: &Asked, username: &str, expected: &[&str]) {
+        let mut request = request(asked);
+        request.set(&["spec", "username"], username);
+        let rules = rules_for(&request, &csr(asked));
+        let rights: Vec<&str> = rules.iter().map(|rule| rule.subresource).collect();
+        assert_eq!(rights, expected, "{} as {username}", asked.common_name);
+    }
+
+    #[test]
+    fn kubelets_and_agents_are_recognized_by_what_they_ask_for() {
+        let usages: &[&str] = &["digital signature", "client auth"];
+        let agent = Asked {
+            signer: ANY_CLIENT,
+            common_name: "system:karmada:agent:m1",
+            organization: "system:karmada:agents",
+            usages,
+            ..Asked::default()
+        };
+        check(&agent, "system:bootstrap:abcdef", &["clusteragent"]);
+        check(&agent, "system:karmada:agent:m1", &["selfclusteragent", "clusteragent"]);
+        check(&Asked { usages: &["digital signature", "key encipherment", "client auth"], ..agent }, "x", &["clusteragent"]);
+        check(&Asked { signer: KUBELET_CLIENT, ..agent }, "x", &[]);
+        check(&Asked { common_name: "system:node:m1", ..agent }, "x", &[]);
+        check(&Asked { organization: "system:masters", ..agent }, "x", &[]);
+        check(&Asked { dns_name: "a.b", ..agent }, "x", &[]);
+        check(&Asked { usages: &["client auth"], ..agent }, "x", &[]);
+        let node = Asked {
+            signer: KUBELET_CLIENT,
+            common_name: "system:node:a",
+            organization: "system:nodes",
+            usages,
+            ..Asked::default()
+        };
+        check(&node, "system:bootstrap:abcdef", &["nodeclient"]);
+        check(&node, "system:node:a", &["selfnodeclient", "nodeclient"]);
+        check(&Asked { signer: ANY_CLIENT, ..node }, "x", &[]);
+    }
 }

@@ -1,4 +1,5 @@
-//! The rules certificates of nodes must keep, with the texts kube-controller-manager gives for breaking them.
+//! The rules certificates of nodes and of Karmada's agents must keep, with the texts their controllers give for breaking
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +9,8 @@ use serde_json::Value;
 
 const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
+const AGENTS: &str = "system:karmada:agents";
+const AGENT_PREFIX: &str = "system:karmada:agent:";
 
 pub fn usages(request: &Object) -> BTreeSet<&str> {
     request.items(&["spec", "usages"]).iter().filter_map(Value::as_str).collect()
@@ -15,25 +18,23 @@ pub fn usages(request: &Object) -> BTreeSet<&str> {
 
 /// Breaks of the rules for the certificate a kubelet calls the API with.
 pub fn kubelet_client(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
-    check_organization(csr)?;
-    let names = csr.alternative_names();
-    for (kind, present) in [
-        ("DNS", !names.dns_names.is_empty()),
-        ("Email", !names.emails.is_empty()),
-        ("IP", !names.ips.is_empty()),
-        ("URI", !names.uris.is_empty()),
-    ] {
-        if present {
-            return Err(format!("{kind} subjectAltNames are not allowed"));
-        }
-    }
-    check_common_name(csr)?;
+    check_organization(csr, NODES)?;
+    check_no_alternative_names(csr)?;
+    check_common_name(csr, NODE_PREFIX)?;
+    check_usages(usages, "client auth")
+}
+
+/// Breaks of the rules for the certificate an agent of a pull cluster calls the API with.
+pub fn agent_client(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
+    check_organization(csr, AGENTS)?;
+    check_no_alternative_names(csr)?;
+    check_common_name(csr, AGENT_PREFIX)?;
     check_usages(usages, "client auth")
 }
 
 /// Breaks of the rules for the certificate a kubelet serves with.
 pub fn kubelet_serving(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
-    check_organization(csr)?;
+    check_organization(csr, NODES)?;
     let names = csr.alternative_names();
     if names.dns_names.is_empty() && names.ips.is_empty() {
         return Err("DNS or IP subjectAltName is required".to_owned());
@@ -44,7 +45,7 @@ pub fn kubelet_serving(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String>
         }
     }
     check_usages(usages, "server auth")?;
-    check_common_name(csr)
+    check_common_name(csr, NODE_PREFIX)
 }
 
 /// Breaks of the rules for any certificate to call the API with.
@@ -59,17 +60,32 @@ pub fn api_client(usages: &BTreeSet<&str>, in_order: &[&str]) -> Result<(), Stri
     }
 }
 
-fn check_organization(csr: &Csr) -> Result<(), String> {
+fn check_no_alternative_names(csr: &Csr) -> Result<(), String> {
+    let names = csr.alternative_names();
+    for (kind, present) in [
+        ("DNS", !names.dns_names.is_empty()),
+        ("Email", !names.emails.is_empty()),
+        ("IP", !names.ips.is_empty()),
+        ("URI", !names.uris.is_empty()),
+    ] {
+        if present {
+            return Err(format!("{kind} subjectAltNames are not allowed"));
+        }
+    }
+    Ok(())
+}
+
+fn check_organization(csr: &Csr, wanted: &str) -> Result<(), String> {
     match csr.subject().organizations.as_slice() {
-        [only] if only == NODES => Ok(()),
-        _ => Err("subject organization is not system:nodes".to_owned()),
+        [only] if only == wanted => Ok(()),
+        _ => Err(format!("subject organization is not {wanted}")),
     }
 }
 
-fn check_common_name(csr: &Csr) -> Result<(), String> {
-    match csr.subject().common_name.starts_with(NODE_PREFIX) {
+fn check_common_name(csr: &Csr, prefix: &str) -> Result<(), String> {
+    match csr.subject().common_name.starts_with(prefix) {
         true => Ok(()),
-        false => Err("subject common name does not begin with system:node:".to_owned()),
+        false => Err(format!("subject common name does not begin with {prefix}")),
     }
 }
 
