@@ -17,30 +17,58 @@ pub const BOOTSTRAPPING_LABEL: &str = "kubernetes.io/bootstrapping";
 
 const POLICY: &str = include_str!("policy.txt");
 
+/// What Karmada has beside those of Kubernetes.
+const KARMADA: &str = include_str!("karmada.txt");
+
 /// The ClusterRoles. Aggregated ones come without rules; `aggregation::aggregate` gives them theirs.
 pub fn cluster_roles() -> Vec<Object> {
-    let roles = table::read(POLICY).roles.into_iter().filter(|r| r.namespace.is_empty());
-    roles.map(|role| role_object("ClusterRole", role)).collect()
+    cluster_roles_of(POLICY)
 }
 
 pub fn roles() -> Vec<Object> {
-    let roles = table::read(POLICY).roles.into_iter().filter(|r| !r.namespace.is_empty());
-    roles.map(|role| role_object("Role", role)).collect()
+    roles_of(POLICY)
 }
 
 pub fn cluster_role_bindings() -> Vec<Object> {
-    let bindings = table::read(POLICY).bindings.into_iter().filter(|b| b.namespace.is_empty());
-    bindings.map(|b| binding_object("ClusterRoleBinding", "ClusterRole", b)).collect()
+    cluster_role_bindings_of(POLICY)
 }
 
 pub fn role_bindings() -> Vec<Object> {
-    let bindings = table::read(POLICY).bindings.into_iter().filter(|b| !b.namespace.is_empty());
-    bindings.map(|b| binding_object("RoleBinding", "Role", b)).collect()
+    role_bindings_of(POLICY)
 }
 
 /// All four kinds, roles before the bindings that name them.
 pub fn all() -> Vec<Object> {
-    [cluster_roles(), roles(), cluster_role_bindings(), role_bindings()].concat()
+    all_of(POLICY)
+}
+
+/// All four kinds of Karmada's own.
+pub fn karmada() -> Vec<Object> {
+    all_of(KARMADA)
+}
+
+fn all_of(text: &str) -> Vec<Object> {
+    [cluster_roles_of(text), roles_of(text), cluster_role_bindings_of(text), role_bindings_of(text)].concat()
+}
+
+fn cluster_roles_of(text: &str) -> Vec<Object> {
+    let roles = table::read(text).roles.into_iter().filter(|r| r.namespace.is_empty());
+    roles.map(|role| role_object("ClusterRole", role)).collect()
+}
+
+fn roles_of(text: &str) -> Vec<Object> {
+    let roles = table::read(text).roles.into_iter().filter(|r| !r.namespace.is_empty());
+    roles.map(|role| role_object("Role", role)).collect()
+}
+
+fn cluster_role_bindings_of(text: &str) -> Vec<Object> {
+    let bindings = table::read(text).bindings.into_iter().filter(|b| b.namespace.is_empty());
+    bindings.map(|b| binding_object("ClusterRoleBinding", "ClusterRole", b)).collect()
+}
+
+fn role_bindings_of(text: &str) -> Vec<Object> {
+    let bindings = table::read(text).bindings.into_iter().filter(|b| !b.namespace.is_empty());
+    bindings.map(|b| binding_object("RoleBinding", "Role", b)).collect()
 }
 
 fn new_object(kind: &str, namespace: &str, name: &str) -> Object {

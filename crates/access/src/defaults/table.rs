@@ -48,7 +48,7 @@ fn read_head<'a>(table: &mut Table<'a>, line: &'a str) {
     let mut words = line.split(' ');
     let (keyword, full_name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (namespace, name) = match keyword {
-        "clusterrole" => ("", full_name),
+        "clusterrole" | "clusterrolebinding" => ("", full_name),
         _ => full_name.split_once('/').expect("a namespaced name has a slash"),
     };
     match keyword {
@@ -59,7 +59,7 @@ fn read_head<'a>(table: &mut Table<'a>, line: &'a str) {
                 table.bindings.push(BindingLine { namespace: "", name, role: name, subjects });
             }
         }
-        "rolebinding" => {
+        "rolebinding" | "clusterrolebinding" => {
             let role = words.next().expect("a binding names its role");
             table.bindings.push(BindingLine { namespace, name, role, subjects: words.map(subject).collect() });
         }
