@@ -87,7 +87,11 @@ mod tests {
         };
         check(&agent, "system:bootstrap:abcdef", &["clusteragent"]);
         check(&agent, "system:karmada:agent:m1", &["selfclusteragent", "clusteragent"]);
-        check(&Asked { usages: &["digital signature", "key encipherment", "client auth"], ..agent }, "x", &["clusteragent"]);
+        check(
+            &Asked { usages: &["digital signature", "key encipherment", "client auth"], ..agent },
+            "x",
+            &["clusteragent"],
+        );
         check(&Asked { signer: KUBELET_CLIENT, ..agent }, "x", &[]);
         check(&Asked { common_name: "system:node:m1", ..agent }, "x", &[]);
         check(&Asked { organization: "system:masters", ..agent }, "x", &[]);

@@ -4,6 +4,8 @@ mod approve;
 mod clean;
 mod recognize;
 mod sign;
+#[cfg(test)]
+mod testing;
 
 use std::sync::Arc;
 

@@ -54,32 +54,14 @@ fn duration(request: &Object) -> Duration {
 #[cfg(test)]
 mod tests {
     use pki::certificate::Certificate;
-    use pki::csr::create_csr;
-    use pki::key::PrivateKey;
-    use pki::subject::{AlternativeNames, Subject};
 
     use super::*;
-
-    #[derive(Default)]
-    struct Asked {
-        signer: &'static str,
-        common_name: &'static str,
-        organization: &'static str,
-        dns_name: &'static str,
-        usages: &'static [&'static str],
-    }
+    use crate::certificates::testing::{Asked, csr, request};
 
     fn answered(asked: &Asked) -> Option<Object> {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
         let authority = CertificateAuthority::self_signed("ca", now).expect("an authority");
-        let key = PrivateKey::generate().expect("a key");
-        let names = |name: &str| if name.is_empty() { Vec::new() } else { vec![name.to_owned()] };
-        let subject = Subject::new(asked.common_name, &names(asked.organization));
-        let alternative = AlternativeNames { dns_names: names(asked.dns_name), ..AlternativeNames::default() };
-        let pem = create_csr(&key, &subject, &alternative).expect("a request");
-        let csr = Csr::from_pem(pem.as_bytes()).expect("our own request");
-        let request = json!({"spec": {"signerName": asked.signer, "usages": asked.usages, "expirationSeconds": 3600}});
-        answer(&Object::from_value(request).expect("a map"), &csr, &authority, now)
+        answer(&request(asked), &csr(asked), &authority, now)
     }
 
     /// Expects the message of the failure, or a certificate where it is empty.
