@@ -8,15 +8,19 @@ use api::policy::{
     CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, LABEL_CLUSTER_PROPAGATION_ID, LABEL_PROPAGATION_ID,
     OVERRIDE_POLICIES, PROPAGATION_POLICIES,
 };
-use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_DEPENDED_BY_PREFIX, RESOURCE_BINDINGS};
+use api::cluster::CLUSTERS;
+use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_DEPENDED_BY_PREFIX, RESOURCE_BINDINGS, WORKS};
 use cluster_client::ClusterClient;
 use object::Object;
 use reconcile::{Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
 
+use crate::bindings::{BY_BINDING, BY_TEMPLATE_KIND, binding_ids, template_kind};
+use crate::dependencies::dependency_keys;
 use crate::settings::Settings;
 use crate::start::Parts;
 use crate::templates::Templates;
+use crate::work::{BY_SELECTED_KIND, selected_kinds};
 
 /// Who wrote a field, in `managedFields`: the name Karmada's clients look for.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
@@ -25,6 +29,8 @@ pub const FIELD_MANAGER: &str = "karmada-controller-manager";
 pub const BY_POLICY: &str = "policy";
 /// Index of bindings: the label keys that say which bindings need what they carry.
 pub const BY_DEPENDENT: &str = "dependent";
+/// Index of bindings: what their templates need beside themselves, as `dependency_key` writes it.
+pub const BY_DEPENDENCY: &str = "dependency";
 
 /// Shared by all controllers of this crate.
 pub struct Plane {
@@ -35,13 +41,18 @@ pub struct Plane {
     pub settings: Settings,
     /// Every object that may be propagated.
     pub templates: Arc<Templates>,
-    /// Indexed `BY_POLICY` and `BY_DEPENDENT`.
+    /// Indexed `BY_POLICY`, `BY_DEPENDENT`, `BY_DEPENDENCY` and `BY_TEMPLATE_KIND`.
     pub bindings: Mirror,
-    /// Indexed `BY_POLICY`.
+    /// Indexed `BY_POLICY` and `BY_TEMPLATE_KIND`.
     pub cluster_bindings: Mirror,
+    /// Indexed `BY_BINDING`.
+    pub works: Mirror,
+    pub clusters: Mirror,
     pub policies: Mirror,
     pub cluster_policies: Mirror,
+    /// Indexed `BY_SELECTED_KIND`.
     pub overrides: Mirror,
+    /// Indexed `BY_SELECTED_KIND`.
     pub cluster_overrides: Mirror,
 }
 
@@ -50,15 +61,20 @@ impl Plane {
         let Parts { client, interpreter, features, clock, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let of = |resource: Resource| MirrorSpec::new(&resource.gvr());
-        let bindings = of(RESOURCE_BINDINGS).index(BY_POLICY, policy_ids).index(BY_DEPENDENT, dependent_keys);
+        let bindings_of =
+            |resource| of(resource).index(BY_POLICY, policy_ids).index(BY_TEMPLATE_KIND, template_kind);
+        let dependents = bindings_of(RESOURCE_BINDINGS).index(BY_DEPENDENT, dependent_keys);
+        let overrides_of = |resource| of(resource).index(BY_SELECTED_KIND, selected_kinds);
         Arc::new(Self {
             templates: Templates::new(client.clone(), settings.skipped_apis.clone(), cancel.clone()),
-            bindings: mirror(bindings),
-            cluster_bindings: mirror(of(CLUSTER_RESOURCE_BINDINGS).index(BY_POLICY, policy_ids)),
+            bindings: mirror(dependents.index(BY_DEPENDENCY, dependency_keys)),
+            cluster_bindings: mirror(bindings_of(CLUSTER_RESOURCE_BINDINGS)),
+            works: mirror(of(WORKS).index(BY_BINDING, binding_ids)),
+            clusters: mirror(of(CLUSTERS)),
             policies: mirror(of(PROPAGATION_POLICIES)),
             cluster_policies: mirror(of(CLUSTER_PROPAGATION_POLICIES)),
-            overrides: mirror(of(OVERRIDE_POLICIES)),
-            cluster_overrides: mirror(of(CLUSTER_OVERRIDE_POLICIES)),
+            overrides: mirror(overrides_of(OVERRIDE_POLICIES)),
+            cluster_overrides: mirror(overrides_of(CLUSTER_OVERRIDE_POLICIES)),
             client,
             interpreter,
             features,

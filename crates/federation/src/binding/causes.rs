@@ -1,0 +1,53 @@
+//! Why a template is in its queue: a policy that is activated lazily waits for a change that users made.
+
+use std::collections::HashMap;
+
+use crate::templates::Template;
+
+/// The later says more and wins when several come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// It was there when this started; nothing happened to it.
+    Found,
+    /// The control plane or a lazily activated policy changed, not what users wrote into the template.
+    Karmada,
+    Changed,
+}
+
+/// One cause per queued template; as many as the queue has keys.
+#[derive(Default)]
+pub struct Causes {
+    causes: HashMap<Template, Cause>,
+}
+
+impl Causes {
+    pub fn note(&mut self, template: &Template, cause: Cause) {
+        match self.causes.get_mut(template) {
+            Some(known) => *known = cause.max(*known),
+            None => drop(self.causes.insert(template.clone(), cause)),
+        }
+    }
+
+    /// What is not noted was changed.
+    pub fn take(&mut self, template: &Template) -> Cause {
+        self.causes.remove(template).unwrap_or(Cause::Changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_users_did_is_not_forgotten_over_what_the_plane_did() {
+        let template = Template::new("v1", "ConfigMap", "a", "x");
+        let mut causes = Causes::default();
+        for cause in [Cause::Found, Cause::Changed, Cause::Karmada] {
+            causes.note(&template, cause);
+        }
+        assert_eq!(causes.take(&template), Cause::Changed);
+        causes.note(&template, Cause::Karmada);
+        assert_eq!(causes.take(&template), Cause::Karmada);
+        assert_eq!(causes.take(&template), Cause::Changed, "each is taken once");
+    }
+}

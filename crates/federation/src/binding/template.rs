@@ -1,0 +1,160 @@
+//! One template: which policy it has, and the binding that follows.
+
+use std::sync::Arc;
+
+use cluster_client::ResourceRef;
+use interpreter::Operation;
+use object::{GroupVersionResource, Object, Status};
+use propagation::binding::{BindingInputs, Interpreted, desired_binding, wanted_priority_class};
+use propagation::claim::{self, Claim, Decision};
+use propagation::policy::{Policy, Scope};
+use reconcile::{Outcome, ReconcileError};
+
+use crate::binding::Detector;
+use crate::binding::causes::Cause;
+use crate::binding::commit::Applied;
+use crate::templates::Template;
+
+impl Detector {
+    pub async fn reconcile_template(self: Arc<Self>, template: Template) -> Result<Outcome, ReconcileError> {
+        let cause = self.causes.lock().take(&template);
+        let result = self.propagate(&template, cause).await;
+        if !matches!(result, Ok(Outcome::Done)) {
+            self.causes.lock().note(&template, cause);
+        }
+        result
+    }
+
+    async fn propagate(&self, template: &Template, cause: Cause) -> Result<Outcome, ReconcileError> {
+        let Some(object) = self.plane.templates.find(template).await? else {
+            self.waiting.lock().remove(template);
+            // The garbage collector removes what it owns.
+            return Ok(Outcome::Done);
+        };
+        // It waits before it is matched: a policy that comes in between finds it.
+        if Claim::of(&object).is_none() {
+            self.waiting.lock().insert(template.clone());
+        }
+        let decision = claim::decide(&self.policies.read(), &object);
+        match decision {
+            Decision::Apply(policy) => return self.apply(template, object, &policy, cause).await,
+            Decision::Unmatched => {
+                tracing::debug!(?template, "no policy selects the template");
+                return Ok(Outcome::Done);
+            }
+            Decision::HolderGone(claim) => return self.clean_up(template, &claim).await,
+            Decision::HolderDeleting(policy) => {
+                tracing::debug!(?template, policy = %policy.key, "the policy is being deleted");
+                return Ok(Outcome::Retry);
+            }
+            Decision::TakenBy(_) | Decision::HolderSelectsOther(_) => self.waiting.lock().remove(template),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Frees a template whose policy went without doing so, as when the claim was made a moment before.
+    async fn clean_up(&self, template: &Template, claim: &Claim) -> Result<Outcome, ReconcileError> {
+        let gvr = claim.scope().resource().gvr();
+        let target = match claim.scope() {
+            Scope::Namespaced => ResourceRef::namespaced(&gvr, &claim.policy.namespace, &claim.policy.name),
+            Scope::Cluster => ResourceRef::cluster(&gvr, &claim.policy.name),
+        };
+        if self.plane.client.find(target).await?.is_some() {
+            // It is there, and our copy does not know it yet.
+            return Ok(Outcome::Retry);
+        }
+        self.commit_release(template, claim.scope(), &claim.id).await?;
+        Ok(Outcome::Done)
+    }
+
+    async fn apply(
+        &self,
+        template: &Template,
+        object: Arc<Object>,
+        policy: &Policy,
+        cause: Cause,
+    ) -> Result<Outcome, ReconcileError> {
+        if !self.has_dependent_overrides(policy) {
+            tracing::debug!(?template, policy = %policy.key, "waiting for dependent overrides");
+            return Ok(Outcome::Retry);
+        }
+        self.waiting.lock().remove(template);
+        let title = match policy.scope() {
+            Scope::Namespaced => "policy",
+            Scope::Cluster => "cluster policy",
+        };
+        let title = format!("Apply {title}({})", policy.display_name());
+        match self.apply_policy(&object, policy, cause).await {
+            Ok(Applied::Unchanged) => Ok(Outcome::Done),
+            Ok(Applied::Changed) => {
+                self.recorder.normal(&*object, "ApplyPolicySucceed", format!("{title} succeed"));
+                Ok(Outcome::Done)
+            }
+            Ok(Applied::Blocked(reason)) => {
+                self.recorder.warning(&*object, "ApplyPolicyFailed", format!("{title} failed: {reason}"));
+                Ok(Outcome::Retry)
+            }
+            Err(status) => {
+                // That another was first is no news to users: it is tried again at once.
+                if !status.is_conflict() {
+                    self.recorder.warning(&*object, "ApplyPolicyFailed", format!("{title} failed: {status}"));
+                }
+                Err(status.into())
+            }
+        }
+    }
+
+    async fn apply_policy(&self, object: &Arc<Object>, policy: &Policy, cause: Cause) -> Result<Applied, Status> {
+        let claimed = self.commit_claim(object, policy).await?;
+        if cause == Cause::Karmada && policy.is_lazy {
+            return Ok(Applied::Unchanged);
+        }
+        let inputs = BindingInputs {
+            template: &claimed,
+            policy,
+            interpreted: self.gather_interpretation(&claimed).await?,
+            schedule_priority: self.gather_schedule_priority(policy).await?,
+            features: &self.plane.features,
+        };
+        let is_replicas = matches!(inputs.interpreted, Interpreted::Replicas(..));
+        let is_components = matches!(inputs.interpreted, Interpreted::Components(_));
+        let desired = desired_binding(&inputs);
+        // A template that was just claimed for the first time has no binding, as a rule.
+        let is_new = Claim::holder(object).is_none() && !Arc::ptr_eq(object, &claimed);
+        let applied = self.commit_binding(desired, policy, cause, is_new).await?;
+        if applied == Applied::Changed && is_replicas {
+            let message = "Get replicas of resource template successfully.";
+            self.recorder.normal(&*claimed, "GetReplicasSucceed", message);
+        } else if applied == Applied::Changed && is_components {
+            let message = "Get components of resource template successfully.";
+            self.recorder.normal(&*claimed, "GetComponentsSucceed", message);
+        }
+        Ok(applied)
+    }
+
+    async fn gather_interpretation(&self, template: &Object) -> Result<Interpreted, Status> {
+        let interpreter = self.plane.interpreter.load();
+        let gvk = template.gvk();
+        let failed = |reason: &'static str, error: interpreter::InterpretError| {
+            self.recorder.warning(template, reason, error.to_string());
+            Status::internal(error)
+        };
+        if self.plane.features.multiple_pod_templates && interpreter.has_hook(&gvk, Operation::InterpretComponent) {
+            let components = interpreter.components(template).await;
+            return components.map(Interpreted::Components).map_err(|error| failed("GetComponentsFailed", error));
+        }
+        if interpreter.has_hook(&gvk, Operation::InterpretReplica) {
+            let (replicas, requirements) =
+                interpreter.replicas(template).await.map_err(|error| failed("GetReplicasFailed", error))?;
+            return Ok(Interpreted::Replicas(replicas, requirements));
+        }
+        Ok(Interpreted::Nothing)
+    }
+
+    async fn gather_schedule_priority(&self, policy: &Policy) -> Result<Option<i64>, Status> {
+        let Some(class) = wanted_priority_class(policy, &self.plane.features)? else { return Ok(None) };
+        let classes = GroupVersionResource::new("scheduling.k8s.io", "v1", "priorityclasses");
+        let class = self.plane.client.get(ResourceRef::cluster(&classes, &class)).await?;
+        Ok(Some(class.i64_at(&["value"]).unwrap_or(0)))
+    }
+}
