@@ -164,7 +164,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(5)).await;
         api.seed(&RESOURCE_BINDINGS.gvr(), testing::object(binding(4, &[2, 4])));
         let target = ResourceRef::namespaced(&gvr, "default", "web");
-        eventually("six", async || spec_replicas(&*api.client().get(target.clone()).await.expect("there")) == Some(6))
+        eventually("six", async || spec_replicas(&api.client().get(target.clone()).await.expect("there")) == Some(6))
             .await;
         cancel.cancel();
     }

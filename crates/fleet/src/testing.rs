@@ -20,9 +20,7 @@ pub fn plane(api: &MemoryApi, cancel: &CancellationToken, change: impl Fn(&mut S
     let mut settings = Settings::default();
     change(&mut settings);
     let clock = Arc::new(VirtualClock::new(NOW.parse().expect("a time")));
-    let mut features = Features::default();
-    features.failover = true;
-    features.federated_quota_enforcement = true;
+    let features = Features { failover: true, federated_quota_enforcement: true, ..Features::default() };
     Plane::start(api.client(), clock, Arc::new(features), settings, cancel)
 }
 
