@@ -9,7 +9,7 @@ use cluster_client::{DeleteOptions, ResourceRef};
 use object::{GroupVersionKind, Object, Status};
 use propagation::works::DesiredWork;
 use reconcile::{Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::{Plane, cluster_of_new_space};
@@ -141,6 +141,7 @@ fn assigned_clusters(quota: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use cluster_client::testing::MemoryApi;
+    use serde_json::Value;
 
     use super::*;
     use crate::plane::namespaces;
