@@ -1,1 +1,16 @@
 //! Answers `why` and `plan`: gathers what is known of an object and prints the reasons of each decision.
+//!
+//! Decisions return their reasons with their results; nothing is decided here. What happened is read from objects and
+//! from the scheduler's memory; what would happen comes from the same functions the controllers use.
+
+pub mod document;
+mod gather;
+mod place;
+pub mod plan;
+mod plan_text;
+mod scheduling;
+pub mod why;
+mod why_text;
+
+pub use document::{Stage, State, Subject};
+pub use gather::{Explainer, Parts};

@@ -1,0 +1,70 @@
+//! What an answer is made of, for people and for programs.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// The object a question is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject {
+    pub api_version: String,
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{}/{}", self.kind, self.name),
+            namespace => write!(f, "{}/{} in namespace {namespace}", self.kind, self.name),
+        }
+    }
+}
+
+/// How far one stage of the way has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum State {
+    Done,
+    /// Under way, or waiting for something that may come by itself.
+    Waiting,
+    /// Stopped until somebody changes something.
+    Failed,
+    /// Not reached.
+    Ahead,
+}
+
+/// One stage of the way from a template to its members and back.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stage {
+    pub name: &'static str,
+    pub state: State,
+    /// When it came to this, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    pub summary: String,
+    /// Reasons, one line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+    /// The reasons as data, where there is more to them.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub data: Value,
+}
+
+impl Stage {
+    pub fn new(name: &'static str, state: State, summary: impl Into<String>) -> Self {
+        Self { name, state, since: None, summary: summary.into(), details: Vec::new(), data: Value::Null }
+    }
+
+    pub fn since(mut self, time: &str) -> Self {
+        self.since = (!time.is_empty()).then(|| time.to_owned());
+        self
+    }
+
+    pub fn details(mut self, details: Vec<String>) -> Self {
+        self.details = details;
+        self
+    }
+}

@@ -1,0 +1,128 @@
+//! Reads from the plane what an answer needs. Nothing is kept: questions are rare and must be answered from what is.
+
+use std::sync::Arc;
+
+use api::Resource;
+use api::capacity::Board;
+use api::cluster::CLUSTERS;
+use api::features::Features;
+use api::names::{binding_name, execution_namespace, work_name};
+use api::policy::{CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, OVERRIDE_POLICIES, PROPAGATION_POLICIES};
+use api::work::WORKS;
+use cluster_client::{ApiResource, ClusterClient, ListOptions, ResourceRef, RestMapper};
+use object::{GroupVersion, Object, Status};
+use propagation::binding::Twin;
+use propagation::overrides::OverridePolicy;
+use propagation::policy::Policy;
+use propagation::policy_index::PolicyIndex;
+use scheduler::{Decisions, Snapshot};
+
+use crate::document::Subject;
+
+/// What answers are made from.
+#[derive(Clone)]
+pub struct Parts {
+    pub client: ClusterClient,
+    pub interpreter: interpreter::Shared,
+    pub board: Board,
+    pub decisions: Decisions,
+    pub features: Arc<Features>,
+}
+
+/// Answers questions about one plane.
+pub struct Explainer {
+    pub(crate) parts: Parts,
+    mapper: RestMapper,
+}
+
+impl Explainer {
+    pub fn new(parts: Parts) -> Self {
+        Self { mapper: RestMapper::new(parts.client.clone()), parts }
+    }
+
+    /// The resource that holds the objects of a kind.
+    pub async fn resource(&self, api_version: &str, kind: &str) -> Result<ApiResource, Status> {
+        let gv = GroupVersion::parse(api_version)
+            .ok_or_else(|| Status::bad_request(format!("{api_version:?} is not like v1 or apps/v1")))?;
+        self.mapper.resource_of(&gv.kind(kind)).await
+    }
+
+    pub(crate) async fn find_template(&self, subject: &Subject) -> Result<Option<Arc<Object>>, Status> {
+        let resource = self.resource(&subject.api_version, &subject.kind).await?;
+        let target = match resource.namespaced {
+            true => ResourceRef::namespaced(&resource.gvr, &subject.namespace, &subject.name),
+            false => ResourceRef::cluster(&resource.gvr, &subject.name),
+        };
+        self.parts.client.find(target).await
+    }
+
+    pub(crate) async fn list(&self, resource: Resource, namespace: Option<&str>) -> Result<Vec<Arc<Object>>, Status> {
+        let gvr = resource.gvr();
+        let target = match namespace {
+            Some(namespace) => ResourceRef::within(&gvr, namespace),
+            None => ResourceRef { gvr, ..ResourceRef::default() },
+        };
+        Ok(self.parts.client.list_all(target, ListOptions::default()).await?.items)
+    }
+
+    pub(crate) async fn policies(&self) -> Result<PolicyIndex, Status> {
+        let mut policies = Vec::new();
+        for resource in [PROPAGATION_POLICIES, CLUSTER_PROPAGATION_POLICIES] {
+            for object in self.list(resource, None).await? {
+                policies.push(Policy::read(object)?);
+            }
+        }
+        Ok(PolicyIndex::new(policies))
+    }
+
+    pub(crate) async fn overrides(&self) -> Result<Overrides, Status> {
+        let read = |objects: Vec<Arc<Object>>| objects.iter().map(|object| OverridePolicy::read(object)).collect();
+        let cluster: Result<Vec<_>, Status> = read(self.list(CLUSTER_OVERRIDE_POLICIES, None).await?);
+        let namespaced: Result<Vec<_>, Status> = read(self.list(OVERRIDE_POLICIES, None).await?);
+        Ok(Overrides { cluster: cluster?, namespaced: namespaced? })
+    }
+
+    pub(crate) async fn clusters(&self) -> Result<Vec<Arc<Object>>, Status> {
+        self.list(CLUSTERS, None).await
+    }
+
+    /// The clusters as the scheduler sees them.
+    pub(crate) fn snapshot(&self, clusters: &[Arc<Object>]) -> Result<Snapshot, Status> {
+        let mut snapshot = Snapshot::of(clusters)?;
+        for cluster in clusters {
+            snapshot.set_nodes(cluster.name(), self.parts.board.get(cluster.name()));
+        }
+        snapshot.settle();
+        Ok(snapshot)
+    }
+
+    pub(crate) async fn binding(&self, template: &Object) -> Result<Option<Arc<Object>>, Status> {
+        let gvr = Twin::of(template.namespace()).resource().gvr();
+        let name = binding_name(template.kind(), template.name());
+        let target = match template.namespace() {
+            "" => ResourceRef::cluster(&gvr, &name),
+            namespace => ResourceRef::namespaced(&gvr, namespace, &name),
+        };
+        self.parts.client.find(target).await
+    }
+
+    pub(crate) async fn work(&self, cluster: &str, template: &Object) -> Result<Option<Arc<Object>>, Status> {
+        let name = work_name(template.kind(), template.name(), template.namespace());
+        let target = ResourceRef::namespaced(&WORKS.gvr(), &execution_namespace(cluster), &name);
+        self.parts.client.find(target).await
+    }
+}
+
+/// All override policies there are.
+#[derive(Clone, Default)]
+pub(crate) struct Overrides {
+    pub cluster: Vec<OverridePolicy>,
+    pub namespaced: Vec<OverridePolicy>,
+}
+
+impl Overrides {
+    /// Those that may concern objects of a namespace.
+    pub fn of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a OverridePolicy> {
+        self.namespaced.iter().filter(move |policy| !namespace.is_empty() && policy.namespace == namespace)
+    }
+}

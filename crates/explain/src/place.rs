@@ -1,0 +1,308 @@
+//! What would become of one template: its policy, its members, and what would change in each.
+
+use std::sync::Arc;
+
+use api::cluster::ClusterSpec;
+use api::features::Features;
+use api::policy::ANNOTATION_APPLIED_PLACEMENT;
+use api::work::{BindingSpec, BindingStatus, TargetCluster};
+use interpreter::{Interpreter, Operation};
+use object::{Object, Status};
+use propagation::binding::{BindingInputs, BindingPlan, Interpreted, desired_binding, plan_binding};
+use propagation::claim::{Decision, decide};
+use propagation::overrides::{self, Member};
+use propagation::policy::Policy;
+use propagation::policy_choice::explain_choice;
+use propagation::policy_index::PolicyIndex;
+use propagation::works::{BindingRef, Delivery, DesiredWork, WorkChange, targets};
+use scheduler::{Options, Peers, Request, Snapshot, explain, need};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::gather::{Explainer, Overrides};
+use crate::scheduling;
+
+/// Changed fields told of one by one.
+const FIELDS_MAX: usize = 10;
+
+/// Everything decisions are made from, as it would be.
+pub struct World {
+    pub policies: PolicyIndex,
+    pub overrides: Overrides,
+    pub clusters: Vec<Arc<Object>>,
+    pub snapshot: Snapshot,
+}
+
+/// What would happen to the template in one member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Action {
+    pub cluster: String,
+    pub what: What,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas_before: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas_after: Option<i32>,
+    /// Fields that would differ, by their path in the manifest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Why it would not work.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub problem: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum What {
+    Place,
+    Change,
+    Keep,
+    Remove,
+}
+
+/// What would become of a template.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// The policy that would decide.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub policy: String,
+    pub actions: Vec<Action>,
+    /// What stands in the way.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub problem: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+}
+
+impl Outcome {
+    fn problem(text: impl Into<String>) -> Self {
+        Self { problem: text.into(), ..Self::default() }
+    }
+}
+
+impl Explainer {
+    /// Follows a template through every decision without writing anything.
+    pub(crate) async fn foresee(&self, world: &World, template: &Object) -> Result<Outcome, Status> {
+        let policy = match decide(&world.policies, template) {
+            Decision::Apply(policy) => policy,
+            other => return Ok(unpropagated(&other, world, template)),
+        };
+        let existing = self.binding(template).await?;
+        let interpreter = self.parts.interpreter.load();
+        let interpreted = match interpret(&interpreter, &self.parts.features, template).await {
+            Ok(interpreted) => interpreted,
+            Err(problem) => return Ok(Outcome { policy: policy.display_name(), ..Outcome::problem(problem) }),
+        };
+        let binding = match bind(template, &policy, interpreted, existing.as_deref(), &self.parts.features) {
+            Ok(binding) => binding,
+            Err(problem) => return Ok(Outcome { policy: policy.display_name(), ..Outcome::problem(problem) }),
+        };
+        let before = match &existing {
+            Some(binding) => targets(&api::read(binding)?),
+            None => Vec::new(),
+        };
+        let mut spec: BindingSpec = api::read(&binding)?;
+        let status: BindingStatus = match &existing {
+            Some(existing) => api::read_at(existing, &["status"])?,
+            None => BindingStatus::default(),
+        };
+        let mut outcome = Outcome { policy: policy.display_name(), ..Outcome::default() };
+        self.schedule(world, &binding, &mut spec, &status, &mut outcome);
+        for target in targets(&spec) {
+            let action = self.deliver(world, template, &binding, &spec, &target, &before).await?;
+            outcome.actions.push(action);
+        }
+        let gone = before.iter().filter(|old| !targets(&spec).iter().any(|new| new.name == old.name));
+        outcome.actions.extend(gone.map(|old| Action {
+            replicas_before: Some(old.replicas).filter(|replicas| *replicas > 0),
+            ..Action::new(&old.name, What::Remove)
+        }));
+        Ok(outcome)
+    }
+
+    fn schedule(
+        &self,
+        world: &World,
+        binding: &Object,
+        spec: &mut BindingSpec,
+        status: &BindingStatus,
+        outcome: &mut Outcome,
+    ) {
+        let (peers, options) = (Peers::default(), Options::new(&self.parts.features));
+        let applied = binding.annotation(ANNOTATION_APPLIED_PLACEMENT).unwrap_or_default();
+        if need(&world.snapshot, spec, status, applied, &options).is_none() {
+            return;
+        }
+        let (decision, explanation) =
+            explain(&world.snapshot, &Request { spec, status, peers: &peers, options: &options });
+        outcome.reasons = scheduling::lines(&explanation);
+        match decision.result {
+            Ok(clusters) => spec.clusters = clusters,
+            Err(error) => {
+                outcome.problem = error.to_string();
+                // Only when no cluster fits is what it has taken away.
+                if matches!(error, scheduler::ScheduleError::NoFit(_)) {
+                    spec.clusters.clear();
+                }
+            }
+        }
+    }
+
+    async fn deliver(
+        &self,
+        world: &World,
+        template: &Object,
+        binding: &Object,
+        spec: &BindingSpec,
+        target: &TargetCluster,
+        before: &[TargetCluster],
+    ) -> Result<Action, Status> {
+        let had = before.iter().find(|old| old.name == target.name);
+        let mut action = Action::new(&target.name, if had.is_some() { What::Keep } else { What::Place });
+        action.replicas_before = had.map(|old| old.replicas).filter(|replicas| *replicas > 0);
+        action.replicas_after = Some(target.replicas).filter(|replicas| *replicas > 0);
+        let manifest = match self.manifest(world, template, spec, target).await {
+            Ok(manifest) => manifest,
+            Err(problem) => return Ok(Action { problem, ..action }),
+        };
+        let Some(existing) = self.work(&target.name, template).await? else {
+            return Ok(Action { what: What::Place, ..action });
+        };
+        let (manifest, overrides) = manifest;
+        let id = BindingRef::of(binding);
+        let delivery =
+            Delivery { binding: id, spec, cluster: &target.name, manifest, overrides, preserved_labels: None };
+        if let Ok(WorkChange::Patch(patch)) = DesiredWork::of_binding(delivery).plan(Some(&existing)) {
+            action.what = What::Change;
+            let old = existing.items(&["spec", "workload", "manifests"]).first().cloned().unwrap_or_default();
+            let new = &patch["spec"]["workload"]["manifests"][0];
+            if !new.is_null() {
+                differing(&old, new, "", &mut action.fields);
+            }
+        }
+        Ok(action)
+    }
+
+    /// The template as the member would get it.
+    async fn manifest(
+        &self,
+        world: &World,
+        template: &Object,
+        spec: &BindingSpec,
+        target: &TargetCluster,
+    ) -> Result<(Object, overrides::Recorded), String> {
+        let interpreter = self.parts.interpreter.load();
+        let mut manifest = template.clone();
+        if spec.is_workload() && interpreter.has_hook(&template.gvk(), Operation::ReviseReplica) {
+            let revised = interpreter.revise_replicas(manifest, target.replicas.into()).await;
+            manifest = revised.map_err(|error| error.to_string())?;
+        }
+        let cluster = world.clusters.iter().find(|cluster| cluster.name() == target.name);
+        let cluster = cluster.ok_or_else(|| "there is no such cluster".to_owned())?;
+        let cluster_spec: ClusterSpec = api::read(cluster).map_err(|status| status.to_string())?;
+        let member = Member { cluster, spec: &cluster_spec };
+        let policies = world.overrides.of(template.namespace());
+        let applied = overrides::apply(&mut manifest, member, &world.overrides.cluster, policies);
+        let recorded = applied.map_err(|failure| format!("overrides cannot be applied: {failure}"))?.recorded();
+        Ok((manifest, recorded))
+    }
+}
+
+impl Action {
+    fn new(cluster: &str, what: What) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            what,
+            replicas_before: None,
+            replicas_after: None,
+            fields: Vec::new(),
+            problem: String::new(),
+        }
+    }
+}
+
+fn unpropagated(decision: &Decision, world: &World, template: &Object) -> Outcome {
+    let text = match decision {
+        Decision::TakenBy(other) => format!("{other} propagates it, no policy does"),
+        Decision::HolderDeleting(policy) => format!("{} is being deleted", policy.display_name()),
+        Decision::HolderSelectsOther(policy) => {
+            format!("{} selects it no more; what was propagated stays", policy.display_name())
+        }
+        Decision::HolderGone(claim) => format!("{} is gone; what was propagated stays", claim.policy),
+        Decision::Unmatched | Decision::Apply(_) => "no policy selects it, so it goes nowhere".to_owned(),
+    };
+    let nearest = explain_choice(&world.policies, template).nearest;
+    let reasons = nearest.iter().map(|miss| format!("nearly: {miss}")).collect();
+    Outcome { reasons, ..Outcome::problem(text) }
+}
+
+async fn interpret(interpreter: &Interpreter, features: &Features, template: &Object) -> Result<Interpreted, String> {
+    let gvk = template.gvk();
+    if features.multiple_pod_templates && interpreter.has_hook(&gvk, Operation::InterpretComponent) {
+        let components = interpreter.components(template).await.map_err(|error| error.to_string())?;
+        return Ok(Interpreted::Components(components));
+    }
+    if interpreter.has_hook(&gvk, Operation::InterpretReplica) {
+        let (replicas, requirements) = interpreter.replicas(template).await.map_err(|error| error.to_string())?;
+        return Ok(Interpreted::Replicas(replicas, requirements));
+    }
+    Ok(Interpreted::Nothing)
+}
+
+/// The binding as it would be.
+fn bind(
+    template: &Object,
+    policy: &Policy,
+    interpreted: Interpreted,
+    existing: Option<&Object>,
+    features: &Features,
+) -> Result<Object, String> {
+    let inputs = BindingInputs { template, policy, interpreted, schedule_priority: None, features };
+    match plan_binding(desired_binding(&inputs), existing, policy) {
+        BindingPlan::Create(binding) | BindingPlan::Update(binding, _) => Ok(binding),
+        BindingPlan::Unchanged => existing.cloned().ok_or_else(|| "the binding is not there".to_owned()),
+        BindingPlan::WaitForDeletion => Err("its binding is being deleted".to_owned()),
+        BindingPlan::WaitForCollection => Err("its binding is of an earlier object of this name".to_owned()),
+    }
+}
+
+/// The paths at which two values differ.
+fn differing(old: &Value, new: &Value, path: &str, found: &mut Vec<String>) {
+    if old == new || found.len() >= FIELDS_MAX {
+        return;
+    }
+    match (old, new) {
+        (Value::Object(a), Value::Object(b)) => {
+            for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
+                let (old, new) = (a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null));
+                differing(old, new, &format!("{path}.{key}"), found);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (old, new)) in a.iter().zip(b).enumerate() {
+                differing(old, new, &format!("{path}[{index}]"), found);
+            }
+        }
+        // Versions of the control plane's own bookkeeping say nothing to a user.
+        _ if path.contains("resourcetemplate.karmada.io/") => {}
+        _ => found.push(path.trim_start_matches('.').to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn changed_fields_are_told_by_their_paths() {
+        let old =
+            json!({"spec": {"replicas": 1, "template": {"containers": [{"image": "a", "name": "x"}]}}, "same": 1});
+        let new =
+            json!({"spec": {"replicas": 2, "template": {"containers": [{"image": "b", "name": "x"}]}}, "same": 1});
+        let mut found = Vec::new();
+        differing(&old, &new, "", &mut found);
+        assert_eq!(found, ["spec.replicas", "spec.template.containers[0].image"]);
+    }
+}

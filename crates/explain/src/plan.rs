@@ -1,0 +1,182 @@
+//! `plan`: what would be placed, moved, changed or removed if some manifests were applied, without doing it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::cluster::CLUSTERS;
+use api::policy::{CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, OVERRIDE_POLICIES, PROPAGATION_POLICIES};
+use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, UserInfo, WriteOptions};
+use object::{Object, Status};
+use propagation::overrides::OverridePolicy;
+use propagation::policy::Policy;
+use propagation::policy_selector::Selector;
+use serde::Serialize;
+
+use crate::document::Subject;
+use crate::gather::Explainer;
+use crate::place::{Outcome, World};
+use crate::plan_text;
+
+/// Templates looked at in one plan.
+pub const TEMPLATES_MAX: usize = 1000;
+const FIELD_MANAGER: &str = "flotilla-plan";
+
+/// The whole answer.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    pub templates: Vec<Planned>,
+    /// Manifests that would be refused, and what else a reader must know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// All of it for people.
+    pub text: String,
+}
+
+/// One template and what would become of it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Planned {
+    pub subject: Subject,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// Objects as they would be, templates by what they are.
+#[derive(Default)]
+struct Changes {
+    templates: BTreeMap<(String, String, String, String), Object>,
+    /// Selectors, before and after, of policies that would change, with the namespace they look in.
+    selectors: Vec<(Selector, String)>,
+    clusters_change: bool,
+}
+
+impl Explainer {
+    /// Plans with the rights of a user: who may not apply a manifest is not told what it would do.
+    pub async fn plan(&self, user: UserInfo, manifests: Vec<Object>) -> Result<Plan, Status> {
+        let client = self.parts.client.impersonating(user);
+        let mut plan = Plan::default();
+        let clusters = self.clusters().await?;
+        let mut world = World {
+            policies: self.policies().await?,
+            overrides: self.overrides().await?,
+            snapshot: self.snapshot(&clusters)?,
+            clusters,
+        };
+        let mut changes = Changes::default();
+        for manifest in manifests {
+            let subject = subject_of(&manifest);
+            match self.rehearse(&client, manifest).await {
+                Ok(object) => self.take_in(&mut world, &mut changes, object)?,
+                Err(status) => plan.problems.push(format!("{subject} would be refused: {status}")),
+            }
+        }
+        world.snapshot = self.snapshot(&world.clusters)?;
+        self.find_affected(&mut changes, &mut plan).await?;
+        for template in changes.templates.values() {
+            let outcome = self.foresee(&world, template).await?;
+            plan.templates.push(Planned { subject: subject_of(template), outcome });
+        }
+        plan.text = plan_text::text(&plan);
+        Ok(plan)
+    }
+
+    /// What the API would make of a manifest: defaulted, admitted and validated, but not stored.
+    async fn rehearse(&self, client: &ClusterClient, mut manifest: Object) -> Result<Object, Status> {
+        let resource = self.resource(manifest.api_version(), manifest.kind()).await?;
+        if resource.namespaced && manifest.namespace().is_empty() {
+            manifest.set_namespace("default");
+        }
+        let target = match resource.namespaced {
+            true => ResourceRef::namespaced(&resource.gvr, manifest.namespace(), manifest.name()),
+            false => ResourceRef::cluster(&resource.gvr, manifest.name()),
+        };
+        let options = WriteOptions { dry_run: true, ..WriteOptions::managed_by(FIELD_MANAGER) };
+        let object = client.patch(target, Patch::apply(manifest, true), options).await?;
+        Ok((*object).clone())
+    }
+
+    /// Puts an object into the world as it would be.
+    fn take_in(&self, world: &mut World, changes: &mut Changes, object: Object) -> Result<(), Status> {
+        let gvk = object.gvk();
+        let is = |resource: api::Resource| gvk.group == resource.group && gvk.kind == resource.kind;
+        if is(PROPAGATION_POLICIES) || is(CLUSTER_PROPAGATION_POLICIES) {
+            let policy = Policy::read(Arc::new(object))?;
+            let namespace = policy.key.namespace.clone();
+            let old = world.policies.get(&policy.key).map(|old| old.selectors.clone()).unwrap_or_default();
+            let selectors = old.into_iter().chain(policy.selectors.iter().cloned());
+            changes.selectors.extend(selectors.map(|selector| (selector, namespace.clone())));
+            world.policies.put(policy);
+        } else if is(OVERRIDE_POLICIES) || is(CLUSTER_OVERRIDE_POLICIES) {
+            let policy = OverridePolicy::read(&object)?;
+            let all = match policy.namespace.is_empty() {
+                true => &mut world.overrides.cluster,
+                false => &mut world.overrides.namespaced,
+            };
+            let same = |other: &OverridePolicy| other.namespace == policy.namespace && other.name == policy.name;
+            let old = all.iter().position(same).map(|at| all.remove(at).selectors).unwrap_or_default();
+            let selectors = old.into_iter().chain(policy.selectors.iter().cloned());
+            changes.selectors.extend(selectors.map(|selector| (selector, policy.namespace.clone())));
+            all.push(policy);
+        } else if is(CLUSTERS) {
+            world.clusters.retain(|cluster| cluster.name() != object.name());
+            world.clusters.push(Arc::new(object));
+            changes.clusters_change = true;
+        } else {
+            changes.put(object);
+        }
+        Ok(())
+    }
+
+    /// Templates that are there already and that the changed policies are about.
+    async fn find_affected(&self, changes: &mut Changes, plan: &mut Plan) -> Result<(), Status> {
+        for (selector, namespace) in std::mem::take(&mut changes.selectors) {
+            let written = &selector.written;
+            let Ok(resource) = self.resource(&written.api_version, &written.kind).await else { continue };
+            let namespace = if written.namespace.is_empty() { &namespace } else { &written.namespace };
+            let target = match resource.namespaced && !namespace.is_empty() {
+                true => ResourceRef::within(&resource.gvr, namespace),
+                false => ResourceRef { gvr: resource.gvr.clone(), ..ResourceRef::default() },
+            };
+            for object in self.parts.client.list_all(target, ListOptions::default()).await?.items {
+                if selector.selects(&object).is_some() && !changes.add((*object).clone()) {
+                    plan.problems.push(format!("only the first {TEMPLATES_MAX} objects are planned"));
+                    return Ok(());
+                }
+            }
+        }
+        if changes.clusters_change {
+            plan.problems.push("changes of clusters are planned for the objects above only".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Changes {
+    fn key(object: &Object) -> (String, String, String, String) {
+        let text = |text: &str| text.to_owned();
+        (text(object.api_version()), text(object.kind()), text(object.namespace()), text(object.name()))
+    }
+
+    fn put(&mut self, object: Object) {
+        self.templates.insert(Self::key(&object), object);
+    }
+
+    /// A template as it is, unless it would change itself. False when there are too many.
+    fn add(&mut self, object: Object) -> bool {
+        if self.templates.len() >= TEMPLATES_MAX {
+            return false;
+        }
+        self.templates.entry(Self::key(&object)).or_insert(object);
+        true
+    }
+}
+
+fn subject_of(object: &Object) -> Subject {
+    Subject {
+        api_version: object.api_version().to_owned(),
+        kind: object.kind().to_owned(),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+    }
+}

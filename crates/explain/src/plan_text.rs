@@ -1,0 +1,57 @@
+//! `plan` for people.
+
+use std::fmt::Write;
+
+use crate::place::{Action, What};
+use crate::plan::Plan;
+
+/// Every template with what would happen in each member, and a count at the end.
+pub fn text(plan: &Plan) -> String {
+    let mut text = String::new();
+    let mut counts = [0_usize; 4];
+    for planned in &plan.templates {
+        // A text is always writable.
+        let _ = writeln!(text, "{}", planned.subject);
+        if !planned.outcome.policy.is_empty() {
+            let _ = writeln!(text, "    by {}", planned.outcome.policy);
+        }
+        for action in &planned.outcome.actions {
+            counts[action.what as usize] += 1;
+            let _ = writeln!(text, "  {}", line(action));
+        }
+        if !planned.outcome.problem.is_empty() {
+            let _ = writeln!(text, "  ! {}", planned.outcome.problem);
+            for reason in &planned.outcome.reasons {
+                let _ = writeln!(text, "      {reason}");
+            }
+        }
+    }
+    for problem in &plan.problems {
+        let _ = writeln!(text, "! {problem}");
+    }
+    let [place, change, keep, remove] = counts;
+    let _ = writeln!(text, "\n{place} to place, {change} to change, {remove} to remove, {keep} unchanged");
+    text
+}
+
+fn line(action: &Action) -> String {
+    let (mark, verb) = match action.what {
+        What::Place => ('+', "place in"),
+        What::Change => ('~', "change in"),
+        What::Keep => ('=', "keep in"),
+        What::Remove => ('-', "remove from"),
+    };
+    let mut line = format!("{mark} {verb} {}", action.cluster);
+    match (action.replicas_before, action.replicas_after) {
+        (Some(before), Some(after)) if before != after => line.push_str(&format!(", replicas {before} → {after}")),
+        (_, Some(after)) => line.push_str(&format!(", replicas {after}")),
+        _ => {}
+    }
+    if !action.fields.is_empty() {
+        line.push_str(&format!(": {}", action.fields.join(", ")));
+    }
+    if !action.problem.is_empty() {
+        line.push_str(&format!(" ! {}", action.problem));
+    }
+    line
+}

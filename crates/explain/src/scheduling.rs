@@ -1,0 +1,84 @@
+//! The scheduler's reasons in words.
+
+use scheduler::Explanation;
+use scheduler::explanation::{Attempt, Candidate, Division};
+
+/// Clusters told of one by one; of more only the number is told.
+const TOLD_MAX: usize = 50;
+
+/// One line per fact, in the order the scheduler came to them.
+pub fn lines(explanation: &Explanation) -> Vec<String> {
+    let mut lines = Vec::new();
+    for attempt in &explanation.attempts {
+        if !attempt.affinity_name.is_empty() {
+            lines.push(format!("affinity group {}:", attempt.affinity_name));
+        }
+        tell_attempt(attempt, &mut lines);
+    }
+    lines
+}
+
+fn tell_attempt(attempt: &Attempt, lines: &mut Vec<String>) {
+    let left_out = attempt.left_out.iter().map(|left_out| {
+        let reasons: Vec<String> =
+            left_out.reasons.iter().map(|reason| format!("{} ({})", reason.message, reason.plugin)).collect();
+        format!("{} is left out: {}", left_out.cluster, reasons.join("; "))
+    });
+    tell_some(left_out, attempt.left_out.len(), "clusters are left out", lines);
+    tell_some(attempt.candidates.iter().map(candidate), attempt.candidates.len(), "candidates", lines);
+    if let Some(selection) = &attempt.selection {
+        for group in &selection.groups {
+            let verdict = if group.is_chosen { "chosen" } else { "not chosen" };
+            lines.push(format!("group {}: {} clusters, score {}, {verdict}", group.name, group.clusters, group.score));
+        }
+        lines.push(format!("selected by {}: {}", selection.rule, joined(&selection.clusters)));
+    }
+    for division in &attempt.divisions {
+        tell_division(division, lines);
+    }
+    if !attempt.error.is_empty() {
+        lines.push(format!("failed: {}", attempt.error));
+    }
+}
+
+fn tell_some(all: impl Iterator<Item = String>, count: usize, what: &str, lines: &mut Vec<String>) {
+    lines.extend(all.take(TOLD_MAX));
+    if count > TOLD_MAX {
+        lines.push(format!("… {count} {what} in all"));
+    }
+}
+
+fn candidate(candidate: &Candidate) -> String {
+    let scores: Vec<String> = candidate.scores.iter().map(|s| format!("{} {}", s.plugin, s.score)).collect();
+    let estimates: Vec<String> =
+        candidate.estimates.iter().map(|e| format!("{} says {}", e.estimator, e.replicas)).collect();
+    let mut line = format!("{} may have it", candidate.cluster);
+    if !scores.is_empty() {
+        line.push_str(&format!("; scores: {}", scores.join(", ")));
+    }
+    if !estimates.is_empty() {
+        line.push_str(&format!("; room for {} ({})", candidate.allocatable, estimates.join(", ")));
+    }
+    if candidate.reserved > 0 {
+        line.push_str(&format!("; {} promised to others", candidate.reserved));
+    }
+    line
+}
+
+fn tell_division(division: &Division, lines: &mut Vec<String>) {
+    let result: Vec<String> = division.result.iter().map(|t| format!("{} {}", t.name, t.replicas)).collect();
+    let weights: Vec<String> = division.weights.iter().map(|w| format!("{} {}", w.cluster, w.weight)).collect();
+    let mut line = format!("{}: {}", division.strategy, division.step);
+    if division.replicas > 0 {
+        line.push_str(&format!("; {} replicas", division.replicas));
+    }
+    if !weights.is_empty() {
+        line.push_str(&format!("; weights {}", joined(&weights)));
+    }
+    line.push_str(&format!(" → {}", joined(&result)));
+    lines.push(line);
+}
+
+fn joined(items: &[String]) -> String {
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}

@@ -1,0 +1,26 @@
+//! `why` for people.
+
+use std::fmt::Write;
+
+use crate::document::State;
+use crate::why::Why;
+
+/// The verdict first, then every stage with its reasons below it.
+pub fn text(why: &Why) -> String {
+    let mut text = format!("{}: {}\n\n", why.subject, why.verdict);
+    for stage in &why.stages {
+        let mark = match stage.state {
+            State::Done => "done",
+            State::Waiting => "waits",
+            State::Failed => "FAILED",
+            State::Ahead => "-",
+        };
+        let since = stage.since.as_deref().map(|since| format!("  [{since}]")).unwrap_or_default();
+        // A text is always writable.
+        let _ = writeln!(text, "{:<7} {:<11} {}{since}", mark, stage.name, stage.summary);
+        for detail in &stage.details {
+            let _ = writeln!(text, "{:<20}{detail}", "");
+        }
+    }
+    text
+}
