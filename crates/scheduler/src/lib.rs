@@ -20,9 +20,6 @@ mod snapshot;
 mod spread;
 mod webster;
 
-#[cfg(test)]
-mod tests;
-
 pub use decisions::{Decisions, Remembered};
 pub use explanation::Explanation;
 pub use need::{Need, need};

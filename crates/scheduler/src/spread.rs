@@ -242,3 +242,36 @@ fn tell_groups(listener: &mut impl Listener, groups: &[Group], chosen: &[Group])
         attempt.selection.get_or_insert_default().groups = groups.iter().map(score).collect();
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scores and room as in karmada v1.18.2, select_clusters_by_cluster_test.go, best first.
+    #[track_caller]
+    fn check(need: Option<i64>, clusters_max: i64, expected: &[usize]) {
+        let pick = |(place, score, available): (usize, i64, i64)| Pick {
+            place,
+            overflow_order: 0,
+            score,
+            available,
+            allocatable: 0,
+        };
+        let mut picks: Vec<Pick> = [(1, 20, 40), (2, 40, 60), (3, 30, 80), (4, 60, 50)].map(pick).into();
+        sort(&mut picks);
+        let constraint = SpreadConstraint { max_groups: clusters_max, ..SpreadConstraint::default() };
+        let selected = by_cluster(&constraint, picks, need);
+        let places: Vec<usize> = selected.into_iter().flatten().map(|pick| pick.place).collect();
+        assert_eq!(places, expected, "{need:?} in {clusters_max}");
+    }
+
+    #[test]
+    fn room_comes_before_score_only_where_it_is_needed() {
+        check(None, 2, &[4, 2]);
+        check(Some(100), 2, &[4, 2]);
+        check(Some(120), 2, &[4, 3]);
+        check(Some(140), 2, &[2, 3]);
+        check(Some(200), 2, &[]);
+        check(Some(200), 4, &[4, 2, 3, 1]);
+    }
+}

@@ -37,7 +37,7 @@ struct Claim {
 
 impl Claim {
     fn quotient(&self) -> f64 {
-        self.party.votes as f64 / f64::from(2 * self.party.seats + 1)
+        self.party.votes as f64 / (2 * i64::from(self.party.seats) + 1) as f64
     }
 }
 

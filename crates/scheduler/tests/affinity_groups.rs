@@ -1,0 +1,96 @@
+//! Ordered affinity groups, and tiers that overflow into the next.
+
+mod fixtures;
+
+use api::work::BindingStatus;
+use fixtures::{aggregated, binding, cluster, decide, dynamic, snapshot, static_weights, targets, text};
+use scheduler::{Options, ScheduleError};
+use serde_json::{Value, json};
+
+fn group(name: &str, clusters: &[&str]) -> Value {
+    json!({"affinityName": name, "clusterNames": clusters})
+}
+
+/// What is observed so far, and what comes out: the clusters, the group in use, how many groups failed.
+#[track_caller]
+fn check(observed: &str, replicas: i32, expected: (&str, &str, usize)) {
+    let groups = json!([group("first", &["m1"]), group("second", &["m2"]), group("third", &["m3"])]);
+    let clusters = snapshot(&[cluster("m1").taint("k", "NoSchedule"), cluster("m2").pods(5), cluster("m3").pods(50)]);
+    let spec = binding(replicas, json!({"clusterAffinities": groups, "replicaScheduling": dynamic()}));
+    let status = BindingStatus { scheduler_observed_affinity_name: observed.to_owned(), ..BindingStatus::default() };
+    let decision = decide(&clusters, &spec, &status, &Options::default());
+    let seen = (text(&decision.result), decision.affinity_name, decision.failed_groups.len());
+    assert_eq!((seen.0.as_str(), seen.1.as_str(), seen.2), expected, "{observed:?}, {replicas}");
+}
+
+#[test]
+fn groups_are_tried_in_order_from_the_one_in_use() {
+    check("", 3, ("m2:3", "second", 1));
+    check("", 30, ("m3:30", "third", 2));
+    check("second", 3, ("m2:3", "second", 0));
+    check("third", 3, ("m3:3", "third", 0));
+    // A group that is gone: from the start again.
+    check("gone", 3, ("m2:3", "second", 1));
+    let no_fit = "0/3 clusters are available: 1 cluster(s) had untolerated taint {k:NoSchedule}, \
+                  2 cluster(s) did not match the placement cluster affinity constraint.";
+    check("", 300, (no_fit, "", 3));
+    let not_enough =
+        "failed to assign replicas: failed to scale up: Clusters available replicas 5 are not enough to schedule.";
+    check("second", 300, (not_enough, "second", 2));
+}
+
+#[test]
+fn the_error_of_the_first_group_is_the_error() {
+    let groups = json!([group("first", &["m1"]), group("second", &["x"])]);
+    let spec = binding(9, json!({"clusterAffinities": groups, "replicaScheduling": aggregated()}));
+    let decision = decide(&snapshot(&[cluster("m1").pods(1)]), &spec, &BindingStatus::default(), &Options::default());
+    assert!(matches!(decision.result, Err(ScheduleError::NotEnough(_))), "{:?}", decision.result);
+    assert!(matches!(decision.failed_groups[1].1, ScheduleError::NoFit(_)));
+}
+
+/// Clusters with their tier and room, what they had, how many replicas, and what comes out.
+#[track_caller]
+fn check_overflow(
+    strategy: Value,
+    clusters: &[(&str, usize, i32)],
+    had: &[(&str, i32)],
+    replicas: i32,
+    expected: &str,
+) {
+    let of_tier = |tier: usize| -> Vec<&str> {
+        clusters.iter().filter(|(_, own, _)| *own == tier).map(|(name, ..)| *name).collect()
+    };
+    let overflow: Vec<Value> = (1..=2).map(|tier| group(&format!("overflow{tier}"), &of_tier(tier))).collect();
+    let mut first = group("only", &of_tier(0));
+    first["overflowAffinities"] = json!(overflow);
+    let all: Vec<_> = clusters.iter().map(|(name, _, pods)| cluster(name).pods(*pods)).collect();
+    let mut spec = binding(replicas, json!({"clusterAffinities": [first], "replicaScheduling": strategy}));
+    spec.clusters = targets(had);
+    let status = BindingStatus { scheduler_observed_affinity_name: "only".to_owned(), ..BindingStatus::default() };
+    let decision = decide(&snapshot(&all), &spec, &status, &Options::default());
+    assert_eq!(text(&decision.result), expected, "{replicas} in {clusters:?} that had {had:?}");
+}
+
+#[test]
+fn a_tier_overflows_into_the_next_and_draws_back_from_it() {
+    let two = [("m1", 0, 2), ("m2", 1, 10)];
+    check_overflow(dynamic(), &two, &[("m1", 3)], 8, "m1:5, m2:3");
+    check_overflow(dynamic(), &two, &[], 2, "m1:2");
+    check_overflow(dynamic(), &[("m1", 0, 0), ("m2", 1, 10)], &[("m1", 5), ("m2", 3)], 5, "m1:5");
+    let none = "failed to assign replicas: Clusters available replicas are not enough to schedule.";
+    check_overflow(dynamic(), &two, &[], 13, none);
+    let three = [("m1", 0, 2), ("m2", 1, 3), ("m3", 2, 100)];
+    check_overflow(aggregated(), &three, &[], 10, "m1:2, m2:3, m3:5");
+    check_overflow(static_weights(&[("m1", 1), ("m2", 1)]), &three, &[], 4, "m1:2, m2:2");
+}
+
+#[test]
+fn what_needs_no_room_does_not_overflow() {
+    let mut first = group("only", &["m1"]);
+    first["overflowAffinities"] = json!([group("more", &["m2"])]);
+    let mut spec = binding(0, json!({"clusterAffinities": [first]}));
+    spec.replica_requirements = None;
+    let decision =
+        decide(&snapshot(&[cluster("m1"), cluster("m2")]), &spec, &BindingStatus::default(), &Options::default());
+    assert_eq!(text(&decision.result), "m1:0");
+}
