@@ -91,8 +91,8 @@ impl Namespaces {
         is_synced(namespace, &self.plane.settings.skipped_namespaces)
     }
 
-    /// The Work that carries the namespace to the cluster.
-    fn plan(&self, namespace: &Object, cluster: &Object) -> Result<DesiredWork, ReconcileError> {
+    /// The Work that carries the namespace to the cluster, and the policies that changed it on the way.
+    fn plan(&self, namespace: &Object, cluster: &Object) -> Result<(DesiredWork, Vec<Considered>), ReconcileError> {
         let policies = self.policies.for_namespaces()?;
         let spec: ClusterSpec = api::read(cluster)?;
         let mut manifest = namespace.clone();
@@ -109,12 +109,11 @@ impl Namespaces {
                 )));
             }
         };
-        self.tell(namespace, cluster.name(), &applied.considered);
         let mut work = DesiredWork::new(cluster.name(), manifest);
         work.owner = Some(works::owner(namespace));
         let recorded = applied.recorded().cluster;
         work.annotations.extend(recorded.map(|text| (ANNOTATION_APPLIED_CLUSTER_OVERRIDES.to_owned(), text)));
-        Ok(work)
+        Ok((work, applied.considered))
     }
 
     fn tell(&self, namespace: &Object, cluster: &str, considered: &[Considered]) {
@@ -140,8 +139,11 @@ async fn reconcile(office: Arc<Namespaces>, pair: Pair) -> Result<Outcome, Recon
     let Some(cluster) = plane.cluster(&pair.cluster).filter(|_| plane.takes_works(&pair.cluster)) else {
         return Ok(Outcome::Done);
     };
-    let work = office.plan(&namespace, &cluster)?;
-    works::commit(&plane.client, work).await?;
+    let (work, considered) = office.plan(&namespace, &cluster)?;
+    // Told where it made a difference: after a restart there would be an event for each namespace in each cluster.
+    if works::commit(&plane.client, work).await? {
+        office.tell(&namespace, &pair.cluster, &considered);
+    }
     Ok(Outcome::Done)
 }
 

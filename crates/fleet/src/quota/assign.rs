@@ -66,14 +66,17 @@ fn quotas_of_lost_parts(change: &Change) -> Vec<ObjectKey> {
 async fn reconcile(office: Arc<Assignments>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let quota = office.quotas.get(&key);
     let spec: QuotaSpec = quota.as_ref().map(|quota| api::read(quota)).transpose()?.unwrap_or_default();
+    let mut is_changed = false;
     for work in office.parts.list_by(BY_QUOTA, &key.to_string()) {
         if is_orphan(&work, &spec) {
             office.delete(&work).await?;
+            is_changed = true;
         }
     }
     let Some(quota) = quota.filter(|quota| !quota.is_deleting()) else { return Ok(Outcome::Done) };
     match office.commit_parts(&key, &spec).await {
-        Ok(()) => {
+        Ok(false) if !is_changed => Ok(Outcome::Done),
+        Ok(_) => {
             let message = format!("Sync works for FederatedResourceQuota({key}) succeed.");
             office.events.normal(&*quota, "SyncWorkSucceed", message);
             Ok(Outcome::Done)
@@ -88,15 +91,16 @@ async fn reconcile(office: Arc<Assignments>, key: ObjectKey) -> Result<Outcome, 
 }
 
 impl Assignments {
-    /// All clusters are tried; the first error is told when the others have theirs.
-    async fn commit_parts(&self, key: &ObjectKey, spec: &QuotaSpec) -> Result<(), ReconcileError> {
-        let mut trouble = None;
+    /// All clusters are tried; the first error is told when the others have theirs. True when something was written.
+    async fn commit_parts(&self, key: &ObjectKey, spec: &QuotaSpec) -> Result<bool, ReconcileError> {
+        let mut result = Ok(false);
         for work in plan_parts(key, spec, |cluster| self.plane.takes_works(cluster)) {
-            if let Err(error) = works::commit(&self.plane.client, work).await {
-                trouble.get_or_insert(error);
-            }
+            result = match (works::commit(&self.plane.client, work).await, result) {
+                (_, Err(first)) => Err(first),
+                (committed, Ok(is_written)) => committed.map(|is_new| is_new || is_written),
+            };
         }
-        trouble.map_or(Ok(()), Err)
+        result
     }
 
     async fn delete(&self, work: &Object) -> Result<(), Status> {
