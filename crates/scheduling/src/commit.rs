@@ -102,14 +102,8 @@ fn settle(room: &Room, binding: &Binding, decision: &Decision, written: &Result<
     if let (Err(_), Ok(targets)) = (written, &decision.result) {
         room.snapshot.lock().unreserve(&binding.key.to_string(), &binding.spec, targets, room.clock.now());
     }
-    if room.options.workload_affinity {
-        let mut in_flight = room.in_flight.lock();
-        match written {
-            Ok(Some(object)) => {
-                in_flight.written(&binding.key, object, room.mirror_of(&binding.key).get(&binding.key).as_deref());
-            }
-            _ => in_flight.forget(&binding.key),
-        }
+    if written.is_err() {
+        room.in_flight.lock().forget(&binding.key);
     }
 }
 
@@ -137,7 +131,9 @@ async fn commit_placement(
     metadata["uid"] = binding.object.uid().into();
     let target = room.mirror_of(&binding.key).target(&binding.key);
     let options = WriteOptions::managed_by(FIELD_MANAGER);
-    room.client.patch(target, Patch::merge(Value::Object(patch)), options).await.map(Some)
+    let written = room.client.patch(target, Patch::merge(Value::Object(patch)), options).await?;
+    room.note_written(&binding.key, &written);
+    Ok(Some(written))
 }
 
 fn is_same(old: &[TargetCluster], new: &[TargetCluster]) -> bool {
@@ -232,7 +228,9 @@ async fn patch_status(
     let metadata = json!({"resourceVersion": current.resource_version(), "uid": current.uid()});
     let patch = Patch::merge(json!({"metadata": metadata, "status": status}));
     let target = room.mirror_of(&binding.key).target(&binding.key).subresource("status");
-    room.client.patch(target, patch, WriteOptions::managed_by(FIELD_MANAGER)).await.map(drop)
+    let written = room.client.patch(target, patch, WriteOptions::managed_by(FIELD_MANAGER)).await?;
+    room.note_written(&binding.key, &written);
+    Ok(())
 }
 
 /// Nothing is to be done: what there is is the outcome of the newest spec.

@@ -75,6 +75,13 @@ impl Room {
         if key.namespace.is_empty() { &self.cluster_bindings } else { &self.bindings }
     }
 
+    /// Remembers a version until the mirror has it.
+    pub fn note_written(&self, key: &ObjectKey, written: &Object) {
+        // Under the lock, so that what the mirror gets meanwhile is not missed.
+        let mut in_flight = self.in_flight.lock();
+        in_flight.written(key, written, self.mirror_of(key).get(key).as_deref());
+    }
+
     /// Takes in all clusters there are.
     pub fn load_clusters(&self) {
         let mut snapshot = self.snapshot.lock();

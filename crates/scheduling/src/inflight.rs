@@ -1,5 +1,4 @@
-//! Placements that are decided and do not show in the mirror yet: what workloads that want to be together or apart need
-//! to know of each other.
+//! What was decided or written and does not show in the mirrors yet.
 
 use std::collections::HashMap;
 
@@ -10,50 +9,92 @@ use reconcile::ObjectKey;
 /// By binding; as many at most as are being written or on their way back.
 #[derive(Default)]
 pub struct InFlight {
-    placements: HashMap<ObjectKey, Placement>,
+    bindings: HashMap<ObjectKey, Entry>,
 }
 
-struct Placement {
+#[derive(Default)]
+struct Entry {
+    /// Where it is about to be: what workloads that want to be together or apart need to know of each other.
     clusters: Vec<String>,
-    /// The version it has in the API, once it is written.
+    /// The newest version this scheduler wrote.
     version: Option<u64>,
 }
 
 impl InFlight {
     pub fn decided(&mut self, key: &ObjectKey, targets: &[TargetCluster]) {
         let clusters = targets.iter().map(|target| target.name.clone()).collect();
-        self.placements.insert(key.clone(), Placement { clusters, version: None });
+        self.bindings.insert(key.clone(), Entry { clusters, version: None });
     }
 
     /// It was written as `object`; `seen` is what the mirror has.
     pub fn written(&mut self, key: &ObjectKey, object: &Object, seen: Option<&Object>) {
-        if let Some(placement) = self.placements.get_mut(key) {
-            placement.version = Some(version(object));
-        }
-        if let Some(seen) = seen {
-            self.seen(key, seen);
+        self.bindings.entry(key.clone()).or_default().version = Some(version(object));
+        match seen {
+            Some(seen) => self.seen(key, seen),
+            // It is gone already.
+            None => self.forget(key),
         }
     }
 
     /// The mirror has this now.
     pub fn seen(&mut self, key: &ObjectKey, object: &Object) {
-        let is_known = |placement: &Placement| placement.version.is_some_and(|own| own <= version(object));
-        if self.placements.get(key).is_some_and(is_known) {
-            self.placements.remove(key);
+        let is_known = |entry: &Entry| entry.version.is_some_and(|own| own <= version(object));
+        if self.bindings.get(key).is_some_and(is_known) {
+            self.bindings.remove(key);
+        }
+    }
+
+    /// All that was to be written is: where that was nothing, the mirror has it.
+    pub fn finished(&mut self, key: &ObjectKey) {
+        if self.bindings.get(key).is_some_and(|entry| entry.version.is_none()) {
+            self.bindings.remove(key);
         }
     }
 
     pub fn forget(&mut self, key: &ObjectKey) {
-        self.placements.remove(key);
+        self.bindings.remove(key);
+    }
+
+    /// Does the mirror have an older version than the one written here?
+    pub fn is_ahead_of(&self, key: &ObjectKey, object: &Object) -> bool {
+        let written = self.bindings.get(key).and_then(|entry| entry.version);
+        written.is_some_and(|own| own > version(object))
     }
 
     /// Where a binding is about to be, if that is not what the mirror says.
     pub fn clusters(&self, key: &ObjectKey) -> Option<&[String]> {
-        self.placements.get(key).map(|placement| placement.clusters.as_slice())
+        self.bindings.get(key).map(|entry| entry.clusters.as_slice())
     }
 }
 
 /// A version that is no number is older than all others.
 fn version(object: &Object) -> u64 {
     object.resource_version().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn binding(version: u64) -> Object {
+        Object::from_value(json!({"metadata": {"name": "x", "resourceVersion": version.to_string()}})).expect("a map")
+    }
+
+    #[test]
+    fn what_was_written_counts_until_the_mirror_has_it() {
+        let key = ObjectKey::new("a", "x");
+        let mut in_flight = InFlight::default();
+        let target = TargetCluster { name: "m1".to_owned(), replicas: 1 };
+        in_flight.decided(&key, std::slice::from_ref(&target));
+        in_flight.seen(&key, &binding(5));
+        assert_eq!(in_flight.clusters(&key), Some(["m1".to_owned()].as_slice()), "not written yet");
+        in_flight.written(&key, &binding(7), Some(&binding(5)));
+        assert!(in_flight.is_ahead_of(&key, &binding(6)) && !in_flight.is_ahead_of(&key, &binding(7)));
+        in_flight.seen(&key, &binding(8));
+        assert_eq!(in_flight.clusters(&key), None);
+        in_flight.written(&key, &binding(9), Some(&binding(9)));
+        assert!(!in_flight.is_ahead_of(&key, &binding(1)), "the mirror was faster");
+    }
 }

@@ -24,6 +24,7 @@ pub async fn work(room: &Arc<Room>) {
                 tokio::spawn(async move {
                     let priority = plan.binding.priority();
                     let outcome = commit::commit(&room, *plan).await;
+                    room.in_flight.lock().finished(&key);
                     room.queue.finish(&key, priority, outcome);
                     drop(slot);
                 });
@@ -42,6 +43,10 @@ impl Room {
     fn decide(&self, key: &ObjectKey) -> Step {
         let finish = |outcome: Outcome| Step::Finish { priority: 0, outcome };
         let Some(object) = self.mirror_of(key).get(key) else { return finish(Outcome::Done) };
+        if self.in_flight.lock().is_ahead_of(key, &object) {
+            // Our own write has not come back yet: what would be decided now is known to be outdated.
+            return finish(Outcome::Failed);
+        }
         if object.is_deleting() {
             let kind = if key.namespace.is_empty() { "clusterResourceBinding" } else { "resourceBinding" };
             self.tell_failure(&object, &format!("skip schedule deleting {kind}: {key}"));

@@ -1,0 +1,427 @@
+//! The room as a whole, over an API in memory and in virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::capacity::Board;
+use api::cluster::CLUSTERS;
+use api::features::Features;
+use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
+use cluster_client::testing::MemoryApi;
+use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, Verb, WriteOptions};
+use object::{GroupVersionResource, Object, Status};
+use reconcile::VirtualClock;
+use scheduling::{Decisions, Parts, Settings};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+struct Plane {
+    api: MemoryApi,
+    client: ClusterClient,
+    decisions: Decisions,
+    cancel: CancellationToken,
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+impl Plane {
+    fn new() -> Self {
+        let api = MemoryApi::default();
+        Self { client: api.client(), api, decisions: Decisions::default(), cancel: CancellationToken::new() }
+    }
+
+    fn start(&self, features: &str) {
+        let parts = Parts {
+            client: self.client.clone(),
+            board: Board::default(),
+            decisions: self.decisions.clone(),
+            features: Arc::new(Features::parse(features).expect("features")),
+            clock: Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time"))),
+            settings: Settings::default(),
+        };
+        tokio::spawn(scheduling::run(parts, self.cancel.clone()));
+    }
+
+    fn cluster(&self, name: &str, pods: i32, change: Value) {
+        let mut cluster = json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name, "generation": 1},
+            "spec": {"syncMode": "Push"},
+            "status": {
+                "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}],
+                "resourceSummary": {"allocatable": {"pods": pods.to_string()}},
+            },
+        });
+        merge(&mut cluster, &change);
+        self.api.seed(&CLUSTERS.gvr(), Object::from_value(cluster).expect("a map"));
+    }
+
+    fn binding(&self, name: &str, replicas: i32, change: Value) {
+        let mut binding = json!({
+            "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {
+                "name": name, "namespace": "default", "generation": 1,
+                "labels": {"propagationpolicy.karmada.io/permanent-id": "id"},
+            },
+            "spec": {
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": name},
+                "replicas": replicas, "replicaRequirements": {},
+                "placement": {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
+            },
+        });
+        merge(&mut binding, &change);
+        self.api.seed(&RESOURCE_BINDINGS.gvr(), Object::from_value(binding).expect("a map"));
+    }
+
+    async fn get(&self, name: &str) -> Arc<Object> {
+        let target = ResourceRef::namespaced(&RESOURCE_BINDINGS.gvr(), "default", name);
+        self.client.get(target).await.expect("it is there")
+    }
+
+    async fn patch(&self, gvr: &GroupVersionResource, name: &str, body: Value) {
+        let target = match gvr == &CLUSTERS.gvr() {
+            true => ResourceRef::cluster(gvr, name),
+            false => ResourceRef::namespaced(gvr, "default", name),
+        };
+        let target = if body.get("status").is_some() { target.subresource("status") } else { target };
+        self.client.patch(target, Patch::merge(body), WriteOptions::default()).await.expect("patched");
+    }
+
+    /// Waits until the binding reads `m1:2, m2:1 (Reason)`.
+    #[track_caller]
+    fn expect(&self, name: &str, expected: &str) -> impl Future<Output = Arc<Object>> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let deadline = Instant::now() + Duration::from_secs(1200);
+            loop {
+                let binding = self.get(name).await;
+                let seen = summary(&binding);
+                if seen == expected {
+                    return binding;
+                }
+                assert!(Instant::now() < deadline, "{caller}: {name} is {seen:?} and not {expected:?}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+
+    /// Lets everything come to rest: virtual time passes only when nobody has anything to do.
+    async fn rest(&self) {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+
+    fn writes(&self, resource: &str) -> usize {
+        self.api.calls().iter().filter(|call| call.starts_with("patch ") && call.contains(resource)).count()
+    }
+
+    async fn events(&self) -> Vec<String> {
+        let events = ResourceRef::all(&GroupVersionResource::new("", "v1", "events"));
+        let list = self.client.list(events, ListOptions::default()).await.expect("events");
+        let mut texts: Vec<String> = list
+            .items
+            .iter()
+            .map(|event| {
+                let about = event.str_at(&["involvedObject", "kind"]);
+                format!("{about} {}: {}", event.str_at(&["reason"]), event.str_at(&["message"]))
+            })
+            .collect();
+        texts.sort();
+        texts
+    }
+}
+
+fn merge(target: &mut Value, change: &Value) {
+    match (target, change) {
+        (Value::Object(target), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(target.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (target, change) => *target = change.clone(),
+    }
+}
+
+fn summary(binding: &Object) -> String {
+    let clusters: Vec<String> = binding
+        .items(&["spec", "clusters"])
+        .iter()
+        .map(|target| {
+            format!("{}:{}", target["name"].as_str().unwrap_or_default(), target["replicas"].as_i64().unwrap_or(0))
+        })
+        .collect();
+    let conditions = binding.items(&["status", "conditions"]);
+    let scheduled = conditions.iter().find(|condition| condition["type"] == "Scheduled");
+    format!("{} ({})", clusters.join(", "), scheduled.map_or("", |own| own["reason"].as_str().unwrap_or_default()))
+}
+
+fn dynamic() -> Value {
+    json!({"spec": {"placement": {"replicaScheduling": {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+    }}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_is_placed_with_two_writes_and_then_left_alone() {
+    for (strategy, expected) in [(json!({}), "m1:2, m2:2 (Success)"), (dynamic(), "m1:1, m2:1 (Success)")] {
+        let plane = Plane::new();
+        plane.cluster("m1", 10, json!({}));
+        plane.cluster("m2", 10, json!({}));
+        plane.binding("web", 2, strategy);
+        plane.start("");
+        plane.expect("web", expected).await;
+        plane.rest().await;
+        let binding = plane.get("web").await;
+        assert_eq!(binding.generation(), 2);
+        assert_eq!(binding.i64_at(&["status", "schedulerObservedGeneration"]), Some(2));
+        assert!(binding.str_at(&["status", "lastScheduledTime"]).starts_with("2026-01-01T00:00:0"));
+        let applied = binding.annotation("policy.karmada.io/applied-placement").expect("noted");
+        let applied: Value = serde_json::from_str(applied).expect("json");
+        assert_eq!(Some(&applied), binding.get(&["spec", "placement"]));
+        assert_eq!(plane.writes("resourcebindings"), 2, "{:?}", plane.api.calls());
+        let (placed, _) = expected.split_once(" (").expect("two parts");
+        let text = format!("ScheduleBindingSucceed: Binding has been scheduled successfully. Result: {{{placed}}}");
+        assert_eq!(plane.events().await, [format!("Deployment {text}"), format!("ResourceBinding {text}")]);
+        let told = plane.decisions.get("default/web").expect("remembered").explanation;
+        assert_eq!((told.reason.as_str(), told.attempts[0].candidates.len()), ("Success", 2));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_bindings_meant_for_this_scheduler_are_placed() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    plane.binding("unclaimed", 1, json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": ""}}}));
+    plane.binding("other", 1, json!({"spec": {"schedulerName": "other"}}));
+    plane.binding("suspended", 1, json!({"spec": {"suspension": {"scheduling": true}}}));
+    plane.binding("named", 1, json!({"spec": {"schedulerName": "default-scheduler"}}));
+    plane.start("");
+    plane.expect("named", "m1:1 (Success)").await;
+    plane.rest().await;
+    for name in ["unclaimed", "other", "suspended"] {
+        plane.expect(name, " ()").await;
+    }
+    plane.patch(&RESOURCE_BINDINGS.gvr(), "suspended", json!({"spec": {"suspension": null}})).await;
+    plane.expect("suspended", "m1:1 (Success)").await;
+    let label = json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "id"}}});
+    plane.patch(&RESOURCE_BINDINGS.gvr(), "unclaimed", label).await;
+    plane.expect("unclaimed", "m1:1 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_fits_the_clusters_are_cleared_until_a_cluster_changes() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}));
+    plane.binding("web", 1, json!({"spec": {"clusters": [{"name": "gone", "replicas": 1}]}}));
+    plane.start("");
+    let binding = plane.expect("web", " (NoClusterFit)").await;
+    let message = "0/1 clusters are available: 1 cluster(s) had untolerated taint {k:NoSchedule}.";
+    assert_eq!(binding.items(&["status", "conditions"])[0]["message"], message);
+    plane.rest().await;
+    let writes = plane.writes("resourcebindings");
+    plane.rest().await;
+    assert_eq!(plane.writes("resourcebindings"), writes, "it is not tried again without a reason");
+    plane.patch(&CLUSTERS.gvr(), "m1", json!({"spec": {"taints": null}})).await;
+    plane.expect("web", "m1:1 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_a_member_learns_to_serve_brings_its_bindings_back() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({"status": {"apiEnablements": []}}));
+    plane.binding("web", 1, json!({}));
+    plane.start("");
+    plane.expect("web", " (NoClusterFit)").await;
+    plane.rest().await;
+    let apis = json!([{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]);
+    plane.patch(&CLUSTERS.gvr(), "m1", json!({"status": {"apiEnablements": apis}})).await;
+    plane.expect("web", "m1:1 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_room_keeps_what_it_has_and_is_tried_again() {
+    for features in ["", "PriorityBasedScheduling=true"] {
+        let plane = Plane::new();
+        plane.cluster("m1", 2, json!({}));
+        let mut change = dynamic();
+        merge(&mut change, &json!({"spec": {"clusters": [{"name": "m1", "replicas": 1}]}}));
+        plane.binding("web", 9, change);
+        plane.start(features);
+        plane.expect("web", "m1:1 (Unschedulable)").await;
+        let room = json!({"status": {"resourceSummary": {"allocatable": {"pods": "20"}}}});
+        plane.patch(&CLUSTERS.gvr(), "m1", room).await;
+        plane.expect("web", "m1:9 (Success)").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_placement_is_told_and_tried_again() {
+    let refusals = [
+        (Status::new(403, "QuotaExceeded", "quota says no"), "QuotaExceeded"),
+        (Status::new(500, "InternalError", "the disk is full"), "SchedulerError"),
+    ];
+    for (refusal, reason) in refusals {
+        let plane = Plane::new();
+        plane.cluster("m1", 10, json!({}));
+        plane.binding("web", 2, json!({}));
+        let message = refusal.message.clone();
+        plane.api.set_fault(move |call| {
+            let is_placement = matches!(call.verb, Verb::Patch { .. })
+                && call.target.gvr == RESOURCE_BINDINGS.gvr()
+                && call.target.subresource.is_none();
+            is_placement.then(|| refusal.clone())
+        });
+        plane.start("");
+        let binding = plane.expect("web", &format!(" ({reason})")).await;
+        assert_eq!(binding.items(&["status", "conditions"])[0]["message"], message);
+        plane.api.clear_fault();
+        plane.expect("web", "m1:2 (Success)").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_nobody_can_write_holds_up_no_other() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    for name in ["a", "b", "c"] {
+        plane.binding(name, 1, json!({}));
+    }
+    plane.api.set_fault(|call| {
+        let is_stuck = call.target.name.as_deref() == Some("a") && matches!(call.verb, Verb::Patch { .. });
+        is_stuck.then(|| Status::new(500, "InternalError", "no"))
+    });
+    plane.start("");
+    plane.expect("b", "m1:1 (Success)").await;
+    plane.expect("c", "m1:1 (Success)").await;
+    plane.expect("a", " ()").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn workloads_leave_a_cluster_that_leaves() {
+    let plane = Plane::new();
+    plane.cluster("m1", 9, json!({"metadata": {"finalizers": ["karmada.io/cluster-controller"]}}));
+    plane.cluster("m2", 5, json!({}));
+    plane.binding(
+        "web",
+        4,
+        json!({"spec": {"placement": {"replicaScheduling": {
+            "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated",
+        }}}}),
+    );
+    plane.start("");
+    plane.expect("web", "m1:4 (Success)").await;
+    let m1 = ResourceRef::cluster(&CLUSTERS.gvr(), "m1");
+    plane.client.delete(m1, Default::default()).await.expect("deleted");
+    plane.expect("web", "m2:4 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn affinity_groups_are_tried_in_order_and_the_one_in_use_is_noted() {
+    let plane = Plane::new();
+    plane.cluster("m2", 5, json!({}));
+    let groups = json!([
+        {"affinityName": "first", "clusterNames": ["m1"]}, {"affinityName": "second", "clusterNames": ["m2"]},
+    ]);
+    plane.binding("web", 4, json!({"spec": {"placement": {"clusterAffinities": groups}}}));
+    plane.start("");
+    let binding = plane.expect("web", "m2:4 (Success)").await;
+    assert_eq!(binding.str_at(&["status", "schedulerObservingAffinityName"]), "second");
+    plane.rest().await;
+    let failed = "failed to schedule ResourceBinding(default/web) with clusterAffiliates index(0): 0/1 clusters are \
+                  available: 1 cluster(s) did not match the placement cluster affinity constraint.";
+    let events = plane.events().await;
+    assert!(events.contains(&format!("Deployment ScheduleBindingFailed: {failed}")), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cluster_wide_bindings_are_placed_alike() {
+    let plane = Plane::new();
+    plane.cluster("m1", 5, json!({}));
+    let binding = json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ClusterResourceBinding",
+        "metadata": {"name": "x", "generation": 1, "labels": {"clusterpropagationpolicy.karmada.io/permanent-id": "id"}},
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}},
+        },
+    });
+    plane.api.seed(&CLUSTER_RESOURCE_BINDINGS.gvr(), Object::from_value(binding).expect("a map"));
+    plane.start("");
+    plane.rest().await;
+    let target = ResourceRef::cluster(&CLUSTER_RESOURCE_BINDINGS.gvr(), "x");
+    assert_eq!(summary(&*plane.client.get(target).await.expect("there")), "m1:0 (Success)");
+    let text = "ScheduleBindingSucceed: Binding has been scheduled successfully. Result {m1:0}";
+    assert_eq!(plane.events().await, [format!("ClusterResourceBinding {text}"), format!("Deployment {text}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_takes_no_more_than_there_is() {
+    let plane = Plane::new();
+    plane.cluster("m1", 7, json!({}));
+    plane.cluster("m2", 5, json!({}));
+    plane.start("");
+    for n in 0..10 {
+        plane.binding(&format!("web{n}"), 2, dynamic());
+    }
+    plane.rest().await;
+    let mut given = [0, 0];
+    let mut placed = 0;
+    for n in 0..10 {
+        let binding = plane.get(&format!("web{n}")).await;
+        placed += usize::from(summary(&binding).ends_with("(Success)"));
+        for target in binding.items(&["spec", "clusters"]) {
+            given[usize::from(target["name"] == "m2")] += target["replicas"].as_i64().unwrap_or(0);
+        }
+    }
+    assert!(given[0] <= 7 && given[1] <= 5, "{given:?}");
+    assert_eq!((given[0] + given[1], placed), (12, 6), "and all of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn workloads_that_keep_apart_do_so_in_a_burst() {
+    let plane = Plane::new();
+    for name in ["m1", "m2", "m3"] {
+        plane.cluster(name, 10, json!({}));
+    }
+    plane.start("WorkloadAffinity=true");
+    let change = json!({"spec": {
+        "workloadAffinityGroups": {"antiAffinityGroup": "app=db"},
+        "placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]},
+    }});
+    for n in 0..4 {
+        plane.binding(&format!("db{n}"), 1, change.clone());
+    }
+    plane.rest().await;
+    let mut seen = Vec::new();
+    for n in 0..4 {
+        seen.push(summary(&*plane.get(&format!("db{n}")).await));
+    }
+    seen.sort();
+    assert_eq!(seen, [" (NoClusterFit)", "m1:1 (Success)", "m2:1 (Success)", "m3:1 (Success)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_placement_from_scratch_is_made_once_when_asked_for() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    plane.cluster("m2", 10, json!({}));
+    let mut change = dynamic();
+    merge(&mut change, &json!({"spec": {"clusters": [{"name": "m1", "replicas": 4}]}}));
+    plane.binding("web", 4, change);
+    plane.start("");
+    plane.expect("web", "m1:4 (Success)").await;
+    plane.rest().await;
+    plane
+        .patch(&RESOURCE_BINDINGS.gvr(), "web", json!({"spec": {"rescheduleTriggeredAt": "2026-01-01T00:00:20Z"}}))
+        .await;
+    plane.expect("web", "m1:2, m2:2 (Success)").await;
+    plane.rest().await;
+    let writes = plane.writes("resourcebindings");
+    plane.rest().await;
+    assert_eq!(plane.writes("resourcebindings"), writes);
+}
