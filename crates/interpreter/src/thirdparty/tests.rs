@@ -1,0 +1,285 @@
+//! Runs the cases beside the bundled rules, and where Karmada's own rules and cases are on the machine, those as well.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use api::config::DependentObjectReference;
+use api::work::{AggregatedStatusItem, Component, ReplicaRequirements};
+use object::quantity::Quantity;
+use serde::Deserialize;
+use serde_json::Map;
+
+use super::*;
+use crate::check::{Inputs, Output, run_rules};
+use crate::operation::{Answer, Operation};
+
+/// One case: what a rule is asked and what it has to answer. Karmada's cases have other names for the same.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Case {
+    name: String,
+    #[serde(default)]
+    #[expect(dead_code, reason = "for readers of the file")]
+    description: String,
+    operation: String,
+    #[serde(alias = "desiredObj")]
+    desired: Option<Value>,
+    #[serde(alias = "observedObj")]
+    observed: Option<Value>,
+    #[serde(default, alias = "statusItems")]
+    items: Vec<AggregatedStatusItem>,
+    #[serde(default, alias = "inputReplicas")]
+    replicas: i64,
+    #[serde(default)]
+    output: Map<String, Value>,
+}
+
+fn read_cases(path: &Path) -> Vec<Case> {
+    let text = joined(&std::fs::read_to_string(path).expect("readable"));
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Texts in quotes that go on in the next line: Go does not mind how that line is indented, our reader does.
+fn joined(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_open = false;
+    for line in text.lines() {
+        if is_open {
+            out.push(' ');
+            out.push_str(line.trim_start());
+        } else {
+            out.push('\n');
+            out.push_str(line);
+        }
+        let starts_text = line.contains(": '");
+        is_open = (is_open || starts_text) && (line.matches('\'').count() % 2 == 1) != is_open;
+    }
+    out
+}
+
+fn run_case(rules: &Customizations, case: &Case) -> Answer<Vec<Output>> {
+    let object = |value: &Option<Value>| value.clone().and_then(Object::from_value);
+    let inputs = Inputs {
+        desired: object(&case.desired),
+        observed: object(&case.observed),
+        items: case.items.clone(),
+        replicas: case.replicas,
+    };
+    let operation = Operation::parse(&case.operation).expect("a known operation");
+    run_rules(rules, operation, &inputs)
+}
+
+/// Every way in which the answers differ from what the case expects.
+fn differences(rules: &Customizations, case: &Case) -> Vec<String> {
+    let outputs = match run_case(rules, case) {
+        Ok(outputs) => outputs,
+        Err(error) => return vec![error.0],
+    };
+    let mut found = Vec::new();
+    for (name, expected) in &case.output {
+        let Some(output) = outputs.iter().find(|output| output.name == name) else {
+            found.push(format!("no result {name}"));
+            continue;
+        };
+        let (mut expected, mut actual) = (comparable(name, expected), comparable(name, &output.value));
+        strip_excluded(&mut expected, &mut actual);
+        if expected != actual {
+            found.push(format!("{name}\n  expected {expected}\n  got      {actual}"));
+        }
+    }
+    found
+}
+
+/// Lists without an order of their own are sorted, quantities written one way, numbers without needless fractions.
+fn comparable(name: &str, value: &Value) -> Value {
+    match name {
+        "requires" => requirements(value),
+        "components" => {
+            let mut components: Vec<Component> = read(value);
+            components.sort_by(|a, b| a.name.cmp(&b.name));
+            let show = |component: &Component| {
+                let requirements = serde_json::to_value(&component.replica_requirements).expect("encodes");
+                serde_json::json!({"name": component.name, "replicas": component.replicas, "requires": self::requirements(&requirements)})
+            };
+            components.iter().map(show).collect()
+        }
+        "dependencies" => {
+            let dependencies: Vec<DependentObjectReference> = read(value);
+            serde_json::to_value(crate::dependency::merge(vec![dependencies])).expect("encodes")
+        }
+        _ => numbers(value),
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de> + Default>(value: &Value) -> T {
+    if value.is_null() { T::default() } else { T::deserialize(value).unwrap_or_else(|error| panic!("{value}: {error}")) }
+}
+
+fn requirements(value: &Value) -> Value {
+    if value.is_null() {
+        return Value::Null;
+    }
+    let mut requirements: ReplicaRequirements = read(value);
+    for text in requirements.resource_request.values_mut() {
+        let quantity = Quantity::parse(&text.0).expect("a quantity");
+        // The same amount in the same words, whatever words it came in.
+        text.0 = Quantity::from_milli(quantity.milli_value(), object::quantity::QuantityFormat::DecimalSi).to_string();
+    }
+    serde_json::to_value(requirements).expect("encodes")
+}
+
+fn numbers(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 => (float as i64).into(),
+            _ => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(numbers).collect(),
+        Value::Object(map) => Value::Object(map.iter().map(|(key, value)| (key.clone(), numbers(value))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Karmada's cases leave out what changes from run to run with a word of their own.
+fn strip_excluded(expected: &mut Value, actual: &mut Value) {
+    match (expected, actual) {
+        (Value::Object(expected), Value::Object(actual)) => {
+            let excluded: Vec<String> =
+                expected.iter().filter(|(_, value)| *value == "{{EXCLUDE}}").map(|(key, _)| key.clone()).collect();
+            for key in excluded {
+                expected.remove(&key);
+                actual.remove(&key);
+            }
+            for (key, value) in expected {
+                if let Some(other) = actual.get_mut(key) {
+                    strip_excluded(value, other);
+                }
+            }
+        }
+        (Value::Array(expected), Value::Array(actual)) => {
+            expected.iter_mut().zip(actual).for_each(|(expected, actual)| strip_excluded(expected, actual));
+        }
+        _ => {}
+    }
+}
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("thirdparty")
+}
+
+/// All files of a name below a folder.
+fn files(folder: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            found.extend(files(&path, is_wanted));
+        } else if is_wanted(&path) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn named(name: &'static str) -> impl Fn(&Path) -> bool {
+    move |path| path.file_name().is_some_and(|found| found == name)
+}
+
+#[test]
+fn every_file_is_bundled_and_is_for_the_kind_of_its_folder() {
+    let on_disk: BTreeSet<String> = files(&here(), &named("customization.yaml"))
+        .iter()
+        .map(|path| path.parent().expect("in a folder").strip_prefix(here()).expect("below").display().to_string())
+        .collect();
+    let bundled: BTreeSet<String> = FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
+    assert_eq!(on_disk, bundled);
+    for (path, text) in FILES {
+        let object = super::read(text).unwrap_or_else(|| panic!("{path} is no object"));
+        let target = format!(
+            "{}/{}",
+            object.str_at(&["spec", "target", "apiVersion"]),
+            object.str_at(&["spec", "target", "kind"])
+        );
+        assert_eq!(&target, path);
+        for (operation, result) in crate::check::rules(&object).expect("readable") {
+            assert!(!matches!(result, Some(Err(_))), "{path} {operation:?}: {result:?}");
+        }
+    }
+}
+
+#[test]
+fn the_cases_beside_the_rules_hold() {
+    let rules = customizations(pod::Options::default());
+    let mut complaints = Vec::new();
+    let mut tried = BTreeSet::new();
+    for path in files(&here(), &named("cases.yaml")) {
+        let kind = path.parent().expect("in a folder").strip_prefix(here()).expect("below").display().to_string();
+        for case in read_cases(&path) {
+            assert!(!case.output.is_empty(), "{kind} {}: a case without an expectation", case.name);
+            let found = differences(&rules, &case);
+            complaints.extend(found.iter().map(|why| format!("{kind} {} ({}): {why}", case.operation, case.name)));
+            tried.insert((kind.clone(), Operation::parse(&case.operation).expect("a known operation")));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    for (path, text) in FILES {
+        let object = super::read(text).expect("an object");
+        for (operation, result) in crate::check::rules(&object).expect("readable") {
+            let has_case = tried.contains(&((*path).to_owned(), operation));
+            assert_eq!(result.is_some(), has_case, "{path} {operation:?}: a rule needs a case");
+        }
+    }
+}
+
+/// Where Go keeps the module that our rules have to agree with.
+fn karmada_customizations() -> Option<PathBuf> {
+    let modules = std::env::var_os("GOMODCACHE")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("GOPATH").map(|path| PathBuf::from(path).join("pkg/mod")))
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join("go/pkg/mod")))?;
+    let folder = modules.join(
+        "github.com/karmada-io/karmada@v1.18.2/pkg/resourceinterpreter/default/thirdparty/resourcecustomizations",
+    );
+    folder.is_dir().then_some(folder)
+}
+
+/// Runs all of Karmada's cases against the rules a function chooses for each kind.
+fn check_karmada_cases(choose: impl Fn(&Path) -> Customizations) {
+    let Some(folder) = karmada_customizations() else {
+        println!("skipped: the Go module github.com/karmada-io/karmada v1.18.2 is not on this machine");
+        return;
+    };
+    let mut complaints = Vec::new();
+    let mut count = 0;
+    for path in files(&folder, &named("customizations.yaml")) {
+        let rules = choose(&path);
+        let cases = path.with_file_name("testdata");
+        for file in files(&cases, &|path| path.extension().is_some_and(|extension| extension == "yaml")) {
+            for case in read_cases(&file) {
+                count += 1;
+                let shown = file.strip_prefix(&folder).expect("below").display();
+                complaints.extend(differences(&rules, &case).iter().map(|why| format!("{shown} ({}): {why}", case.name)));
+            }
+        }
+    }
+    println!("{count} cases, {} complaints", complaints.len());
+    assert!(count > 100, "only {count} cases were found");
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn karmadas_own_scripts_give_karmadas_results_in_our_machine() {
+    check_karmada_cases(|path| {
+        let text = std::fs::read_to_string(path).expect("readable");
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+        let objects: Vec<Arc<Object>> = documents.into_iter().filter_map(Object::from_value).map(Arc::new).collect();
+        Customizations::new(objects.iter().map(Arc::as_ref), pod::Options::default(), &[])
+    });
+}
+
+#[test]
+fn our_rules_give_karmadas_results() {
+    check_karmada_cases(|_| customizations(pod::Options::default()));
+}
