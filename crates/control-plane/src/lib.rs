@@ -1,6 +1,7 @@
 //! Wiring: a whole control plane from a data directory, as many of them in one process as wanted.
 
 mod certificates;
+mod explaining;
 mod interpretation;
 mod options;
 mod rooms;

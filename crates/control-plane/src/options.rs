@@ -27,7 +27,9 @@ pub enum Storage {
 pub struct Propagation {
     pub features: Arc<Features>,
     pub federation: federation::Settings,
+    pub scheduling: scheduling::Settings,
     pub fleet: fleet::Settings,
+    pub member_sync: member_sync::Settings,
 }
 
 #[derive(Clone)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::capacity::Board;
 use apiserver::direct::Direct;
 use apiserver::server::Server;
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
@@ -10,11 +11,11 @@ use controllers::{Clients, Parameters, SignToken};
 use pki::authority::CertificateAuthority;
 use pki::jwt::signer::JwtSigner;
 use reconcile::{Clock, LeaderElection, LeaderElector, SystemClock};
+use scheduler::Decisions;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::Certificates;
-use crate::interpretation;
 use crate::options::Propagation;
 
 const MANAGER: (&str, &[&str]) = ("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
@@ -32,8 +33,18 @@ pub struct Plane<'a> {
     pub certificates: &'a Certificates,
     pub url: &'a str,
     pub propagation: &'a Propagation,
+    pub shared: Shared,
     /// This process among those that share the storage; `None` when it has the storage for itself.
     pub candidate: Option<String>,
+}
+
+/// What rooms and those who ask questions both use, whether this process works or waits for its turn.
+#[derive(Clone)]
+pub struct Shared {
+    pub client: ClusterClient,
+    pub interpreter: interpreter::Shared,
+    pub board: Board,
+    pub decisions: Decisions,
 }
 
 /// Rooms at work.
@@ -73,9 +84,8 @@ pub fn start(plane: Plane<'_>) -> anyhow::Result<Running> {
 /// Everything one term of work is started from.
 #[derive(Clone)]
 struct Rooms {
-    server: Arc<Server>,
     clients: Clients,
-    federation: ClusterClient,
+    shared: Shared,
     parameters: Parameters,
     propagation: Propagation,
     clock: Arc<dyn Clock>,
@@ -85,15 +95,13 @@ impl Rooms {
     fn new(plane: &Plane<'_>) -> anyhow::Result<Self> {
         let direct: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(plane.server)));
         let manager = connect(&direct, UserInfo::new(MANAGER.0, MANAGER.1))?;
-        let federation = connect(&direct, UserInfo::new(FEDERATION.0, FEDERATION.1))?;
         let acting = move |name: &str| {
             connect(&direct, UserInfo::service_account("kube-system", name)).expect("a direct connection cannot fail")
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Ok(Self {
-            server: Arc::clone(plane.server),
             clients: Clients { manager, controller: Arc::new(acting) },
-            federation,
+            shared: plane.shared.clone(),
             parameters: parameters(plane, Arc::clone(&clock))?,
             propagation: plane.propagation.clone(),
             clock,
@@ -104,8 +112,7 @@ impl Rooms {
     async fn run(self, cancel: CancellationToken) {
         let mut running = JoinSet::new();
         running.spawn(controllers::run(self.clients.clone(), self.parameters.clone(), cancel.clone()));
-        let interpreter = interpretation::start(self.federation.clone(), &self.server, cancel.clone()).await;
-        let client = self.federation.clone();
+        let Shared { client, interpreter, board, decisions } = self.shared;
         let (features, clock) = (Arc::clone(&self.propagation.features), Arc::clone(&self.clock));
         running.spawn(fleet::run(
             fleet::Parts {
@@ -126,6 +133,20 @@ impl Rooms {
             },
             cancel.clone(),
         ));
+        running.spawn(scheduling::run(
+            scheduling::Parts {
+                client: client.clone(),
+                board: board.clone(),
+                decisions,
+                features: features.clone(),
+                clock: clock.clone(),
+                settings: self.propagation.scheduling.clone(),
+            },
+            cancel.clone(),
+        ));
+        let settings = self.propagation.member_sync.clone();
+        let parts = member_sync::push::Parts { client, interpreter, board, features, clock, settings };
+        running.spawn(member_sync::push::run(parts, cancel));
         while let Some(ended) = running.join_next().await {
             if let Err(error) = ended {
                 tracing::error!(%error, "a part of the control plane ended badly");
@@ -146,6 +167,12 @@ fn parameters(plane: &Plane<'_>, clock: Arc<dyn Clock>) -> anyhow::Result<Parame
         server_url: plane.url.to_owned(),
         clock,
     })
+}
+
+/// The client of everything that propagates.
+pub fn federation_client(server: &Arc<Server>) -> anyhow::Result<ClusterClient> {
+    let direct: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(server)));
+    connect(&direct, UserInfo::new(FEDERATION.0, FEDERATION.1))
 }
 
 fn connect(direct: &Arc<dyn Backend>, user: UserInfo) -> anyhow::Result<ClusterClient> {

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use apiserver::admission::Chain;
+use api::capacity::Board;
+use apiserver::admission::karmada;
+use apiserver::admission::{Admission, Chain};
 use apiserver::admission::limit_ranger::LimitRanger;
 use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
 use apiserver::admission::policies::ValidatingPolicies;
@@ -21,16 +23,20 @@ use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
 use apiserver::documents::Version;
 use apiserver::http::{Listening, listen};
 use apiserver::server::{Server, ServerConfig};
+use explain::Explainer;
 use pki::jwt::signer::JwtSigner;
 use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::{ClientCertificates, server_config};
+use scheduler::Decisions;
 use store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::{Certificates, KUBECONFIG_FILE};
+use crate::explaining::Explaining;
+use crate::interpretation;
 use crate::options::{Options, Storage};
-use crate::rooms::{self, Running};
+use crate::rooms::{self, Running, Shared};
 
 /// `iss` of ServiceAccount tokens, as in every Kubernetes cluster that was not told otherwise.
 const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -62,7 +68,10 @@ impl ControlPlane {
         let url = options.advertise.clone().unwrap_or_else(|| format!("https://{}", reachable(address)));
         certificates.write_admin_kubeconfig(&options.data_dir, &url)?;
 
-        let server = Server::new(server_parts(&options, &certificates, store.clone(), stop.clone())?);
+        let explaining = Explaining::default();
+        let mut parts = server_parts(&options, &certificates, store.clone(), stop.clone())?;
+        parts.extensions.push(Box::new(explaining.clone()));
+        let server = Server::new(parts);
         server.set_address(address);
         let tls = server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
         let listening = listen(server.clone(), listener, Arc::new(tls))?;
@@ -76,7 +85,18 @@ impl ControlPlane {
         let published = bootstrap::publish_trust(&server, &trust).await;
         published.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
         server.set_ready();
+        let client = rooms::federation_client(&server)?;
+        let interpreter = interpretation::start(client.clone(), &server, stop.clone()).await;
+        let shared = Shared { client, interpreter, board: Board::default(), decisions: Decisions::default() };
+        explaining.answer_with(Explainer::new(explain::Parts {
+            client: shared.client.clone(),
+            interpreter: shared.interpreter.clone(),
+            board: shared.board.clone(),
+            decisions: shared.decisions.clone(),
+            features: Arc::clone(&options.propagation.features),
+        }));
         let plane = rooms::Plane {
+            shared,
             server: &server,
             certificates: &certificates,
             url: &url,
@@ -125,9 +145,9 @@ fn server_parts(
     };
     Ok(ServerConfig {
         store,
-        kinds: kinds::builtin(),
+        kinds: [kinds::builtin(), validation::kinds(&options.propagation.features)].concat(),
         auth: callers(options, certificates)?,
-        admission: admission_steps().without(&options.admission_off).map_err(anyhow::Error::msg)?,
+        admission: admission_steps(options).without(&options.admission_off).map_err(anyhow::Error::msg)?,
         aggregator: Aggregator::new(certificates.front_proxy_identity.clone()),
         audit,
         limits: options.limits,
@@ -154,8 +174,13 @@ fn callers(options: &Options, certificates: &Certificates) -> anyhow::Result<Aut
 }
 
 /// Every admission step, in the order they run.
-fn admission_steps() -> Chain {
-    Chain::new(vec![
+fn admission_steps(options: &Options) -> Chain {
+    let karmada = karmada::steps(karmada::Options {
+        features: Arc::clone(&options.propagation.features),
+        allow_no_execute_taints: false,
+        compile: Arc::new(|_| Ok(())),
+    });
+    let mut steps: Vec<Box<dyn Admission>> = vec![
         Box::new(NamespaceLifecycle),
         Box::new(LimitRanger),
         Box::new(ServiceAccountDefaults),
@@ -164,9 +189,11 @@ fn admission_steps() -> Chain {
         Box::new(EscalationCheck),
         Box::new(ValidatingPolicies::default()),
         Box::new(ValidatingWebhooks::default()),
-        // Last, so that nothing is booked for a write another step refuses.
-        Box::new(Quotas),
-    ])
+    ];
+    steps.extend(karmada);
+    // Last, so that nothing is booked for a write another step refuses.
+    steps.push(Box::new(Quotas));
+    Chain::new(steps)
 }
 
 /// What this process is called among those that share its storage. Storage of its own is shared with nobody.

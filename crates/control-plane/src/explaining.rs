@@ -1,0 +1,127 @@
+//! Serves `why` and `plan` to those who may see what they ask about.
+
+use std::sync::{Arc, OnceLock};
+
+use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::request::RequestInfo;
+use apiserver::respond::{self, Body};
+use apiserver::server::Server;
+use async_trait::async_trait;
+use cluster_client::{ApiResource, UserInfo};
+use explain::{Explainer, Subject};
+use http::{Method, Response};
+use object::{Object, Status};
+use serde::Serialize;
+use serde_json::Value;
+
+const WHY: &str = "v1alpha1/why";
+const PLAN: &str = "v1alpha1/plan";
+
+/// Manifests in one plan.
+const MANIFESTS_MAX: usize = 1000;
+
+/// Answers once the plane is up; the server has to know it before.
+#[derive(Clone, Default)]
+pub struct Explaining {
+    explainer: Arc<OnceLock<Explainer>>,
+}
+
+impl Explaining {
+    pub fn answer_with(&self, explainer: Explainer) {
+        // A plane has one explainer for its life.
+        let _ = self.explainer.set(explainer);
+    }
+
+    fn explainer(&self) -> Result<&Explainer, Status> {
+        self.explainer.get().ok_or_else(|| Status::unavailable("the control plane is starting"))
+    }
+
+    async fn why(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
+        let explainer = self.explainer()?;
+        let query = &request.incoming.query;
+        let asked = |key: &str| query.get(key).unwrap_or_default().to_owned();
+        let subject = Subject {
+            api_version: asked("apiVersion"),
+            kind: asked("kind"),
+            namespace: asked("namespace"),
+            name: asked("name"),
+        };
+        if [&subject.api_version, &subject.kind, &subject.name].iter().any(|part| part.is_empty()) {
+            let text = "say apiVersion, kind, name and, for namespaced objects, namespace in the query";
+            return Err(Status::bad_request(text));
+        }
+        let resource = explainer.resource(&subject.api_version, &subject.kind).await?;
+        if resource.namespaced && subject.namespace.is_empty() {
+            return Err(Status::bad_request(format!("{} is namespaced: say namespace in the query", subject.kind)));
+        }
+        server.auth.authorize(server, &request.user, &reading(&resource, &subject)).await?;
+        answer(&explainer.why(subject).await?)
+    }
+
+    async fn plan(&self, request: ExtensionRequest) -> Result<Response<Body>, Status> {
+        let explainer = self.explainer()?;
+        let body = request.incoming.body.read().await?;
+        let manifests = manifests(&body)?;
+        let user = &request.user;
+        let mut caller = UserInfo { name: user.name.clone(), groups: user.groups.clone(), ..UserInfo::default() };
+        caller.extra = user.extra.clone().into_iter().collect();
+        answer(&explainer.plan(caller, manifests).await?)
+    }
+}
+
+#[async_trait]
+impl Extension for Explaining {
+    fn handles(&self, path: &str) -> bool {
+        path.strip_prefix(EXTENSIONS_PATH).is_some_and(|rest| rest == WHY || rest == PLAN)
+    }
+
+    async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
+        let is_why = request.incoming.info.path.ends_with(WHY);
+        match (is_why, &request.incoming.method) {
+            (true, &Method::GET) => self.why(server, request).await,
+            (false, &Method::POST) => self.plan(request).await,
+            (true, _) => Err(Status::new(405, "MethodNotAllowed", "ask why with GET")),
+            (false, _) => Err(Status::new(405, "MethodNotAllowed", "send manifests to plan with POST")),
+        }
+    }
+}
+
+/// The request the caller could have made to see the object.
+fn reading(resource: &ApiResource, subject: &Subject) -> RequestInfo {
+    RequestInfo {
+        is_resource: true,
+        verb: "get",
+        group: resource.gvr.group.clone(),
+        version: resource.gvr.version.clone(),
+        resource: resource.gvr.resource.clone(),
+        namespace: subject.namespace.clone(),
+        name: subject.name.clone(),
+        ..RequestInfo::default()
+    }
+}
+
+/// A JSON list of manifests, a `List`, or one manifest.
+fn manifests(body: &[u8]) -> Result<Vec<Object>, Status> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| Status::bad_request(format!("the body must be manifests as JSON: {error}")))?;
+    let items = match value {
+        Value::Array(items) => items,
+        Value::Object(ref list) if list.get("kind").is_some_and(|kind| kind == "List") => {
+            value["items"].as_array().cloned().unwrap_or_default()
+        }
+        one => vec![one],
+    };
+    if items.len() > MANIFESTS_MAX {
+        return Err(Status::bad_request(format!("at most {MANIFESTS_MAX} manifests can be planned at once")));
+    }
+    let read = |item: Value| {
+        let object = Object::from_value(item).filter(|o| !o.kind().is_empty() && !o.name().is_empty());
+        object.ok_or_else(|| Status::bad_request("each manifest must have apiVersion, kind and metadata.name"))
+    };
+    items.into_iter().map(read).collect()
+}
+
+fn answer(document: &impl Serialize) -> Result<Response<Body>, Status> {
+    let json = serde_json::to_vec(document).map_err(Status::internal)?;
+    Ok(respond::text(200, "application/json", json))
+}
