@@ -1,6 +1,7 @@
 //! How a template differs from member to member: which override policies apply, in which order, and what they change.
 
 mod image;
+mod ordered;
 mod overriders;
 
 use std::fmt;

@@ -8,6 +8,7 @@ use object::{Object, patch, yaml};
 use serde_json::{Map, Value, json};
 
 use crate::overrides::image::{Image, ImageError};
+use crate::overrides::ordered::{self, Order};
 
 /// Why an overrider cannot be applied to this manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -162,9 +163,11 @@ fn apply_field(manifest: &mut Object, overrider: &FieldOverrider) -> Result<(), 
             patch::json::apply(&mut inner, &field_patch(&overrider.yaml))?;
             *text = yaml::to_string(&inner);
         } else if !overrider.json.is_empty() {
-            let mut inner: Value = serde_json::from_str(text).map_err(|error| unreadable("JSON", error.to_string()))?;
+            let not_json = |error: serde_json::Error| unreadable("JSON", error.to_string());
+            let order: Order = serde_json::from_str(text).map_err(not_json)?;
+            let mut inner: Value = serde_json::from_str(text).map_err(not_json)?;
             patch::json::apply(&mut inner, &field_patch(&overrider.json))?;
-            *text = inner.to_string();
+            *text = ordered::to_string(&inner, &order);
         }
         Ok(())
     })

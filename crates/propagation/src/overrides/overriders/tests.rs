@@ -142,6 +142,8 @@ fn a_field_that_holds_a_document_is_patched_inside() {
     let replaced = json!(r#"{"key":{"key1":"updated_value"}}"#);
     check(map(json), over("json", "replace", "/key/key1", json!("updated_value")), at, replaced);
     check(map(json), over("json", "add", "/key/n", json!(1)), at, json!(r#"{"key":{"key1":"value","n":1}}"#));
+    let kept = json!(r#"{"z":1,"a":3}"#);
+    check(map("{\"z\": 1,\n \"a\": 2}"), over("json", "replace", "/a", json!(3)), at, kept);
     // Slashes in keys are written ~1.
     let escaped = json!({"fieldOverrider": [{"fieldPath": "/data/a~1b",
         "json": [{"subPath": "/key", "operator": "remove"}]}]});
