@@ -66,6 +66,9 @@ impl Place {
     pub async fn of(member: &Member, manifest: Manifest<'_>) -> Result<Self, Status> {
         let resource = member.mapper.resource_of(&manifest.gvk()?).await?;
         let namespace = if resource.namespaced { manifest.namespace() } else { "" };
+        if resource.namespaced && namespace.is_empty() {
+            return Err(Status::bad_request("an empty namespace may not be set during creation"));
+        }
         Ok(Self { key: ObjectKey::new(namespace, manifest.name()), resource })
     }
 

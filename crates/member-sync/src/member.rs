@@ -155,6 +155,8 @@ impl Member {
         };
         if is_news {
             self.queue.add_now(work.name().to_owned(), priority(work, is_initial));
+        } else {
+            self.records.mirrored(work);
         }
     }
 

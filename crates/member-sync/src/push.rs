@@ -196,7 +196,9 @@ impl Manager {
             return Ok(Outcome::Done);
         }
         self.stop(&name).await;
-        self.start(&name, &spec, secret.as_deref(), link).map_err(ReconcileError::other)?;
+        if !self.cancel.is_cancelled() {
+            self.start(&name, &spec, secret.as_deref(), link).map_err(ReconcileError::other)?;
+        }
         Ok(Outcome::Done)
     }
 
@@ -216,7 +218,6 @@ impl Manager {
         let member = Member::new(self.plane.clone(), name, client, problem, threshold, cancel.clone());
         let task = tokio::spawn(Arc::clone(&member).run());
         tracing::info!(cluster = name, endpoint = spec.api_endpoint, "a member is synced");
-        // Members are stopped one by one when all end; one more then would be forgotten.
         let running = Running { member: Arc::clone(&member), link, cancel, task };
         self.members.write().insert(name.to_owned(), running);
         // What changed before it could be told.
@@ -249,7 +250,10 @@ impl Manager {
 
     async fn secret(self: &Arc<Self>, reference: &SecretReference) -> Option<Arc<Object>> {
         let mirror = self.secrets_in(&reference.namespace);
-        mirror.synced().await;
+        tokio::select! {
+            () = self.cancel.cancelled() => return None,
+            () = mirror.synced() => {}
+        }
         mirror.get(&ObjectKey::new(&reference.namespace, &reference.name))
     }
 

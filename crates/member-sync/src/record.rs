@@ -107,6 +107,15 @@ impl Records {
         }
     }
 
+    /// The mirror has this version: what it overtook need not be kept.
+    pub fn mirrored(&self, work: &Object) {
+        if let Some(record) = self.works.lock().get_mut(work.name())
+            && record.written.as_ref().is_some_and(|written| revision(written) <= revision(work))
+        {
+            record.written = None;
+        }
+    }
+
     pub fn forget(&self, work: &str) {
         self.works.lock().remove(work);
     }
@@ -160,6 +169,9 @@ mod tests {
         assert_eq!(records.newest(version("5", "u")).resource_version(), "7");
         assert_eq!(records.newest(version("8", "u")).resource_version(), "8");
         assert_eq!(records.newest(version("5", "u")).resource_version(), "5", "what the mirror overtook is forgotten");
+        records.written(version("9", "u"));
+        records.mirrored(&version("9", "u"));
+        assert_eq!(records.newest(version("8", "u")).resource_version(), "8", "the mirror told of it");
         records.written(version("9", "u"));
         assert_eq!(records.newest(version("8", "other")).resource_version(), "8", "another work of the same name");
     }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use reconcile::{Outcome, Priority, ReconcileError, WorkQueue};
@@ -12,7 +13,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Runs until cancelled; what is under way then is finished.
+/// How long what is under way may take to finish at the end. A member that does not answer must not hold up the end of
+/// the control plane; whatever is cut off is found and finished at the next start.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs until cancelled; what is under way then has some time to finish.
 ///
 /// A member that is idle costs one task, however many workers it may have: a plane with a thousand members has most of
 /// them idle.
@@ -48,7 +53,10 @@ pub async fn run<K, F, R>(
         });
     }
     queue.shut_down();
-    while running.join_next().await.is_some() {}
+    let finished = async { while running.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, finished).await.is_err() {
+        running.shutdown().await;
+    }
 }
 
 /// A mistake in one work must not end the others.
@@ -83,7 +91,6 @@ fn settle<K: Clone + Eq + Hash + fmt::Debug>(
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     use super::*;
 
@@ -114,5 +121,24 @@ mod tests {
         assert_eq!(most.load(Ordering::SeqCst), 3);
         cancel.cancel();
         running.await.expect("ends in good order");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_ends_does_not_hold_up_the_end() {
+        let queue = Arc::new(WorkQueue::<u32>::default());
+        queue.add_now(1, Priority::NORMAL);
+        let (cancel, started) = (CancellationToken::new(), Arc::new(tokio::sync::Notify::new()));
+        let told = Arc::clone(&started);
+        let running = tokio::spawn(run("test", queue, 3, cancel.clone(), move |_| {
+            let told = Arc::clone(&told);
+            async move {
+                told.notify_one();
+                std::future::pending().await
+            }
+        }));
+        started.notified().await;
+        cancel.cancel();
+        let ended = tokio::time::timeout(GRACE * 2, running).await;
+        ended.expect("in time").expect("in good order");
     }
 }

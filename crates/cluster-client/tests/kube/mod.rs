@@ -53,7 +53,16 @@ impl KubeApiServer {
 
     /// Ends the API server and starts it again on the same port and data.
     pub fn restart(&mut self) {
+        self.end_api();
+        self.start_api_again();
+    }
+
+    /// Ends the API server; its data stay.
+    pub fn end_api(&mut self) {
         end(&mut self.children.pop().expect("the API server runs"));
+    }
+
+    pub fn start_api_again(&mut self) {
         self.start_api();
         self.wait_until_ready();
     }

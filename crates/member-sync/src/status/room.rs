@@ -93,7 +93,12 @@ impl Teller {
     async fn run(self) {
         let (mut nodes, mut pods) = (self.nodes.subscribe(), self.pods.subscribe());
         let mut publish_at: Option<Instant> = None;
+        let mut is_complete = false;
         loop {
+            let complete = async {
+                self.nodes.synced().await;
+                self.pods.synced().await;
+            };
             let due = async {
                 match publish_at {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -106,6 +111,12 @@ impl Teller {
                     self.usage.lock().apply(change.before.as_deref(), change.now.as_deref());
                 }
                 change = nodes.next() => if change.is_none() { return },
+                // A member without nodes is known to have no room; nothing would change to say so.
+                () = complete, if !is_complete => {
+                    is_complete = true;
+                    publish_at = Some(Instant::now());
+                    continue;
+                }
                 () = due => {
                     publish_at = None;
                     self.publish();

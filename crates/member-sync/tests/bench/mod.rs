@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Virtual time: nothing takes this long unless it never happens.
-pub const DEADLINE: Duration = Duration::from_secs(600);
+/// Nothing takes this long unless it never happens.
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 pub fn gvr(group: &str, resource: &str) -> GroupVersionResource {
     GroupVersionResource::new(group, "v1", resource)
