@@ -51,6 +51,8 @@ pub fn validate(autoscaler: &Object) -> Vec<FieldError> {
         .map(|(index, _)| index)
         .collect();
     let mut errors = rules.validate_create(autoscaler);
+    // Karmada asks neither for the group of what is scaled nor for metrics that could wake a workload from zero.
+    errors.retain(|error| !error.path.as_str().ends_with(".apiVersion") && error.path.as_str() != "spec.metrics");
     errors.retain(|error| !external.iter().any(|at| error.path.as_str().starts_with(&format!("spec.metrics[{at}]"))));
     let report = Report::new();
     let spec = report.field(autoscaler, "spec");

@@ -155,3 +155,49 @@ fn validate_versions(versions: Field<'_>) {
         versions.invalid_as(shown, format!("must include at least one of {CONTEXT_VERSION}"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn customization(name: &str, customizations: Value) -> Arc<Object> {
+        let value = json!({"metadata": {"name": name}, "spec": {
+            "target": {"apiVersion": "apps/v1", "kind": "Deployment"}, "customizations": customizations}});
+        Arc::new(Object::from_value(value).expect("an object"))
+    }
+
+    fn check(customizations: Value, expected: Option<&str>) {
+        let others = [customization(
+            "old",
+            json!({
+            "retention": {"luaScript": "a"}, "dependencyInterpretation": {"luaScript": "b"}}),
+        )];
+        let compile = |script: &str| if script == "bad" { Err("line 1".to_owned()) } else { Ok(()) };
+        let new = customization("new", customizations);
+        assert_eq!(customization_problem(&new, &others, &compile).as_deref(), expected, "{new:?}");
+    }
+
+    #[test]
+    fn customizations_do_not_contradict_each_other_and_compile() {
+        check(json!({"healthInterpretation": {"luaScript": "c"}}), None);
+        check(json!({"dependencyInterpretation": {"luaScript": "c"}}), None);
+        check(
+            json!({"retention": {"luaScript": "c"}}),
+            Some("conflicting with InterpreterOperation(Retain) of existing ResourceInterpreterCustomization(old)"),
+        );
+        check(
+            json!({"statusReflection": {"luaScript": "bad"}}),
+            Some("InterpreterOperation(InterpretStatus) Lua script error: line 1"),
+        );
+    }
+
+    #[test]
+    fn a_customization_does_not_conflict_with_itself() {
+        let same = customization("old", json!({"retention": {"luaScript": "c"}}));
+        assert_eq!(customization_problem(&same, &[same.clone()], &|_| Ok(())), None);
+    }
+}

@@ -183,6 +183,3 @@ fn set_selector_namespaces(object: &mut Object, namespace: &str) {
         kinds::strategies::defaults::set_empty_str(selector, "namespace", namespace);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,1 +1,0 @@
-//! What the webhooks change and refuse, case by case.
