@@ -1,7 +1,7 @@
 //! The scheduler's reasons in words.
 
 use scheduler::Explanation;
-use scheduler::explanation::{Attempt, Candidate, Division};
+use scheduler::explanation::{Attempt, Candidate, Division, Refusal};
 
 /// Clusters told of one by one; of more only the number is told.
 const TOLD_MAX: usize = 50;
@@ -20,8 +20,7 @@ pub fn lines(explanation: &Explanation) -> Vec<String> {
 
 fn tell_attempt(attempt: &Attempt, lines: &mut Vec<String>) {
     let left_out = attempt.left_out.iter().map(|left_out| {
-        let reasons: Vec<String> =
-            left_out.reasons.iter().map(|reason| format!("{} ({})", reason.message, reason.plugin)).collect();
+        let reasons: Vec<String> = left_out.reasons.iter().map(refusal).collect();
         format!("{} is left out: {}", left_out.cluster, reasons.join("; "))
     });
     tell_some(left_out, attempt.left_out.len(), "clusters are left out", lines);
@@ -38,6 +37,14 @@ fn tell_attempt(attempt: &Attempt, lines: &mut Vec<String>) {
     }
     if !attempt.error.is_empty() {
         lines.push(format!("failed: {}", attempt.error));
+    }
+}
+
+/// Not every reason has a plugin: a cluster that is being removed is never asked about.
+fn refusal(refusal: &Refusal) -> String {
+    match refusal.plugin.as_str() {
+        "" => refusal.message.clone(),
+        plugin => format!("{} ({plugin})", refusal.message),
     }
 }
 
