@@ -348,9 +348,15 @@ mod tests {
     #[test]
     fn labels_read_as_words() {
         let cases = [
-            ("creationTimestamp", "Creation Timestamp"), ("apiVersion", "API Version"), ("uid", "UID"),
-            ("apiEnablements", "API Enablements"), ("insecureSkipTLSVerification", "Insecure Skip Tls Verification"),
-            ("proxyURL", "Proxy URL"), ("with.dot", "with.dot"), ("syncMode", "Sync Mode"), ("id", "Id"),
+            ("creationTimestamp", "Creation Timestamp"),
+            ("apiVersion", "API Version"),
+            ("uid", "UID"),
+            ("apiEnablements", "API Enablements"),
+            ("insecureSkipTLSVerification", "Insecure Skip Tls Verification"),
+            ("proxyURL", "Proxy URL"),
+            ("with.dot", "with.dot"),
+            ("syncMode", "Sync Mode"),
+            ("id", "Id"),
             ("v1", "v1"),
         ];
         for (field, expected) in cases {

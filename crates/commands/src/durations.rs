@@ -97,8 +97,18 @@ mod tests {
     #[test]
     fn ages_are_as_tables_show_them() {
         let cases = [
-            (0, "0s"), (119, "119s"), (120, "2m"), (183, "3m3s"), (600, "10m"), (10_800, "3h"), (11_160, "3h6m"),
-            (30_000, "8h"), (200_000, "2d7h"), (864_000, "10d"), (365 * 86_400 * 3, "3y"), (-5, "<invalid>"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (183, "3m3s"),
+            (600, "10m"),
+            (10_800, "3h"),
+            (11_160, "3h6m"),
+            (30_000, "8h"),
+            (200_000, "2d7h"),
+            (864_000, "10d"),
+            (365 * 86_400 * 3, "3y"),
+            (-5, "<invalid>"),
         ];
         for (seconds, expected) in cases {
             assert_eq!(human(jiff::SignedDuration::from_secs(seconds)), expected, "{seconds}");

@@ -5,34 +5,72 @@ pub mod cordon;
 pub mod describe;
 mod durations;
 pub mod get;
+pub mod interpret;
 pub mod join;
 mod jsonpath;
+pub mod kubectl;
+mod manifests;
 mod output;
 pub mod plane;
 pub mod program;
+pub mod promote;
 mod resources;
 mod scope;
 mod table;
 mod tabs;
 pub mod taint;
+pub mod token;
 pub mod unjoin;
 pub mod version;
+pub mod why;
 mod yaml;
 
 use clap::Subcommand;
 
 use crate::console::Console;
+use crate::kubectl::{KubectlArgs, Targets};
 
 /// What users of a control plane can ask for.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     Get(Box<get::GetArgs>),
     Describe(Box<describe::DescribeArgs>),
+    Why(Box<why::WhyArgs>),
+    Plan(Box<why::PlanArgs>),
     Join(Box<join::JoinArgs>),
     Unjoin(Box<unjoin::UnjoinArgs>),
+    Token(Box<token::TokenArgs>),
     Cordon(cordon::CordonArgs),
     Uncordon(cordon::UncordonArgs),
     Taint(taint::TaintArgs),
+    Promote(Box<promote::PromoteArgs>),
+    Interpret(Box<interpret::InterpretArgs>),
+    /// Apply manifests to the control plane, and with -C or --all-clusters place them (kubectl).
+    Apply(KubectlArgs),
+    /// Create objects in the control plane (kubectl).
+    Create(KubectlArgs),
+    /// Delete objects of the control plane (kubectl).
+    Delete(KubectlArgs),
+    /// Edit an object of the control plane (kubectl).
+    Edit(KubectlArgs),
+    /// Change fields of an object of the control plane (kubectl).
+    Patch(KubectlArgs),
+    /// Change the labels of an object of the control plane (kubectl).
+    Label(KubectlArgs),
+    /// Change the annotations of an object of the control plane (kubectl).
+    Annotate(KubectlArgs),
+    /// Explain the fields of a kind of the control plane or a member (kubectl).
+    Explain(KubectlArgs),
+    /// Print the logs of a pod in a member: -C CLUSTER (kubectl).
+    Logs(KubectlArgs),
+    /// Run a command in a pod of a member: -s members -C CLUSTER (kubectl).
+    Exec(KubectlArgs),
+    /// Attach to a container in a member: -s members -C CLUSTER (kubectl).
+    Attach(KubectlArgs),
+    /// List the resources the control plane or a member serves (kubectl).
+    ApiResources(KubectlArgs),
+    /// List the versions of APIs the control plane or a member serves (kubectl).
+    ApiVersions(KubectlArgs),
     Version(version::VersionArgs),
 }
 
@@ -40,11 +78,29 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
     match command {
         Command::Get(args) => get::run(console, *args).await,
         Command::Describe(args) => describe::run(console, *args).await,
+        Command::Why(args) => why::why(console, *args).await,
+        Command::Plan(args) => why::plan(console, *args).await,
         Command::Join(args) => join::run(console, *args).await,
         Command::Unjoin(args) => unjoin::run(console, *args).await,
+        Command::Token(args) => token::run(console, *args).await,
         Command::Cordon(args) => cordon::cordon(console, args).await,
         Command::Uncordon(args) => cordon::uncordon(console, args).await,
         Command::Taint(args) => taint::run(console, args).await,
+        Command::Promote(args) => promote::run(console, *args).await,
+        Command::Interpret(args) => interpret::run(console, &args),
+        Command::Apply(args) => kubectl::run(console, "apply", Targets::Placed, args).await,
+        Command::Create(args) => kubectl::run(console, "create", Targets::Plane, args).await,
+        Command::Delete(args) => kubectl::run(console, "delete", Targets::Plane, args).await,
+        Command::Edit(args) => kubectl::run(console, "edit", Targets::Plane, args).await,
+        Command::Patch(args) => kubectl::run(console, "patch", Targets::Plane, args).await,
+        Command::Label(args) => kubectl::run(console, "label", Targets::Plane, args).await,
+        Command::Annotate(args) => kubectl::run(console, "annotate", Targets::Plane, args).await,
+        Command::Explain(args) => kubectl::run(console, "explain", Targets::PlaneOrMember, args).await,
+        Command::Logs(args) => kubectl::run(console, "logs", Targets::Member, args).await,
+        Command::Exec(args) => kubectl::run(console, "exec", Targets::PlaneOrMember, args).await,
+        Command::Attach(args) => kubectl::run(console, "attach", Targets::PlaneOrMember, args).await,
+        Command::ApiResources(args) => kubectl::run(console, "api-resources", Targets::PlaneOrMember, args).await,
+        Command::ApiVersions(args) => kubectl::run(console, "api-versions", Targets::PlaneOrMember, args).await,
         Command::Version(args) => version::run(console, &args),
     }
 }

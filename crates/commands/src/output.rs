@@ -34,7 +34,8 @@ impl FromStr for Format {
             Some((name, argument)) => (name, Some(argument)),
             None => (text, None),
         };
-        let need = || argument.filter(|a| !a.is_empty()).map(str::to_owned).ok_or(format!("{name} needs a value: {name}=…"));
+        let need =
+            || argument.filter(|a| !a.is_empty()).map(str::to_owned).ok_or(format!("{name} needs a value: {name}=…"));
         match (name, argument) {
             ("wide", None) => Ok(Self::Wide),
             ("name", None) => Ok(Self::Name),
@@ -48,7 +49,9 @@ impl FromStr for Format {
             ("template" | "go-template" | "go-template-file" | "templatefile", _) => {
                 Err("Go templates are not supported; use -o jsonpath=… or -o custom-columns=…".into())
             }
-            _ => Err(format!("unable to match a printer suitable for the output format {text:?}, allowed formats are: {KNOWN}")),
+            _ => Err(format!(
+                "unable to match a printer suitable for the output format {text:?}, allowed formats are: {KNOWN}"
+            )),
         }
     }
 }
@@ -196,7 +199,10 @@ mod tests {
         let cases = [
             ("name", "deployment.apps/a\ndeployment.apps/b\n"),
             ("jsonpath={.items[*].metadata.name}", "a b"),
-            ("custom-columns=NAME:.metadata.name,R:.spec.replicas,X:.spec.x", "NAME   R     X\na      2     <none>\nb      2     <none>\n"),
+            (
+                "custom-columns=NAME:.metadata.name,R:.spec.replicas,X:.spec.x",
+                "NAME   R     X\na      2     <none>\nb      2     <none>\n",
+            ),
             ("jsonpath-as-json={.items[*].spec.replicas}", "[\n    2,\n    2\n]\n"),
         ];
         for (format, expected) in cases {

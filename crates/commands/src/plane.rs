@@ -143,7 +143,9 @@ impl Plane {
     /// The certificates the control plane is trusted by.
     pub fn authority(&self) -> anyhow::Result<Option<Vec<u8>>> {
         match &self.access {
-            Access::Remote(remote) => Ok(remote.ca.as_ref().map(cluster_client::remote::config::Pem::read).transpose()?),
+            Access::Remote(remote) => {
+                Ok(remote.ca.as_ref().map(cluster_client::remote::config::Pem::read).transpose()?)
+            }
             #[cfg(test)]
             Access::Given(_) => Ok(None),
         }
@@ -170,8 +172,7 @@ impl Plane {
 
     /// All members, by name.
     pub async fn clusters(&self) -> Result<Vec<Arc<Object>>, Status> {
-        let mut items =
-            self.client.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await?.items;
+        let mut items = self.client.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await?.items;
         items.sort_by(|a, b| a.name().cmp(b.name()));
         Ok(items)
     }

@@ -40,7 +40,9 @@ fn parse_pair(arg: &str) -> anyhow::Result<Typed> {
             Ok(Typed { types: vec![resource.to_owned()], names: vec![name.to_owned()] })
         }
         [_, _] => bail!("arguments in resource/name form must have a single resource and name"),
-        _ => bail!("there is no need to specify a resource type as a separate argument when passing arguments in resource/name form (e.g. 'get resource/<resource_name>' instead of 'get resource resource/<resource_name>')"),
+        _ => bail!(
+            "there is no need to specify a resource type as a separate argument when passing arguments in resource/name form (e.g. 'get resource/<resource_name>' instead of 'get resource resource/<resource_name>')"
+        ),
     }
 }
 
@@ -162,7 +164,14 @@ pub fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn resource(group: &str, version: &str, plural: &str, kind: &str, short: &[&str], categories: &[&str]) -> ApiResource {
+    fn resource(
+        group: &str,
+        version: &str,
+        plural: &str,
+        kind: &str,
+        short: &[&str],
+        categories: &[&str],
+    ) -> ApiResource {
         ApiResource {
             gvr: GroupVersionResource::new(group, version, plural),
             kind: kind.into(),
@@ -191,10 +200,16 @@ mod tests {
     fn types_are_found_by_every_name_they_have() {
         let known = known();
         let cases = [
-            ("pods", "v1 pods"), ("pod", "v1 pods"), ("Pod", "v1 pods"), ("po", "v1 pods"),
-            ("deploy", "apps/v1 deployments"), ("deployments.apps", "apps/v1 deployments"),
-            ("deployments.v1beta1.apps", "apps/v1beta1 deployments"), ("wk", "work.karmada.io/v1alpha1 works"),
-            ("works.work.karmada.io", "work.karmada.io/v1alpha1 works"), ("work.work", "work.karmada.io/v1alpha1 works"),
+            ("pods", "v1 pods"),
+            ("pod", "v1 pods"),
+            ("Pod", "v1 pods"),
+            ("po", "v1 pods"),
+            ("deploy", "apps/v1 deployments"),
+            ("deployments.apps", "apps/v1 deployments"),
+            ("deployments.v1beta1.apps", "apps/v1beta1 deployments"),
+            ("wk", "work.karmada.io/v1alpha1 works"),
+            ("works.work.karmada.io", "work.karmada.io/v1alpha1 works"),
+            ("work.work", "work.karmada.io/v1alpha1 works"),
         ];
         for (text, expected) in cases {
             let found = find(text, &known).unwrap_or_else(|| panic!("{text}"));
@@ -211,7 +226,8 @@ mod tests {
         let check = |args: &[&str], expected: &[(&str, &[&str])]| {
             let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
             let wanted = resolve(&parse(&args).unwrap(), &known).unwrap();
-            let wanted: Vec<(String, Vec<String>)> = wanted.into_iter().map(|w| (w.resource.gvr.resource, w.names)).collect();
+            let wanted: Vec<(String, Vec<String>)> =
+                wanted.into_iter().map(|w| (w.resource.gvr.resource, w.names)).collect();
             let expected: Vec<(String, Vec<String>)> = expected
                 .iter()
                 .map(|(r, names)| ((*r).to_owned(), names.iter().map(|n| (*n).to_owned()).collect()))
@@ -228,7 +244,10 @@ mod tests {
     #[test]
     fn a_misspelt_type_gets_a_hint() {
         let error = resolve(&parse(&["deploymnets".into()]).unwrap(), &known()).unwrap_err();
-        assert_eq!(error.to_string(), "the server doesn't have a resource type \"deploymnets\" (did you mean \"deployments\"?)");
+        assert_eq!(
+            error.to_string(),
+            "the server doesn't have a resource type \"deploymnets\" (did you mean \"deployments\"?)"
+        );
         assert!(parse(&["pods".into(), "deploy/x".into()]).is_err());
         assert!(parse(&[]).is_err());
     }

@@ -29,7 +29,8 @@ impl Scope {
 
 /// For clap: the names Karmada knows, and its words for others.
 pub fn parse(text: &str) -> Result<Scope, String> {
-    Scope::from_str(text, false).map_err(|_| format!("not support OperationScope: {text}; it is karmada, members or all"))
+    Scope::from_str(text, false)
+        .map_err(|_| format!("not support OperationScope: {text}; it is karmada, members or all"))
 }
 
 /// The members a command is about: those named, which must exist, or all.

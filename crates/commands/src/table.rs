@@ -233,7 +233,10 @@ mod tests {
         let table = table(&[("Name", 0), ("Ready", 0), ("Node", 1)], &[("a", &["a", "1/1", "n1"])]);
         assert_eq!(table.print(&Look::default()), "NAME   READY\na      1/1\n");
         let wide = Look { wide: true, with_namespace: true, show_labels: true, ..Look::default() };
-        assert_eq!(table.print(&wide), "NAMESPACE   NAME   READY   NODE   LABELS\ndefault     a      1/1     n1     app=a\n");
+        assert_eq!(
+            table.print(&wide),
+            "NAMESPACE   NAME   READY   NODE   LABELS\ndefault     a      1/1     n1     app=a\n"
+        );
         let kind = Look { kind: Some("deployment.apps".into()), no_headers: true, ..Look::default() };
         assert_eq!(table.print(&kind), "deployment.apps/a   1/1\n");
     }

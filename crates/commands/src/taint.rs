@@ -257,17 +257,41 @@ mod tests {
         let refused = |text: &str, old: &[&str], expected: &str| {
             assert_eq!(plan(text, false, old).unwrap_err(), expected, "{text}");
         };
-        refused("clusters m1 a=c:NoSchedule", &["a=b:NoSchedule"], "cluster m1 already has a taint(s) with same effect(s) and --overwrite is false");
+        refused(
+            "clusters m1 a=c:NoSchedule",
+            &["a=b:NoSchedule"],
+            "cluster m1 already has a taint(s) with same effect(s) and --overwrite is false",
+        );
         refused("clusters m1 a-", &[], "taint \"a\" not found");
         refused("clusters m1 a:NoSchedule- b-", &[], "[taint \"a:NoSchedule\" not found, taint \"b\" not found]");
-        refused("clusters m1 a:NoSchedule a:NoSchedule-", &[], "can not both modify and remove the following taint(s) in the same command: {\"a\":\"NoSchedule\"}");
-        refused("clusters m1 a=b", &[], "invalid taint spec: a=b, name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')");
-        refused("nodes n1 a:NoSchedule", &[], "invalid resource type nodes, only [\"cluster\" \"clusters\"] are supported");
+        refused(
+            "clusters m1 a:NoSchedule a:NoSchedule-",
+            &[],
+            "can not both modify and remove the following taint(s) in the same command: {\"a\":\"NoSchedule\"}",
+        );
+        refused(
+            "clusters m1 a=b",
+            &[],
+            "invalid taint spec: a=b, name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+        );
+        refused(
+            "nodes n1 a:NoSchedule",
+            &[],
+            "invalid resource type nodes, only [\"cluster\" \"clusters\"] are supported",
+        );
         refused("clusters a:NoSchedule", &[], "at least one resource name must be specified");
         refused("clusters m1", &[], "at least one taint update is required");
         refused("a:NoSchedule", &[], "one or more resources must be specified as <resource> <name>");
         refused("clusters m1 a:NoSchedule m2", &[], "all resources must be specified before taint changes: m2");
-        refused("clusters m1 a:Never", &[], "invalid taint effect: Never, unsupported taint effect; it is one of NoSchedule, PreferNoSchedule, NoExecute");
-        refused("clusters m1 a:NoSchedule a:NoSchedule", &[], "duplicated taints with the same key and effect: a:NoSchedule");
+        refused(
+            "clusters m1 a:Never",
+            &[],
+            "invalid taint effect: Never, unsupported taint effect; it is one of NoSchedule, PreferNoSchedule, NoExecute",
+        );
+        refused(
+            "clusters m1 a:NoSchedule a:NoSchedule",
+            &[],
+            "duplicated taints with the same key and effect: a:NoSchedule",
+        );
     }
 }

@@ -135,7 +135,8 @@ async fn unjoin(
                 console.program
             );
         }
-        console.warn(format!("cluster {name} is not removed after {:?}: {remains}; removing it by force", leaving.wait));
+        console
+            .warn(format!("cluster {name} is not removed after {:?}: {remains}; removing it by force", leaving.wait));
         remove_by_force(console, &plane.client, name).await?;
     }
     console.note(format!("cluster({name}) is removed from the control plane"));

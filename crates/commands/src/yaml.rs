@@ -129,7 +129,8 @@ fn write_literal(out: &mut String, text: &str, indent: usize) {
 
 /// Plain, it would be read as a number, a truth value, nothing or a time.
 fn means_something_else(text: &str) -> bool {
-    const WORDS: &[&str] = &["", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf", "<<"];
+    const WORDS: &[&str] =
+        &["", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf", "<<"];
     let lower = text.to_ascii_lowercase();
     if WORDS.contains(&lower.as_str()) || text.parse::<f64>().is_ok() {
         return true;
@@ -143,8 +144,7 @@ fn means_something_else(text: &str) -> bool {
         || is_number_of("0o", 8)
         || is_number_of("0b", 2)
         || unsigned == ".inf"
-        || (unsigned.starts_with(|c: char| c.is_ascii_digit())
-            && unsigned.replace('_', "").parse::<f64>().is_ok())
+        || (unsigned.starts_with(|c: char| c.is_ascii_digit()) && unsigned.replace('_', "").parse::<f64>().is_ok())
         || is_sexagesimal(unsigned)
         || is_date(text)
 }
@@ -226,9 +226,55 @@ metadata:
     #[test]
     fn whatever_is_written_reads_back_the_same() {
         let texts = [
-            "", " a", "a ", "a\n", "a\n\n", "\na", "  a\nb", "yes", "0x1F", "1_000", "1e3", "-", "- a", "a #b", "#a", "@a",
-            "a: b", "a:", ":a", "{a}", "[a", "*a", "&a", "!a", "%a", "`a", "'a'", "\"a\"", "a\tb", "\u{7}", "é", "---", "?",
-            "=", "<<", "null", "~", "1:30", "2026-11-15", "12:30:45", "0o7", "0b1", ".5", "+1", "a\r\nb", "\u{feff}a", "\u{85}", "a\u{2028}b", "a\n b\n\tc",
+            "",
+            " a",
+            "a ",
+            "a\n",
+            "a\n\n",
+            "\na",
+            "  a\nb",
+            "yes",
+            "0x1F",
+            "1_000",
+            "1e3",
+            "-",
+            "- a",
+            "a #b",
+            "#a",
+            "@a",
+            "a: b",
+            "a:",
+            ":a",
+            "{a}",
+            "[a",
+            "*a",
+            "&a",
+            "!a",
+            "%a",
+            "`a",
+            "'a'",
+            "\"a\"",
+            "a\tb",
+            "\u{7}",
+            "é",
+            "---",
+            "?",
+            "=",
+            "<<",
+            "null",
+            "~",
+            "1:30",
+            "2026-11-15",
+            "12:30:45",
+            "0o7",
+            "0b1",
+            ".5",
+            "+1",
+            "a\r\nb",
+            "\u{feff}a",
+            "\u{85}",
+            "a\u{2028}b",
+            "a\n b\n\tc",
         ];
         for text in texts {
             let value = json!({"key": text, "list": [text, {"k": text}], "nested": {"deep": {"t": text}}});

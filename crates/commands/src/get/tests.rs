@@ -82,7 +82,10 @@ fn canned(answers: &[(&str, Value)]) -> Canned {
     let apps = resources(&[("deployments", "Deployment", true)]);
     for (path, answer) in [
         ("/api", json!({"kind": "APIVersions", "versions": ["v1"]})),
-        ("/apis", json!({"kind": "APIGroupList", "groups": [{"name": "apps", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}]})),
+        (
+            "/apis",
+            json!({"kind": "APIGroupList", "groups": [{"name": "apps", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}]}),
+        ),
         ("/api/v1", json!({"kind": "APIResourceList", "resources": core})),
         ("/apis/apps/v1", json!({"kind": "APIResourceList", "resources": apps})),
     ] {
@@ -104,7 +107,10 @@ const PODS: &str = "/api/v1/namespaces/default/pods?limit=500";
 fn plane() -> Plane {
     let mut plane = canned(&[
         (DEPLOYMENTS, table(&[("nginx", "5m", false)])),
-        ("/apis/apps/v1/namespaces/default/deployments/nginx", json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "nginx", "managedFields": []}, "spec": {"replicas": 2}})),
+        (
+            "/apis/apps/v1/namespaces/default/deployments/nginx",
+            json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "nginx", "managedFields": []}, "spec": {"replicas": 2}}),
+        ),
     ]);
     let cluster = |name: &str| Arc::new(api::cluster::CLUSTERS.object("", name));
     plane.clusters = vec![cluster("m2"), cluster("m1")];
@@ -152,7 +158,10 @@ async fn adoption_of_pods_is_shown_in_the_wide_form_only() {
     let (wide, _, _) = check("po -s members -C m1 -o wide", &plane()).await;
     assert_eq!(wide, "");
     let (wide, _, _) = check("pod -s members -C m1 -o wide", &plane()).await;
-    assert_eq!(wide, "NAME      CLUSTER   READY   AGE   IMAGES   ADOPTION\nnginx-1   m1        1/1     3m    extra    N\n");
+    assert_eq!(
+        wide,
+        "NAME      CLUSTER   READY   AGE   IMAGES   ADOPTION\nnginx-1   m1        1/1     3m    extra    N\n"
+    );
 }
 
 #[tokio::test]
@@ -188,7 +197,10 @@ async fn what_is_wrong_is_said_in_karmadas_words() {
         ("deployments -s members -C m3,m4", "clusters don't exist: m3,m4"),
         ("gizmos", "cluster(Karmada): the server doesn't have a resource type \"gizmos\""),
         ("deployment other", "cluster(Karmada): /apis/apps/v1/namespaces/default/deployments/other not found"),
-        ("deployments --output-watch-events", "--output-watch-events option can only be used with --watch or --watch-only"),
+        (
+            "deployments --output-watch-events",
+            "--output-watch-events option can only be used with --watch or --watch-only",
+        ),
         ("deployment nginx -A", "a resource cannot be retrieved by name across all namespaces"),
     ];
     for (line, expected) in cases {

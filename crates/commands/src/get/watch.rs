@@ -84,10 +84,14 @@ async fn start(query: &Query, target: Target) -> anyhow::Result<Watched> {
     let known = ApiResources::discover(&target.client).await.map_err(failed)?;
     let mut wanted = resources::resolve(&query.typed, &known).map_err(|e| anyhow!("cluster({cluster}): {e}"))?;
     let (Some(one), true) = (wanted.pop(), wanted.is_empty()) else {
-        bail!("watch is only supported on individual resources and resource collections - more than 1 resource was found");
+        bail!(
+            "watch is only supported on individual resources and resource collections - more than 1 resource was found"
+        );
     };
     if one.names.len() > 1 {
-        bail!("watch is only supported on individual resources and resource collections - more than 1 resource was found");
+        bail!(
+            "watch is only supported on individual resources and resource collections - more than 1 resource was found"
+        );
     }
     let selector = field_selector(query, &one);
     let first = gather::list(query, &target.client, &one.resource, selector.as_deref()).await.map_err(failed)?;

@@ -96,10 +96,7 @@ fn full_access(name: &str) -> Object {
 fn binding(role: &str, namespace: &str, account: &str) -> Object {
     let mut binding = CLUSTER_ROLE_BINDINGS.object("", role);
     binding.set(&["subjects"], json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]));
-    binding.set(
-        &["roleRef"],
-        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}),
-    );
+    binding.set(&["roleRef"], json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}));
     binding
 }
 
@@ -187,7 +184,9 @@ async fn request_token(client: &ClusterClient, namespace: &str, account: &str) -
     let answer = client.create(target, request, WriteOptions::default()).await?;
     let text = answer.str_at(&["status", "token"]).to_owned();
     if text.is_empty() {
-        return Err(Status::internal(format!("the token request for {namespace}/{account} was answered without a token")));
+        return Err(Status::internal(format!(
+            "the token request for {namespace}/{account} was answered without a token"
+        )));
     }
     Ok((Token { text, authority: None }, answer.str_at(&["status", "expirationTimestamp"]).to_owned()))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use api::cluster::{CLUSTERS, ClusterStatus, CONDITION_READY};
+use api::cluster::{CLUSTERS, CONDITION_READY, ClusterStatus};
 use api::core::find_condition;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::Args;
@@ -188,7 +188,10 @@ pub async fn join(
     let id = member::cluster_id(&access.client, &access.endpoint).await?;
     register::refuse_duplicates(plane, joining, &id).await?;
     if joining.dry_run {
-        console.note(format!("cluster {} at {} (ID {id}) can be joined; nothing was changed", joining.name, access.endpoint));
+        console.note(format!(
+            "cluster {} at {} (ID {id}) can be joined; nothing was changed",
+            joining.name, access.endpoint
+        ));
         return Ok(());
     }
     console.note(format!("preparing service accounts in cluster {} at {}", joining.name, access.endpoint));

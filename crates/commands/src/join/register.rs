@@ -67,12 +67,15 @@ pub async fn register(
                 // The refusal is what the user must hear of.
                 let _ = client.delete(target, DeleteOptions::default()).await;
             }
-            return Err(anyhow::Error::from(status)
-                .context(format!("failed to create cluster({}) object", joining.name)));
+            return Err(
+                anyhow::Error::from(status).context(format!("failed to create cluster({}) object", joining.name))
+            );
         }
     };
     for (name, _) in &secrets {
-        own(client, namespace, name, &cluster).await.with_context(|| format!("failed to patch secret {namespace}/{name}"))?;
+        own(client, namespace, name, &cluster)
+            .await
+            .with_context(|| format!("failed to patch secret {namespace}/{name}"))?;
     }
     Ok(())
 }
@@ -87,7 +90,9 @@ async fn put_secret(client: &ClusterClient, namespace: &str, name: &str, data: V
         Ok(_) => Ok(true),
         Err(status) if status.is_already_exists() => {
             let patch = Patch::merge(json!({"data": data, "metadata": {"ownerReferences": null}}));
-            client.patch(ResourceRef::namespaced(&SECRETS.gvr(), namespace, name), patch, WriteOptions::default()).await?;
+            client
+                .patch(ResourceRef::namespaced(&SECRETS.gvr(), namespace, name), patch, WriteOptions::default())
+                .await?;
             Ok(false)
         }
         Err(status) => Err(status.into()),

@@ -90,7 +90,8 @@ async fn both_sides_get_what_karmada_makes() {
         "impersonatorSecretRef": {"namespace": "karmada-cluster", "name": "m1-impersonator"},
     });
     assert_eq!(cluster.get(&["spec"]), Some(&expected));
-    let secret = plane_api.client().get(ResourceRef::namespaced(&SECRETS.gvr(), CLUSTER_NAMESPACE, "m1")).await.unwrap();
+    let secret =
+        plane_api.client().get(ResourceRef::namespaced(&SECRETS.gvr(), CLUSTER_NAMESPACE, "m1")).await.unwrap();
     let data = json!({"caBundle": STANDARD.encode("CA of the cluster"), "token": STANDARD.encode("token-m")});
     assert_eq!(secret.get(&["data"]), Some(&data));
     assert_eq!(secret.owner_references()[0].uid, cluster.uid());
@@ -106,9 +107,18 @@ async fn a_cluster_joins_once() {
     }
     let plane = Plane::given(plane_api.client(), []);
     for (name, why) in [
-        ("m1", "the cluster ID uid-1 or the cluster name m1 has been registered: this is the cluster that joined as m0"),
-        ("m2", "the cluster ID uid-1 or the cluster name m2 has been registered: this is the cluster that joined as m0"),
-        ("m0", "the cluster ID uid-1 or the cluster name m0 has been registered: there is a cluster m0 already (at https://other)"),
+        (
+            "m1",
+            "the cluster ID uid-1 or the cluster name m1 has been registered: this is the cluster that joined as m0",
+        ),
+        (
+            "m2",
+            "the cluster ID uid-1 or the cluster name m2 has been registered: this is the cluster that joined as m0",
+        ),
+        (
+            "m0",
+            "the cluster ID uid-1 or the cluster name m0 has been registered: there is a cluster m0 already (at https://other)",
+        ),
     ] {
         let (console, _, _) = testing::console();
         let member_api = member();
@@ -149,7 +159,10 @@ async fn where_nobody_fills_token_secrets_a_token_is_asked_for() {
     let (console, _, _) = testing::console();
     let error = join(&console, &plane, &joining("m1"), &access(&member_api), None).await.unwrap_err();
     let text = format!("{error:#}");
-    assert!(text.contains("nobody filled the token secret") && text.contains("serviceaccounts/token is forbidden"), "{text}");
+    assert!(
+        text.contains("nobody filled the token secret") && text.contains("serviceaccounts/token is forbidden"),
+        "{text}"
+    );
     assert!(plane_api.client().find(ResourceRef::cluster(&CLUSTERS.gvr(), "m1")).await.unwrap().is_none());
 }
 
@@ -157,7 +170,9 @@ async fn where_nobody_fills_token_secrets_a_token_is_asked_for() {
 async fn a_refused_cluster_leaves_no_secrets_behind() {
     let (plane_api, member_api) = (MemoryApi::default(), member());
     plane_api.set_fault(|call: &ApiCall| match &call.verb {
-        Verb::Create { .. } if call.target.gvr.resource == "clusters" => Some(Status::new(422, "Invalid", "no such zone")),
+        Verb::Create { .. } if call.target.gvr.resource == "clusters" => {
+            Some(Status::new(422, "Invalid", "no such zone"))
+        }
         _ => None,
     });
     let plane = Plane::given(plane_api.client(), []);

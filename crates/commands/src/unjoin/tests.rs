@@ -55,7 +55,10 @@ async fn what_is_waited_for_is_said_and_the_wait_ends() {
     add_work(&api, "nginx-1");
     let (result, said) = check(&api, false, None).await;
     let error = result.unwrap_err();
-    assert!(said.contains("waiting for cluster m1 to be removed: 1 object(s) in it are not cleaned up yet (nginx-1)"), "{said}");
+    assert!(
+        said.contains("waiting for cluster m1 to be removed: 1 object(s) in it are not cleaned up yet (nginx-1)"),
+        "{said}"
+    );
     assert!(error.starts_with("cluster m1 is not removed after 20s: 1 object(s)"), "{error}");
     assert!(error.contains("flotilla unjoin m1 --force"), "{error}");
     assert!(!is_gone(&api).await);
@@ -88,7 +91,10 @@ async fn force_leaves_the_finalizers_of_others() {
     let api = plane_with_cluster("Push", &[FINALIZER, "example.com/billing"]);
     let (result, _) = check(&api, true, None).await;
     let error = result.unwrap_err();
-    assert_eq!(error, "cluster m1 could not be removed by force: the controllers of example.com/billing have not let go of it");
+    assert_eq!(
+        error,
+        "cluster m1 could not be removed by force: the controllers of example.com/billing have not let go of it"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,179 @@
+//! Manifests from files, directories and standard input, in YAML or JSON.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use object::Object;
+use serde_json::Value;
+
+/// Larger files are not manifests.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
+
+/// A document and where it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    pub source: String,
+    pub value: Value,
+}
+
+impl Manifest {
+    pub fn into_object(self) -> anyhow::Result<Object> {
+        let source = self.source;
+        let object =
+            Object::from_value(self.value).with_context(|| format!("{source} holds something that is no object"))?;
+        if object.kind().is_empty() || object.api_version().is_empty() {
+            bail!("{source}: an object needs apiVersion and kind");
+        }
+        Ok(object)
+    }
+}
+
+/// All objects in files; lists are taken apart.
+pub fn read_objects(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Object>> {
+    let mut objects: Vec<Object> = Vec::new();
+    for manifest in read_all(paths, recursive)? {
+        let is_list = manifest.value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+        match (is_list, manifest.value["items"].as_array()) {
+            (true, Some(items)) => {
+                for item in items {
+                    let one = Manifest { source: manifest.source.clone(), value: item.clone() };
+                    objects.push(one.into_object()?);
+                }
+            }
+            _ => objects.push(manifest.into_object()?),
+        }
+    }
+    Ok(objects)
+}
+
+/// All documents of all files, in order; empty documents do not count.
+pub fn read_all(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Manifest>> {
+    let mut manifests: Vec<Manifest> = Vec::new();
+    for path in paths {
+        if path == "-" {
+            let mut text = String::new();
+            std::io::stdin()
+                .lock()
+                .take(FILE_BYTES_MAX)
+                .read_to_string(&mut text)
+                .context("cannot read standard input")?;
+            manifests.extend(documents(&text, "standard input")?);
+        } else if path.starts_with("http://") || path.starts_with("https://") {
+            bail!("{path}: manifests are not fetched from the network; try `curl -fsSL {path} | … -f -`");
+        } else {
+            for file in files_in(Path::new(path), recursive)? {
+                manifests.extend(documents(&read_file(&file)?, &file.display().to_string())?);
+            }
+        }
+    }
+    Ok(manifests)
+}
+
+fn read_file(path: &Path) -> anyhow::Result<String> {
+    let size = std::fs::metadata(path).map(|metadata| metadata.len());
+    if size.with_context(|| format!("cannot read {}", path.display()))? > FILE_BYTES_MAX {
+        bail!("{} is larger than {FILE_BYTES_MAX} bytes", path.display());
+    }
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The file itself, or the manifests in a directory, by name.
+fn files_in(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let metadata =
+        std::fs::metadata(path).with_context(|| format!("the path {:?} cannot be accessed", path.display()))?;
+    if !metadata.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut entries: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    entries.sort();
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        let extension = entry.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        if entry.is_dir() {
+            if recursive {
+                files.extend(files_in(&entry, true)?);
+            }
+        } else if EXTENSIONS.contains(&extension) {
+            files.push(entry);
+        }
+    }
+    Ok(files)
+}
+
+/// The documents of a YAML stream (JSON is YAML).
+pub fn documents(text: &str, source: &str) -> anyhow::Result<Vec<Manifest>> {
+    let mut manifests: Vec<Manifest> = Vec::new();
+    for document in split(text) {
+        let is_empty = document.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+        if is_empty {
+            continue;
+        }
+        let value: Value = match serde_json::from_str(&document) {
+            Ok(value) => value,
+            Err(_) => serde_saphyr::from_str(&document).map_err(|error| anyhow::anyhow!("{source}: {error}"))?,
+        };
+        if !value.is_null() {
+            manifests.push(Manifest { source: source.to_owned(), value });
+        }
+    }
+    Ok(manifests)
+}
+
+/// At lines that are `---`, with or without a comment.
+fn split(text: &str) -> Vec<String> {
+    let mut parts: Vec<String> = vec![String::new()];
+    for line in text.lines() {
+        let is_separator = line == "---" || line.starts_with("--- ");
+        match parts.last_mut() {
+            Some(part) if !is_separator => {
+                part.push_str(line);
+                part.push('\n');
+            }
+            _ => parts.push(String::new()),
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_cut_into_documents() {
+        let text = "# head\n---\napiVersion: v1\nkind: ConfigMap\ndata:\n  a: |\n    x\n    ---- no\n--- # next\n{\"kind\": \"Secret\"}\n---\n";
+        let kinds: Vec<Value> = documents(text, "f").unwrap().into_iter().map(|m| m.value["kind"].clone()).collect();
+        assert_eq!(kinds, ["ConfigMap", "Secret"]);
+    }
+
+    #[test]
+    fn directories_are_read_by_name_and_lists_taken_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write(
+            "b.yaml",
+            "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: B1}\n- {apiVersion: v1, kind: B2}\n",
+        );
+        write("a.json", "{\"apiVersion\": \"v1\", \"kind\": \"A\"}");
+        write("note.txt", "not: [a manifest");
+        std::fs::create_dir(dir.path().join("deep")).unwrap();
+        write("deep/c.yml", "apiVersion: v1\nkind: C\n");
+        let read = |recursive| -> Vec<String> {
+            let objects = read_objects(&[dir.path().display().to_string()], recursive).unwrap();
+            objects.iter().map(|object| object.kind().to_owned()).collect()
+        };
+        assert_eq!(read(false), ["A", "B1", "B2"]);
+        assert_eq!(read(true), ["A", "B1", "B2", "C"]);
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_named() {
+        let error = read_objects(&["/does/not/exist.yaml".into()], false).unwrap_err();
+        assert!(format!("{error:#}").contains("/does/not/exist.yaml"), "{error:#}");
+        assert!(documents("a: [", "f.yaml").unwrap_err().to_string().starts_with("f.yaml: "));
+        assert!(read_all(&["https://example.com/a.yaml".into()], false).unwrap_err().to_string().contains("curl"));
+    }
+}

@@ -1,0 +1,174 @@
+//! What a promoted object needs: found by the interpreter, promoted before it, and taken back if that cannot be done.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use api::cluster::LABEL_MANAGED;
+use api::config::{
+    CustomizationSpec, DependentObjectReference, INTERPRETER_CUSTOMIZATIONS, INTERPRETER_WEBHOOKS, InterpreterWebhook,
+};
+use api::work::LABEL_WORK_ID;
+use cluster_client::{
+    ApiResource, ClusterClient, DeleteOptions, ListOptions, Patch, ResourceRef, RestMapper, WriteOptions,
+};
+use interpreter::{Interpreter, NoWebhooks, Operation};
+use object::{GroupVersion, GroupVersionKind, Object};
+use serde_json::{Value, json};
+
+use crate::console::Console;
+use crate::promote::{Promotion, as_template, create_template, full_name, place_of, quoted};
+
+/// Groups whose kinds are known by heart; what else has rules has bundled ones.
+const NATIVE_GROUPS: [&str; 5] = ["", "apps", "batch", "networking.k8s.io", "multicluster.x-k8s.io"];
+
+/// One that is in the control plane now and was not before.
+struct Made {
+    resource: ApiResource,
+    object: Object,
+}
+
+/// Promotes every dependency, or none: one that the control plane has already stops them all, without an error.
+pub async fn promote(
+    console: &Console,
+    plane: &ClusterClient,
+    member: &ClusterClient,
+    mapper: &RestMapper,
+    promotion: &Promotion,
+    source: &Object,
+) -> anyhow::Result<()> {
+    let Some(found) = interpret(console, plane, source).await? else { return Ok(()) };
+    let mut made: Vec<Made> = Vec::new();
+    let outcome = promote_all(console, plane, member, mapper, promotion, found, &mut made).await;
+    if !matches!(outcome, Ok(true)) {
+        for one in made.iter().rev() {
+            if let Err(error) = revert(console, plane, member, one).await {
+                console.warn(format!("dependency {} is not taken back: {error:#}", full_name(&one.object)));
+            }
+        }
+    }
+    outcome.map(drop)
+}
+
+/// What the object needs; `None` where no rule can say.
+async fn interpret(
+    console: &Console,
+    plane: &ClusterClient,
+    source: &Object,
+) -> anyhow::Result<Option<Vec<DependentObjectReference>>> {
+    let customizations = rules_of(plane, &INTERPRETER_CUSTOMIZATIONS).await?;
+    let webhooks = rules_of(plane, &INTERPRETER_WEBHOOKS).await?;
+    let interpreter = Interpreter::new(&customizations, &webhooks, Arc::new(NoWebhooks));
+    let gvk = source.gvk();
+    if !interpreter.has_hook(&gvk, Operation::InterpretDependency) {
+        console.warn("there is no interpreter configured support to interpret dependencies");
+        return Ok(None);
+    }
+    let tier = tier_of(&gvk, &customizations, &webhooks);
+    let found = interpreter.dependencies(source).await;
+    let found =
+        found.with_context(|| format!("{tier} interpreter failed to get dependencies of {}", full_name(source)))?;
+    console.line(format!("use {tier} interpreter"))?;
+    Ok(Some(found))
+}
+
+async fn rules_of(plane: &ClusterClient, resource: &api::Resource) -> anyhow::Result<Vec<Arc<Object>>> {
+    let list = plane.list_all(ResourceRef::all(&resource.gvr()), ListOptions::default()).await;
+    Ok(list.with_context(|| format!("cannot read the {} of the control plane", resource.plural))?.items)
+}
+
+/// Whose answer it is, in Karmada's words.
+fn tier_of(gvk: &GroupVersionKind, customizations: &[Arc<Object>], webhooks: &[Arc<Object>]) -> &'static str {
+    let customized = |customization: &Arc<Object>| {
+        let spec: CustomizationSpec = api::read(customization).unwrap_or_default();
+        let has_rule = spec.customizations.dependency_interpretation.is_some_and(|rule| !rule.lua_script.is_empty());
+        has_rule && spec.target.api_version == gvk.api_version() && spec.target.kind == gvk.kind
+    };
+    let hooked = |configuration: &Arc<Object>| {
+        let hooks: Vec<InterpreterWebhook> = api::read_at(configuration, &["webhooks"]).unwrap_or_default();
+        let names = |list: &[String], name: &str| list.iter().any(|item| item == name || item == "*");
+        hooks.iter().flat_map(|hook| &hook.rules).any(|rule| {
+            names(&rule.operations, Operation::InterpretDependency.name())
+                && names(&rule.api_groups, &gvk.group)
+                && names(&rule.api_versions, &gvk.version)
+                && names(&rule.kinds, &gvk.kind)
+        })
+    };
+    match () {
+        () if customizations.iter().any(customized) => "configurable",
+        () if webhooks.iter().any(hooked) => "customized",
+        () if NATIVE_GROUPS.contains(&gvk.group.as_str()) => "default",
+        () => "third-party",
+    }
+}
+
+/// True when all are in the control plane now.
+async fn promote_all(
+    console: &Console,
+    plane: &ClusterClient,
+    member: &ClusterClient,
+    mapper: &RestMapper,
+    promotion: &Promotion,
+    found: Vec<DependentObjectReference>,
+    made: &mut Vec<Made>,
+) -> anyhow::Result<bool> {
+    for reference in found {
+        let gvk = GroupVersion::parse(&reference.api_version).unwrap_or_default().kind(&reference.kind);
+        let resource =
+            mapper.resource_of(&gvk).await.with_context(|| format!("the control plane does not know {gvk}"))?;
+        for object in read(member, promotion, &resource, &reference).await? {
+            let template = as_template(object);
+            let (gvr, full) = (quoted(&resource.gvr), full_name(&template));
+            if plane.find(place_of(&resource, template.namespace(), template.name())).await?.is_some() {
+                console.warn(format!(
+                    "Dependency resource {gvr}({full}) already exist in karmada control plane, you can edit \
+                     PropagationPolicy and OverridePolicy to propagate it"
+                ));
+                return Ok(false);
+            }
+            create_template(console, plane, &resource, template.clone()).await?;
+            console.line(format!("Dependency resource {gvr}({full}) is promoted successfully"))?;
+            made.push(Made { resource: resource.clone(), object: template });
+        }
+    }
+    Ok(true)
+}
+
+/// The dependency in the member, by name or by labels.
+async fn read(
+    member: &ClusterClient,
+    promotion: &Promotion,
+    resource: &ApiResource,
+    reference: &DependentObjectReference,
+) -> anyhow::Result<Vec<Object>> {
+    let namespace = match reference.namespace.as_str() {
+        "" => promotion.namespace.as_str(),
+        namespace => namespace,
+    };
+    if !reference.name.is_empty() {
+        let object = member.get(place_of(resource, namespace, &reference.name)).await;
+        let object = object.with_context(|| {
+            let (kind, name) = (&reference.kind, &reference.name);
+            format!("failed to get dependency {kind:?}({namespace}/{name}) in cluster({})", promotion.cluster)
+        })?;
+        return Ok(vec![Object::clone(&object)]);
+    }
+    let place = match resource.namespaced {
+        true => ResourceRef::within(&resource.gvr, namespace),
+        false => ResourceRef::all(&resource.gvr),
+    };
+    let selector = reference.label_selector.clone().unwrap_or_default().compile();
+    let selector = selector.map_err(|error| anyhow::anyhow!("the labels of a dependency cannot be read: {error}"))?;
+    let list = member.list_all(place, ListOptions::default()).await?;
+    Ok(list.items.iter().filter(|object| selector.matches(object)).map(|object| Object::clone(object)).collect())
+}
+
+/// Out of the control plane again. What it marked in the member is unmarked first, so that it is not deleted there.
+async fn revert(console: &Console, plane: &ClusterClient, member: &ClusterClient, made: &Made) -> anyhow::Result<()> {
+    let target = place_of(&made.resource, made.object.namespace(), made.object.name());
+    let patch = json!({"metadata": {"labels": {LABEL_WORK_ID: Value::Null, LABEL_MANAGED: Value::Null}}});
+    member.patch(target.clone(), Patch::merge(patch), WriteOptions::default()).await?;
+    plane.delete(target, DeleteOptions::default()).await?;
+    let (gvr, full) = (quoted(&made.resource.gvr), full_name(&made.object));
+    console.line(format!("Dependency resource {gvr}({full}) is reverted successfully"))?;
+    Ok(())
+}
