@@ -4,6 +4,7 @@
 //! differs. Nothing here talks to a member: what must reach one travels as a Work.
 
 mod access;
+mod cron;
 mod eviction;
 mod health;
 mod lifecycle;

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::plane::Plane;
 use crate::settings::Settings;
 use crate::{
-    access, eviction, health, lifecycle, namespaces, quota, rebalance, remedies, replicas, scale_targets,
+    access, cron, eviction, health, lifecycle, namespaces, quota, rebalance, remedies, replicas, scale_targets,
     taint_policies,
 };
 
@@ -63,6 +63,7 @@ fn enabled(features: &Features, settings: &Settings) -> Vec<(&'static str, Start
         }),
         ("remedy", true, |plane, cancel| Box::pin(remedies::run(plane, cancel))),
         ("workloadRebalancer", true, |plane, cancel| Box::pin(rebalance::run(plane, cancel))),
+        ("cronFederatedHorizontalPodAutoscaler", true, |plane, cancel| Box::pin(cron::run(plane, cancel))),
         ("hpaScaleTargetMarker", true, |plane, cancel| Box::pin(scale_targets::run(plane, cancel))),
         ("deploymentReplicasSyncer", true, |plane, cancel| Box::pin(replicas::run(plane, cancel))),
     ];
@@ -85,11 +86,11 @@ mod tests {
 
     #[test]
     fn what_runs_follows_the_gates_and_the_list() {
-        check("", "*", 8);
-        check("Failover=true", "*", 10);
-        check("FederatedQuotaEnforcement=true", "*", 9);
-        check("", "*,hpaScaleTargetMarker,deploymentReplicasSyncer", 10);
-        check("", "*,-cluster", 6);
+        check("", "*", 9);
+        check("Failover=true", "*", 11);
+        check("FederatedQuotaEnforcement=true", "*", 10);
+        check("", "*,hpaScaleTargetMarker,deploymentReplicasSyncer", 11);
+        check("", "*,-cluster", 7);
         check("Failover=true", "cluster", 3);
         check("", "", 0);
     }
