@@ -19,7 +19,7 @@ use crate::manifest::{self, manifests};
 use crate::record::Records;
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
-use crate::watches::Watches;
+use crate::watches::{Waits, Watches};
 use crate::{dispatch, removal, status, workers};
 
 /// Whoever writes through this crate.
@@ -106,7 +106,7 @@ impl Member {
             client.clone(),
             &execution_namespace,
             Arc::clone(&queue),
-            plane.settings.sync_wait,
+            Waits { sync: plane.settings.sync_wait, reflect: plane.settings.reflect_wait },
             cancel.child_token(),
         );
         Arc::new(Self {

@@ -23,6 +23,8 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// How long the first look at a member waits for the copies of its objects.
     pub sync_wait: Duration,
+    /// How long a change of status in a member waits for the next before it is told.
+    pub reflect_wait: Duration,
     /// Between tries of a work that failed.
     pub backoff: Backoff,
 }
@@ -38,6 +40,7 @@ impl Default for Settings {
             rate_limit: Some(RateLimit { per_second: 2000.0, burst: 4000 }),
             request_timeout: Duration::from_secs(32),
             sync_wait: Duration::from_secs(10),
+            reflect_wait: Duration::from_millis(100),
             // Karmada goes up to 1000 s; whoever mends an admission policy should not wait a quarter of an hour.
             backoff: Backoff { base: Duration::from_millis(5), max: Duration::from_secs(300) },
         }

@@ -22,8 +22,17 @@ pub struct Watches {
     execution_namespace: String,
     queue: Arc<WorkQueue<String>>,
     open: Mutex<HashMap<GroupVersionResource, Watch>>,
-    sync_wait: Duration,
+    waits: Waits,
     cancel: CancellationToken,
+}
+
+/// How long things may take, and how long they are made to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// For the first copy of a resource.
+    pub sync: Duration,
+    /// Before a change of status is reflected.
+    pub reflect: Duration,
 }
 
 #[derive(Clone)]
@@ -38,11 +47,11 @@ impl Watches {
         client: ClusterClient,
         execution_namespace: &str,
         queue: Arc<WorkQueue<String>>,
-        sync_wait: Duration,
+        waits: Waits,
         cancel: CancellationToken,
     ) -> Self {
         let execution_namespace = execution_namespace.to_owned();
-        Self { client, execution_namespace, queue, open: Mutex::default(), sync_wait, cancel }
+        Self { client, execution_namespace, queue, open: Mutex::default(), waits, cancel }
     }
 
     /// The copy of a resource. A new one is waited for, but not for long: a member that does not let its objects be
@@ -51,7 +60,7 @@ impl Watches {
         let watch = self.opened(gvr);
         if !watch.mirror.is_synced() {
             // The timeout counts from the opening: whoever comes later does not wait again.
-            let _ = tokio::time::timeout_at(watch.opened + self.sync_wait, watch.mirror.synced()).await;
+            let _ = tokio::time::timeout_at(watch.opened + self.waits.sync, watch.mirror.synced()).await;
         }
         watch.mirror
     }
@@ -89,20 +98,31 @@ impl Watches {
         let spec = MirrorSpec::new(gvr).labels(&format!("{LABEL_MANAGED}=true")).trim(trim);
         let mirror = Mirror::start(self.client.clone(), spec, cancel.clone());
         let (queue, namespace) = (Arc::clone(&self.queue), self.execution_namespace.clone());
-        tokio::spawn(pump(mirror.clone(), queue, namespace));
+        tokio::spawn(pump(mirror.clone(), queue, namespace, self.waits.reflect));
         Watch { mirror, opened: Instant::now(), cancel }
     }
 }
 
 /// Ends with its mirror.
-async fn pump(mirror: Mirror, queue: Arc<WorkQueue<String>>, execution_namespace: String) {
+async fn pump(mirror: Mirror, queue: Arc<WorkQueue<String>>, execution_namespace: String, reflect_wait: Duration) {
     let mut changes = mirror.subscribe();
     while let Some(change) = changes.next().await {
         let priority = if change.is_initial { Priority::LOW } else { Priority::NORMAL };
+        let wait = if may_wait(&change) { reflect_wait } else { Duration::ZERO };
         if let Some(work) = work_of(&change, &execution_namespace) {
             // Each work waits at most once, so the works there are bound the queue.
-            queue.add_now(work, priority);
+            queue.add_after(work, wait, priority);
         }
+    }
+}
+
+/// A rollout changes the status many times in a row, and what was just made comes back as news: told together, they cost
+/// one write on each step of the way up. What may be drift does not wait.
+fn may_wait(change: &Change) -> bool {
+    match (&change.before, &change.now) {
+        (None, Some(_)) => true,
+        (Some(before), Some(now)) => now.generation() != 0 && before.generation() == now.generation(),
+        (_, None) => false,
     }
 }
 
@@ -150,6 +170,24 @@ mod tests {
             is_initial: false,
         };
         assert_eq!(work_of(&change, "karmada-es-m1").as_deref(), expected);
+    }
+
+    #[test]
+    fn only_what_may_be_drift_is_looked_at_at_once() {
+        let object = |generation: i64| {
+            let value = json!({"metadata": {"name": "a", "generation": generation}});
+            Some(Arc::new(Object::from_value(value).expect("a map")))
+        };
+        for (before, now, expected) in [
+            (None, object(1), true),
+            (object(1), object(1), true),
+            (object(1), object(2), false),
+            (object(0), object(0), false),
+            (object(1), None, false),
+        ] {
+            let change = Change { key: ObjectKey::default(), before, now, is_initial: false };
+            assert_eq!(may_wait(&change), expected, "{change:?}");
+        }
     }
 
     #[test]
