@@ -18,7 +18,7 @@ use reconcile::{Change, Controller, MirrorSpec, ObjectKey, Outcome, ReconcileErr
 use tokio_util::sync::CancellationToken;
 
 use crate::namespaces::overrides::{Policies, Selected};
-use crate::plane::{Plane, cluster_of_new_space};
+use crate::plane::{Plane, cluster_of_new_space, new_cluster};
 use crate::settings::SkippedNamespaces;
 use crate::works;
 
@@ -44,9 +44,10 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         events: plane.recorder(COMPONENT, &cancel),
         plane,
     });
-    let (by_namespace, by_policy) = (Arc::clone(&office), Arc::clone(&office));
+    let (by_namespace, by_cluster, by_policy) = (Arc::clone(&office), Arc::clone(&office), Arc::clone(&office));
     let sources = vec![
         Source::new(&office.plane.namespaces, move |change| by_namespace.pairs_of_namespace(change)),
+        Source::new(&office.plane.clusters, move |change| by_cluster.pairs_of_clusters(&new_cluster(change))),
         Source::new(&policies, move |change| by_policy.pairs_of_policy(change)),
     ];
     let workers = office.plane.settings.concurrent_namespace_syncs;
@@ -58,15 +59,21 @@ impl Namespaces {
     /// A namespace goes to all clusters; all namespaces go to a cluster whose execution namespace has just come.
     fn pairs_of_namespace(&self, change: &Change) -> Vec<Pair> {
         if cluster_of_execution_namespace(&change.key.name).is_some() {
-            let clusters = cluster_of_new_space(change);
-            let names = if clusters.is_empty() { Vec::new() } else { self.namespace_names() };
-            return clusters.iter().flat_map(|cluster| pairs(&names, std::slice::from_ref(&cluster.name))).collect();
+            return self.pairs_of_clusters(&cluster_of_new_space(change));
         }
         let Some(now) = change.now.as_ref().filter(|now| self.is_synced(now)) else { return Vec::new() };
         if change.before.as_ref().is_some_and(|before| is_same_to_members(before, now)) {
             return Vec::new();
         }
         pairs(std::slice::from_ref(&change.key.name), &self.plane.cluster_names())
+    }
+
+    fn pairs_of_clusters(&self, clusters: &[ObjectKey]) -> Vec<Pair> {
+        if clusters.is_empty() {
+            return Vec::new();
+        }
+        let clusters: Vec<String> = clusters.iter().map(|cluster| cluster.name.clone()).collect();
+        pairs(&self.namespace_names(), &clusters)
     }
 
     fn pairs_of_policy(&self, change: &Change) -> Vec<Pair> {

@@ -130,6 +130,12 @@ pub fn cluster_of_new_space(change: &Change) -> Vec<ObjectKey> {
     if is_new { cluster_of_space(change) } else { Vec::new() }
 }
 
+/// The cluster that has just come. It may find its execution namespace there already.
+pub fn new_cluster(change: &Change) -> Vec<ObjectKey> {
+    let is_new = change.now.is_some() && change.before.is_none() && !change.is_initial;
+    if is_new { vec![change.key.clone()] } else { Vec::new() }
+}
+
 /// The cluster whose execution namespace has just gone.
 pub fn cluster_of_lost_space(change: &Change) -> Vec<ObjectKey> {
     if change.now.is_none() { cluster_of_space(change) } else { Vec::new() }

@@ -89,6 +89,19 @@ async fn every_namespace_goes_to_every_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_that_finds_its_space_there_is_served_too() {
+    let api = MemoryApi::default();
+    api.seed(&namespaces(), testing::namespace("a"));
+    api.seed(&namespaces(), testing::namespace("karmada-es-m1"));
+    let cancel = start(&api);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(works(&api).await.is_empty());
+    api.seed(&api::cluster::CLUSTERS.gvr(), testing::cluster("m1", "True"));
+    eventually("a in m1", async || works(&api).await == ["m1/a"]).await;
+    cancel.cancel();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_alone_writes_nothing_and_asks_nothing() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");

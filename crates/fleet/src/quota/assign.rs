@@ -12,7 +12,7 @@ use reconcile::{Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, Reco
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::plane::{Plane, cluster_of_new_space};
+use crate::plane::{Plane, cluster_of_new_space, new_cluster};
 use crate::quota::{BY_QUOTA, mirror_parts, quota_of};
 use crate::works;
 
@@ -36,18 +36,20 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         events: plane.recorder(COMPONENT, &cancel),
         plane,
     });
-    let quotas = office.quotas.clone();
+    let (by_cluster, by_space) = (office.quotas.clone(), office.quotas.clone());
     let sources = vec![
         Source::new(&office.quotas, quotas_with_new_parts),
         Source::new(&office.parts, quotas_of_lost_parts),
-        Source::new(&office.plane.namespaces, move |change| {
-            let clusters = cluster_of_new_space(change).into_iter();
-            let assigned = clusters.flat_map(|cluster| quotas.list_by(BY_CLUSTER, &cluster.name));
-            assigned.map(|quota| ObjectKey::of(&quota)).collect()
-        }),
+        Source::new(&office.plane.clusters, move |change| assigned_to(&by_cluster, &new_cluster(change))),
+        Source::new(&office.plane.namespaces, move |change| assigned_to(&by_space, &cluster_of_new_space(change))),
     ];
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
     Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+}
+
+fn assigned_to(quotas: &Mirror, clusters: &[ObjectKey]) -> Vec<ObjectKey> {
+    let assigned = clusters.iter().flat_map(|cluster| quotas.list_by(BY_CLUSTER, &cluster.name));
+    assigned.map(|quota| ObjectKey::of(&quota)).collect()
 }
 
 fn quotas_with_new_parts(change: &Change) -> Vec<ObjectKey> {
