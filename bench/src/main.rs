@@ -8,6 +8,7 @@ mod propagation;
 mod report;
 mod run;
 mod scenario;
+mod scheduler;
 mod server;
 mod wire;
 
@@ -18,6 +19,7 @@ use clap::Parser;
 
 use crate::options::{Command, Options};
 use crate::propagation::PropagationOptions;
+use crate::scheduler::SchedulerOptions;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -27,6 +29,7 @@ async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     match &options.command {
         Some(Command::Propagation(own)) => compare_propagation(&options, own).await,
+        Some(Command::Scheduler(own)) => measure_scheduler(&options, own),
         None => compare_servers(&options).await,
     }
 }
@@ -37,6 +40,14 @@ async fn compare_propagation(options: &Options, own: &PropagationOptions) -> any
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the table")?;
     let json = serde_json::to_string_pretty(&results).context("cannot write the report as JSON")?;
     write_down(options, &[("propagation.md", text), ("propagation.json", json)])
+}
+
+fn measure_scheduler(options: &Options, own: &SchedulerOptions) -> anyhow::Result<()> {
+    let figures = scheduler::run(own)?;
+    let text = scheduler::table(&figures);
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the table")?;
+    let json = serde_json::to_string_pretty(&figures).context("cannot write the figures as JSON")?;
+    write_down(options, &[("scheduler.md", text), ("scheduler.json", json)])
 }
 
 async fn compare_servers(options: &Options) -> anyhow::Result<()> {

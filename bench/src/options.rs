@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::propagation::PropagationOptions;
+use crate::scheduler::SchedulerOptions;
 
 /// Measures `flotilla server` beside kube-apiserver on etcd and writes the ratios down.
 ///
@@ -55,6 +56,8 @@ pub struct Options {
 pub enum Command {
     /// Propagate Deployments to three real members, beside Karmada itself.
     Propagation(PropagationOptions),
+    /// Decisions of the scheduler alone, in this process.
+    Scheduler(SchedulerOptions),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -354,7 +354,7 @@ async fn cluster_wide_bindings_are_placed_alike() {
     plane.start("");
     plane.rest().await;
     let target = ResourceRef::cluster(&CLUSTER_RESOURCE_BINDINGS.gvr(), "x");
-    assert_eq!(summary(&*plane.client.get(target).await.expect("there")), "m1:0 (Success)");
+    assert_eq!(summary(&plane.client.get(target).await.expect("there")), "m1:0 (Success)");
     let text = "ScheduleBindingSucceed: Binding has been scheduled successfully. Result {m1:0}";
     assert_eq!(plane.events().await, [format!("ClusterResourceBinding {text}"), format!("Deployment {text}")]);
 }
@@ -399,7 +399,7 @@ async fn workloads_that_keep_apart_do_so_in_a_burst() {
     plane.rest().await;
     let mut seen = Vec::new();
     for n in 0..4 {
-        seen.push(summary(&*plane.get(&format!("db{n}")).await));
+        seen.push(summary(&plane.get(&format!("db{n}")).await));
     }
     seen.sort();
     assert_eq!(seen, [" (NoClusterFit)", "m1:1 (Success)", "m2:1 (Success)", "m3:1 (Success)"]);
