@@ -1,11 +1,20 @@
 //! The walk of a workload on the control plane: template to binding, binding to works, works back to the template.
 
 mod binding;
+mod bindings;
 mod dependencies;
+mod eviction;
+#[cfg(test)]
+mod memory_plane;
 mod plane;
+mod rollup;
 mod settings;
 mod start;
 mod templates;
+#[cfg(test)]
+mod testing;
+mod work;
+mod written;
 
 pub use crate::plane::Plane;
 pub use crate::settings::{Settings, SkippedApis, SkippedNamespaces};

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster_client::ApiResource;
 use object::{GroupVersion, GroupVersionKind};
+use propagation::eviction::GRACEFUL_TIMEOUT;
 use regex::Regex;
 
 /// How the controllers of this crate behave.
@@ -21,6 +23,14 @@ pub struct Settings {
     pub policy_workers: usize,
     /// Bindings whose dependencies are worked on at once.
     pub dependency_workers: usize,
+    /// Bindings that are turned into works at once.
+    pub work_workers: usize,
+    /// Bindings whose works are summed up at once.
+    pub rollup_workers: usize,
+    /// Bindings whose eviction tasks are looked at at once.
+    pub eviction_workers: usize,
+    /// `--graceful-eviction-timeout`.
+    pub graceful_eviction_timeout: Duration,
 }
 
 impl Default for Settings {
@@ -31,6 +41,10 @@ impl Default for Settings {
             template_workers: 32,
             policy_workers: 4,
             dependency_workers: 16,
+            work_workers: 32,
+            rollup_workers: 32,
+            eviction_workers: 4,
+            graceful_eviction_timeout: GRACEFUL_TIMEOUT,
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::plane::Plane;
 use crate::settings::Settings;
-use crate::{binding, dependencies};
+use crate::{binding, dependencies, eviction, rollup, work};
 
 /// What the controllers are given.
 #[derive(Clone)]
@@ -32,6 +32,11 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     running.spawn(binding::run(Arc::clone(&plane), stop()));
     if plane.features.propagate_deps {
         running.spawn(dependencies::run(Arc::clone(&plane), stop()));
+    }
+    running.spawn(work::run(Arc::clone(&plane), stop()));
+    running.spawn(rollup::run(Arc::clone(&plane), stop()));
+    if plane.features.graceful_eviction {
+        running.spawn(eviction::run(Arc::clone(&plane), stop()));
     }
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {

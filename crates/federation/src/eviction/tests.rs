@@ -1,0 +1,57 @@
+use std::time::Duration;
+
+use api::features::Features;
+use api::work::RESOURCE_BINDINGS;
+use object::Object;
+
+use crate::testing::{Stage, until};
+
+use super::*;
+
+fn set_up() -> Stage {
+    let stage = Stage::new(&["m1", "m2"]);
+    let template = stage.put_deployment("web");
+    let task = json!({"fromCluster": "m1", "purgeMode": "Gracefully", "reason": "r", "producer": "p"});
+    stage.put_binding(&template, json!({"clusters": [{"name": "m2"}], "gracefulEvictionTasks": [task]}));
+    let plane = stage.plane(Features::default());
+    tokio::spawn(run(plane, stage.cancel.clone()));
+    stage
+}
+
+async fn tasks(stage: &Stage) -> Vec<Value> {
+    let binding: Arc<Object> = stage.find(RESOURCE_BINDINGS, "default", "web-deployment").await.expect("there");
+    binding.items(&["spec", "gracefulEvictionTasks"]).to_vec()
+}
+
+async fn begun(stage: &Stage) {
+    until("the time of the task", || async { tasks(stage).await[0]["creationTimestamp"].is_string().then_some(()) })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_begins_now_and_ends_when_its_time_is_up() {
+    let stage = set_up();
+    let start = tokio::time::Instant::now();
+    begun(&stage).await;
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    assert_eq!(tasks(&stage).await.len(), 1);
+    until("the task to go", || async { tasks(&stage).await.is_empty().then_some(()) }).await;
+    assert!(start.elapsed() >= Duration::from_secs(600), "{:?}", start.elapsed());
+    let told = ("EvictWorkloadFromClusterSucceed".to_owned(), "Evict from cluster m1 succeed.".to_owned());
+    for kind in ["ResourceBinding", "Deployment"] {
+        until("an event", || async { stage.events_on(kind).await.contains(&told).then_some(()) }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_ends_once_the_workload_is_healthy_elsewhere() {
+    let stage = set_up();
+    begun(&stage).await;
+    let binding = stage.find(RESOURCE_BINDINGS, "default", "web-deployment").await.expect("there");
+    let status = json!({"schedulerObservedGeneration": binding.generation(),
+        "aggregatedStatus": [{"clusterName": "m2", "health": "Healthy", "applied": true}]});
+    let start = tokio::time::Instant::now();
+    stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", status).await;
+    until("the task to go", || async { tasks(&stage).await.is_empty().then_some(()) }).await;
+    assert!(start.elapsed() < Duration::from_secs(1));
+}

@@ -1,0 +1,207 @@
+//! Brings what members say back: from Works into their binding, from there into the template.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::work::{AggregatedStatusItem, BindingSpec};
+use cluster_client::{Patch, WriteOptions};
+use interpreter::Operation;
+use object::time::format_seconds;
+use object::{Object, Status};
+use propagation::rollup;
+use propagation::works::BindingRef;
+use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_status};
+use tokio_util::sync::CancellationToken;
+
+use crate::bindings::{Recorders, binding_of_work, mirror_of, title, works_of};
+use crate::plane::{FIELD_MANAGER, Plane};
+use crate::templates::Template;
+use crate::written::Written;
+
+/// Members answer at about the same time: what comes within this of the first is summed up with it.
+const GATHER_FOR: Duration = Duration::from_millis(20);
+
+struct Context {
+    plane: Arc<Plane>,
+    recorders: Recorders,
+    /// Versions of bindings.
+    bindings: Written<ObjectKey>,
+    templates: Written<Template>,
+}
+
+/// Runs until cancelled.
+pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
+    let names = ("resource-binding-status-controller", "cluster-resource-binding-status-controller");
+    let recorders = Recorders::start(&plane, names.0, names.1, &cancel);
+    let context = Arc::new(Context { recorders, bindings: Written::default(), templates: Written::default(), plane });
+    let plane = Arc::clone(&context.plane);
+    tokio::select! {
+        () = cancel.cancelled() => return,
+        () = async { plane.templates.listed().await; plane.works.synced().await; } => {}
+    }
+    let controller = Controller::new("binding-status");
+    let pump = tokio::spawn(pump_works(plane.clone(), controller.clone(), cancel.clone()));
+    let sources = vec![Source::new(&plane.bindings, of_binding), Source::new(&plane.cluster_bindings, of_binding)];
+    let workers = plane.settings.rollup_workers;
+    let reconcile = move |key| {
+        let context = Arc::clone(&context);
+        async move { context.reconcile(key).await }
+    };
+    controller.run(sources, workers, cancel, reconcile).await;
+    // It ends with the same token.
+    drop(pump.await);
+}
+
+/// Works whose status changed or that are gone concern their binding, a moment later.
+async fn pump_works(plane: Arc<Plane>, controller: Controller<ObjectKey>, cancel: CancellationToken) {
+    let mut changes = plane.works.subscribe();
+    loop {
+        let change = tokio::select! {
+            () = cancel.cancelled() => return,
+            change = changes.next() => change,
+        };
+        let Some(change) = change else { return };
+        if let Some(binding) = of_work(&change) {
+            // What was there at the start may have changed while nobody looked, but what changes now goes first.
+            let priority = if change.is_initial { Priority::LOW } else { Priority::NORMAL };
+            // As many keys as there are bindings wait at most.
+            controller.queue().add_after(binding, GATHER_FOR, priority);
+        }
+    }
+}
+
+/// A binding that was scheduled: once at the start, and when its template changed, whose status may have to follow.
+fn of_binding(change: &Change) -> Vec<ObjectKey> {
+    let Some(now) = &change.now else { return Vec::new() };
+    let version = |binding: &Object| binding.str_at(&["spec", "resource", "resourceVersion"]).to_owned();
+    let is_news = change.before.as_ref().is_none_or(|before| version(before) != version(now));
+    let is_scheduled = !now.str_at(&["status", "lastScheduledTime"]).is_empty();
+    if is_news && is_scheduled { vec![change.key.clone()] } else { Vec::new() }
+}
+
+fn of_work(change: &Change) -> Option<ObjectKey> {
+    let is_same = |before: &Object, now: &Object| {
+        before.get(&["status"]) == now.get(&["status"]) && before.is_deleting() == now.is_deleting()
+    };
+    match (&change.before, &change.now) {
+        (Some(before), Some(now)) if is_same(before, now) => None,
+        // Nothing has been heard of it.
+        (None, Some(now)) if now.get(&["status", "conditions"]).is_none() => None,
+        (_, Some(work)) | (Some(work), None) => binding_of_work(work),
+        (None, None) => None,
+    }
+}
+
+impl Context {
+    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(binding) = self.gather_binding(&key).await? else { return Ok(Outcome::Done) };
+        if binding.is_deleting() {
+            return Ok(Outcome::Done);
+        }
+        let spec: BindingSpec = api::read(&binding)?;
+        let works = works_of(&self.plane, BindingRef::of(&binding).id);
+        let items = rollup::aggregate(works.iter().map(Arc::as_ref), &spec.resource)?;
+        self.commit_binding(&key, &binding, &spec, &items).await?;
+        self.commit_template(&key, &spec, &items).await
+    }
+
+    /// The binding at least as new as it was last written here.
+    async fn gather_binding(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, Status> {
+        let mirror = mirror_of(&self.plane, key);
+        match mirror.get(key) {
+            Some(binding) if self.bindings.is_ahead_of(key, &binding) => {
+                self.plane.client.find(mirror.target(key)).await
+            }
+            found => Ok(found),
+        }
+    }
+
+    async fn commit_binding(
+        &self,
+        key: &ObjectKey,
+        binding: &Object,
+        spec: &BindingSpec,
+        items: &[AggregatedStatusItem],
+    ) -> Result<(), ReconcileError> {
+        let now = format_seconds(self.plane.clock.now());
+        let Some(patch) = rollup::plan(binding, spec, items, &now)? else { return Ok(()) };
+        let mirror = mirror_of(&self.plane, key);
+        let target = mirror.target(key).subresource("status");
+        let options = WriteOptions::managed_by(FIELD_MANAGER);
+        match self.plane.client.patch(target, Patch::merge(patch), options).await {
+            Ok(written) => {
+                self.bindings.note(key.clone(), &written, |key| mirror_of(&self.plane, key).get(key));
+                let message = format!("Update {} with AggregatedStatus successfully.", title(key));
+                self.recorders.of(key).normal(binding, "AggregateStatusSucceed", message);
+                Ok(())
+            }
+            Err(error) => {
+                if !error.is_conflict() && !error.is_not_found() {
+                    self.recorders.of(key).warning(binding, "AggregateStatusFailed", error.to_string());
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Writes what the kind makes of its members' states into the template, where the kind says so.
+    async fn commit_template(
+        &self,
+        key: &ObjectKey,
+        spec: &BindingSpec,
+        items: &[AggregatedStatusItem],
+    ) -> Result<Outcome, ReconcileError> {
+        let template = Template::from(&spec.resource);
+        let interpreter = self.plane.interpreter.load();
+        if !interpreter.has_hook(&template.gvk(), Operation::AggregateStatus) {
+            return Ok(Outcome::Done);
+        }
+        let Some(object) = self.gather_template(&template).await? else { return Ok(Outcome::Done) };
+        let recorder = self.recorders.of(key);
+        let desired = match interpreter.aggregate_status(Object::clone(&object), items).await {
+            Ok(desired) => desired,
+            Err(error) => {
+                recorder.warning(&*object, "AggregateStatusFailed", error.to_string());
+                return Err(ReconcileError::other(error));
+            }
+        };
+        if desired.get(&["status"]) == object.get(&["status"]) {
+            return Ok(Outcome::Done);
+        }
+        let target = self.plane.templates.target(&template).await?;
+        match commit_status(&self.plane.client, target, &object, &desired, FIELD_MANAGER).await {
+            Ok(Committed::Unchanged) => {}
+            Ok(Committed::Written(written)) => {
+                self.templates.note(template, &written, |template| self.mirrored(template));
+                let message = "Update Resource with AggregatedStatus successfully.";
+                recorder.normal(&*object, "AggregateStatusSucceed", message);
+            }
+            // The template is gone, and its binding goes after it.
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                if !error.is_conflict() {
+                    recorder.warning(&*object, "AggregateStatusFailed", error.to_string());
+                }
+                return Err(error.into());
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// The template at least as new as it was last written here.
+    async fn gather_template(&self, template: &Template) -> Result<Option<Arc<Object>>, Status> {
+        match self.plane.templates.find(template).await? {
+            Some(object) if self.templates.is_ahead_of(template, &object) => {
+                self.plane.templates.find_live(template).await
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn mirrored(&self, template: &Template) -> Option<Arc<Object>> {
+        self.plane.templates.mirror(&template.gvk())?.get(&template.key())
+    }
+}
+
+#[cfg(test)]
+mod tests;

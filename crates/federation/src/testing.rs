@@ -1,0 +1,161 @@
+//! A plane in memory for the tests of this crate: members, deployments, bindings, and what became of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::Resource;
+use api::cluster::CLUSTERS;
+use api::features::Features;
+use api::names::{binding_name, execution_namespace, work_name};
+use api::work::WORKS;
+use cluster_client::testing::MemoryApi;
+use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use interpreter::{Interpreter, NoWebhooks};
+use object::{GroupVersionResource, Object};
+use propagation::binding::Twin;
+use reconcile::VirtualClock;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::plane::Plane;
+use crate::settings::Settings;
+use crate::start::Parts;
+
+/// When tests begin.
+const NOON: &str = "2026-11-16T12:00:00Z";
+const DEADLINE: Duration = Duration::from_secs(1200);
+
+/// A control plane in memory.
+pub struct Stage {
+    pub api: MemoryApi,
+    pub client: ClusterClient,
+    pub cancel: CancellationToken,
+}
+
+pub fn deployments() -> GroupVersionResource {
+    GroupVersionResource::new("apps", "v1", "deployments")
+}
+
+pub fn object(value: Value) -> Object {
+    Object::from_value(value).expect("a map")
+}
+
+/// Asks again and again until there is an answer.
+pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
+    let answer = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    match tokio::time::timeout(DEADLINE, answer).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("waited in vain for {what}"),
+    }
+}
+
+impl Stage {
+    /// With these members.
+    pub fn new(clusters: &[&str]) -> Self {
+        let api = MemoryApi::default();
+        for cluster in clusters {
+            api.seed(&CLUSTERS.gvr(), CLUSTERS.object("", cluster));
+        }
+        Self { client: api.client(), api, cancel: CancellationToken::new() }
+    }
+
+    pub fn plane(&self, features: Features) -> Arc<Plane> {
+        let parts = Parts {
+            client: self.client.clone(),
+            interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
+            features: Arc::new(features),
+            clock: Arc::new(VirtualClock::new(NOON.parse().expect("a time"))),
+            settings: Settings::default(),
+        };
+        let plane = Plane::start(parts, &self.cancel);
+        tokio::spawn(Arc::clone(&plane.templates).run());
+        plane
+    }
+
+    pub fn put_deployment(&self, name: &str) -> Arc<Object> {
+        let pods = json!({"metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "web", "image": "a.example/web:v1"}]}});
+        let value = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
+            "spec": {"replicas": 5, "selector": {"matchLabels": {"app": name}}, "template": pods}});
+        self.api.seed(&deployments(), object(value))
+    }
+
+    /// The binding of a template, as the detector and the scheduler leave it.
+    pub fn put_binding(&self, template: &Object, spec: Value) -> Arc<Object> {
+        let twin = Twin::of(template.namespace());
+        let name = binding_name(template.kind(), template.name());
+        let mut binding = twin.resource().object(template.namespace(), &name);
+        binding.set_label(twin.id_label(), &format!("id-{name}"));
+        binding.add_finalizer(twin.finalizer());
+        binding.set(&["spec"], spec);
+        binding.set(
+            &["spec", "resource"],
+            json!({"apiVersion": template.api_version(), "kind": template.kind(), "name": template.name(),
+                "namespace": template.namespace(), "uid": template.uid(),
+                "resourceVersion": template.resource_version()}),
+        );
+        self.api.seed(&twin.resource().gvr(), binding)
+    }
+
+    pub fn target(&self, resource: Resource, namespace: &str, name: &str) -> ResourceRef {
+        match namespace {
+            "" => ResourceRef::cluster(&resource.gvr(), name),
+            _ => ResourceRef::namespaced(&resource.gvr(), namespace, name),
+        }
+    }
+
+    pub async fn find(&self, resource: Resource, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.client.find(self.target(resource, namespace, name)).await.expect("the API answers")
+    }
+
+    /// The work of a deployment in a member.
+    pub async fn find_work(&self, cluster: &str, deployment: &str) -> Option<Arc<Object>> {
+        let name = work_name("Deployment", deployment, "default");
+        self.find(WORKS, &execution_namespace(cluster), &name).await
+    }
+
+    pub async fn patch(&self, resource: Resource, namespace: &str, name: &str, patch: Value) {
+        let target = self.target(resource, namespace, name);
+        self.client.patch(target, Patch::merge(patch), WriteOptions::default()).await.expect("patched");
+    }
+
+    pub async fn patch_status(&self, resource: Resource, namespace: &str, name: &str, status: Value) {
+        let target = self.target(resource, namespace, name).subresource("status");
+        let patch = Patch::merge(json!({"status": status}));
+        self.client.patch(target, patch, WriteOptions::default()).await.expect("patched");
+    }
+
+    /// Reasons and messages of the events about objects of a kind.
+    pub async fn events_on(&self, kind: &str) -> Vec<(String, String)> {
+        let events = GroupVersionResource::new("", "v1", "events");
+        let list = self.client.list_all(ResourceRef::all(&events), Default::default()).await.expect("listed");
+        let about = list.items.iter().filter(|event| event.str_at(&["involvedObject", "kind"]) == kind);
+        about.map(|event| (event.str_at(&["reason"]).to_owned(), event.str_at(&["message"]).to_owned())).collect()
+    }
+
+    /// Writes to a resource so far, as verb and namespace.
+    pub fn writes_to(&self, resource: &str) -> Vec<String> {
+        let calls = self.api.calls();
+        let writes = calls.iter().filter_map(|call| {
+            let mut words = call.split(' ');
+            let (verb, of, place) = (words.next()?, words.next()?, words.next()?);
+            let is_write = of == resource && !matches!(verb, "get" | "list");
+            is_write.then(|| format!("{verb} {}", place.split('/').next().unwrap_or_default()))
+        });
+        writes.collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}

@@ -1,0 +1,236 @@
+//! Turns each binding into one Work per member, and takes away the Works of members it no longer means.
+
+mod deliver;
+mod made;
+mod policies;
+mod triggers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::cluster_of_execution_namespace;
+use api::work::BindingSpec;
+use cluster_client::{DeleteOptions, Patch, Preconditions, WriteOptions};
+use object::{Object, Status};
+use propagation::works::{self, BindingRef};
+use reconcile::{Controller, ObjectKey, Outcome, ReconcileError, Recorder, Source};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::bindings::{Recorders, finalizer_of, mirror_of, works_of};
+use crate::plane::{FIELD_MANAGER, Plane};
+use crate::templates::Template;
+use crate::work::made::Made;
+use crate::work::policies::Policies;
+use crate::written::Written;
+
+pub use crate::work::policies::{BY_SELECTED_KIND, selected_kinds};
+
+/// How often to look whether a member that must be left first is left. The end of its work is noticed at once too.
+const PURGE_CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// What the reconciles share.
+struct Context {
+    plane: Arc<Plane>,
+    recorders: Recorders,
+    override_recorder: Recorder,
+    policies: Policies,
+    /// Versions of works.
+    written: Written<ObjectKey>,
+    made: Made,
+}
+
+/// Runs until cancelled.
+pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
+    let recorders = Recorders::start(&plane, "binding-controller", "cluster-resource-binding-controller", &cancel);
+    let override_recorder =
+        Recorder::start(plane.client.clone(), "override-manager", Arc::clone(&plane.clock), cancel.clone());
+    let context = Arc::new(Context {
+        recorders,
+        override_recorder,
+        policies: Policies::default(),
+        written: Written::default(),
+        made: Made::default(),
+        plane,
+    });
+    let plane = Arc::clone(&context.plane);
+    tokio::select! {
+        () = cancel.cancelled() => return,
+        () = async { plane.templates.listed().await; plane.clusters.synced().await; } => {}
+    }
+    let workers = plane.settings.work_workers;
+    let sources = sources(&context);
+    let reconcile = move |key| {
+        let context = Arc::clone(&context);
+        async move { context.reconcile(key).await }
+    };
+    Controller::new("binding").run(sources, workers, cancel, reconcile).await;
+}
+
+fn sources(context: &Arc<Context>) -> Vec<Source<ObjectKey>> {
+    let plane = &context.plane;
+    let of_works = Arc::clone(context);
+    let of_policies = [Arc::clone(context), Arc::clone(context)];
+    let [namespaced, cluster_wide] = of_policies;
+    vec![
+        Source::new(&plane.bindings, triggers::of_binding),
+        Source::new(&plane.cluster_bindings, triggers::of_binding),
+        Source::new(&plane.works, move |change| {
+            if let Some(binding) = change.now.as_deref().and_then(crate::bindings::binding_of_work) {
+                of_works.made.seen(&binding, &change.key);
+            }
+            triggers::of_work(&of_works.plane, change)
+        }),
+        Source::new(&plane.overrides, move |change| {
+            namespaced.policies.forget(&change.key);
+            triggers::of_policy(&namespaced.plane, change)
+        }),
+        Source::new(&plane.cluster_overrides, move |change| {
+            cluster_wide.policies.forget(&change.key);
+            triggers::of_policy(&cluster_wide.plane, change)
+        }),
+    ]
+}
+
+impl Context {
+    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(binding) = mirror_of(&self.plane, &key).get(&key) else {
+            self.made.forget(&key);
+            return Ok(Outcome::Done);
+        };
+        let id = BindingRef::of(&binding).id;
+        if id.is_empty() && !binding.is_deleting() {
+            return Err(ReconcileError::other("the binding has no permanent id, by which its works are known"));
+        }
+        let works = self.gather_works(&key, id).await?;
+        if binding.is_deleting() {
+            return self.clean_up(&key, &binding, &works).await;
+        }
+        let spec: BindingSpec = api::read(&binding)?;
+        let has_deleted = self.commit_orphans(&key, &binding, &spec, &works).await?;
+        if Self::must_wait(&spec, &works) {
+            return Ok(Outcome::After(PURGE_CHECK_EVERY));
+        }
+        let Some(template) = self.gather_template(&spec).await? else {
+            // Its binding goes with it.
+            return Ok(Outcome::Done);
+        };
+        self.deliver(&key, &binding, &spec, &template, &works, has_deleted).await
+    }
+
+    /// All works of the binding, those included that were made too lately for the mirror.
+    async fn gather_works(&self, key: &ObjectKey, id: &str) -> Result<Vec<Arc<Object>>, Status> {
+        let mut works = works_of(&self.plane, id);
+        for made in self.made.unseen(key, |work| self.plane.works.get(work).is_some()) {
+            match self.plane.client.find(self.plane.works.target(&made)).await? {
+                Some(work) => works.push(work),
+                None => self.made.seen(key, &made),
+            }
+        }
+        Ok(works)
+    }
+
+    /// The template at least as new as the binding knows it.
+    async fn gather_template(&self, spec: &BindingSpec) -> Result<Option<Arc<Object>>, Status> {
+        let template = Template::from(&spec.resource);
+        let found = self.plane.templates.find(&template).await?;
+        let version = |text: &str| text.parse::<u64>().ok();
+        match found {
+            Some(object) if version(object.resource_version()) < version(&spec.resource.resource_version) => {
+                self.plane.templates.find_live(&template).await
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Deletes the works of members the binding does not mean. Says whether there were any.
+    async fn commit_orphans(
+        &self,
+        key: &ObjectKey,
+        binding: &Object,
+        spec: &BindingSpec,
+        works: &[Arc<Object>],
+    ) -> Result<bool, ReconcileError> {
+        let expected = works::existing_clusters(spec);
+        let is_orphan = |work: &&Arc<Object>| {
+            // What is not in a namespace of a member is no work of ours to judge.
+            cluster_of_execution_namespace(work.namespace()).is_some_and(|cluster| !expected.contains(cluster))
+        };
+        let orphans: Vec<&Arc<Object>> = works.iter().filter(is_orphan).collect();
+        let result = self.commit_deletes(key, &orphans).await;
+        if let Err(error) = &result {
+            self.recorders.of(key).warning(binding, "CleanupWorkFailed", error.to_string());
+        }
+        result
+    }
+
+    /// Deletes works that are not going away already. Says whether there were any.
+    async fn commit_deletes(&self, key: &ObjectKey, works: &[&Arc<Object>]) -> Result<bool, ReconcileError> {
+        let mut errors = Vec::new();
+        let mut has_deleted = false;
+        for work in works.iter().filter(|work| !work.is_deleting()) {
+            let work_key = ObjectKey::of(work);
+            let preconditions = Preconditions { uid: Some(work.uid().to_owned()), resource_version: None };
+            let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+            match self.plane.client.delete(self.plane.works.target(&work_key), options).await {
+                Ok(_) => has_deleted = true,
+                Err(error) if error.is_not_found() => {}
+                Err(error) => {
+                    errors.push(error.to_string());
+                    continue;
+                }
+            }
+            self.made.seen(key, &work_key);
+            self.written.forget(&work_key);
+        }
+        match errors.is_empty() {
+            true => Ok(has_deleted),
+            false => Err(ReconcileError::Other(joined(errors))),
+        }
+    }
+
+    /// Must something go from a member before anything starts in another?
+    fn must_wait(spec: &BindingSpec, works: &[Arc<Object>]) -> bool {
+        let purged = works::purged_first(spec);
+        let is_purged = |work: &Arc<Object>| {
+            cluster_of_execution_namespace(work.namespace()).is_some_and(|cluster| purged.contains(cluster))
+        };
+        !purged.is_empty() && works.iter().any(is_purged)
+    }
+
+    /// The binding goes away: its works go first, though not until they are gone.
+    async fn clean_up(
+        &self,
+        key: &ObjectKey,
+        binding: &Object,
+        works: &[Arc<Object>],
+    ) -> Result<Outcome, ReconcileError> {
+        self.commit_deletes(key, &works.iter().collect::<Vec<_>>()).await?;
+        let finalizer = finalizer_of(key);
+        if binding.has_finalizer(finalizer) {
+            let rest: Vec<&str> = binding.finalizers().filter(|other| *other != finalizer).collect();
+            let patch = json!({"metadata": {"uid": binding.uid(), "resourceVersion": binding.resource_version(),
+                "finalizers": rest}});
+            let target = mirror_of(&self.plane, key).target(key);
+            let options = WriteOptions::managed_by(FIELD_MANAGER);
+            match self.plane.client.patch(target, Patch::merge(patch), options).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+/// Several errors as one text, each once, in the form of Kubernetes' error lists.
+fn joined(mut errors: Vec<String>) -> String {
+    let mut seen = std::collections::HashSet::new();
+    errors.retain(|error| seen.insert(error.clone()));
+    match errors.len() {
+        1 => errors.remove(0),
+        _ => format!("[{}]", errors.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
