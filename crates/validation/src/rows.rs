@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::bindings;
 use crate::cluster::{ClusterPrinter, ClusterStrategy};
-use crate::schema::{Form, Schemas};
+use crate::schema::Schemas;
 use crate::search::RegistryStrategy;
 
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -153,8 +153,12 @@ fn registry(schemas: &Schemas) -> Kind {
 /// What all of them have in common.
 fn served(schemas: &Schemas, resource: &Resource, ty: &str, enforced: bool, printer: Arc<dyn Printer>) -> Kind {
     let gvk = resource.gvk();
-    let openapi = schemas.of_kind(ty, Form::Custom);
-    let schema = if enforced { openapi.clone() } else { schemas.of_kind(ty, Form::Typed) };
+    let openapi = schemas.openapi(ty);
+    let schema = if enforced {
+        Schema::from_openapi(&openapi).expect("the tables are shallow and their references are written out")
+    } else {
+        schemas.typed(ty)
+    };
     Kind {
         list_kind: format!("{}List", resource.kind),
         plural: resource.plural.to_owned(),
@@ -167,7 +171,7 @@ fn served(schemas: &Schemas, resource: &Resource, ty: &str, enforced: bool, prin
         stored: true,
         verbs: VERBS.to_vec(),
         subresources: Vec::new(),
-        schema: Schema::from_openapi(&schema).expect("the tables refer to nothing and are shallow"),
+        schema,
         definition: kinds::openapi::definition_name(resource.group, resource.version, resource.kind),
         selectable_fields: ["metadata.name", "metadata.namespace"].into_iter().map(SelectableField::path).collect(),
         strategy: Arc::new(Custom),

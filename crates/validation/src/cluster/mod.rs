@@ -30,6 +30,12 @@ pub struct ClusterStrategy {
 }
 
 impl Strategy for ClusterStrategy {
+    fn default(&self, cluster: &mut Object) {
+        for part in ["spec", "status"] {
+            drop_zeros(cluster, part);
+        }
+    }
+
     fn prepare_create(&self, cluster: &mut Object, ctx: &WriteContext) {
         if self.models {
             if cluster.items(&["spec", "resourceModels"]).is_empty() {
@@ -67,6 +73,20 @@ impl Strategy for ClusterStrategy {
 fn show_status(cluster: &mut Object) {
     if cluster.get(&["status"]).is_none() {
         cluster.set(&["status"], json!({}));
+    }
+}
+
+/// A typed server does not tell an empty text, list or map, or a flag that is off, from nothing.
+fn drop_zeros(cluster: &mut Object, part: &str) {
+    let part = cluster.as_map_mut().get_mut(part).and_then(Value::as_object_mut);
+    if let Some(part) = part {
+        part.retain(|name, value| match value {
+            Value::String(text) => !text.is_empty() || name == "syncMode",
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(fields) => !fields.is_empty() || name.ends_with("Ref") || name.ends_with("Summary"),
+            Value::Bool(flag) => *flag,
+            _ => true,
+        });
     }
 }
 

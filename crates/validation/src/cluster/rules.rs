@@ -81,7 +81,7 @@ fn validate_place(spec: Field<'_>) {
         }
     }
     let (zone, zones) = (spec.field("zone"), spec.field("zones"));
-    if !zone.text().is_empty() && zones.len() > 0 {
+    if !zone.text().is_empty() && !zones.is_empty() {
         let shown = spec.value().cloned().unwrap_or_default();
         let error = FieldError::type_invalid(spec.field("spec").field_path(), shown, "Zone and Zones cannot co-exist");
         return spec.push(error);

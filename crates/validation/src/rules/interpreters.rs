@@ -100,7 +100,7 @@ fn validate_webhook(hook: Field<'_>) {
     validate_versions(hook.field("interpreterContextVersions"));
 }
 
-/// A domain of at least three labels, as admission webhooks are named.
+/// A domain of at least two labels.
 fn validate_qualified_domain(name: Field<'_>) {
     if name.text().is_empty() {
         return name.required("");
@@ -109,8 +109,8 @@ fn validate_qualified_domain(name: Field<'_>) {
     if !problems.is_empty() {
         return name.problems(problems);
     }
-    if name.text().split('.').count() < 3 {
-        name.invalid("should be a domain with at least three segments separated by dots");
+    if name.text().split('.').count() < 2 {
+        name.invalid("should be a domain with at least two segments separated by dots");
     }
 }
 
@@ -130,7 +130,7 @@ fn validate_rule(rule: Field<'_>) {
 }
 
 fn refuse_beside_wildcard(list: Field<'_>, what: &str) {
-    if list.len() == 0 {
+    if list.is_empty() {
         list.required("");
     }
     if list.len() > 1 && list.texts().any(|text| text == "*") {
@@ -139,7 +139,7 @@ fn refuse_beside_wildcard(list: Field<'_>, what: &str) {
 }
 
 fn validate_versions(versions: Field<'_>) {
-    if versions.len() == 0 {
+    if versions.is_empty() {
         return versions.required(&format!("must specify one of {CONTEXT_VERSION}"));
     }
     let mut seen = BTreeSet::new();

@@ -15,6 +15,7 @@ mod services;
 mod taints;
 mod works;
 
+use kinds::strategies::defaults::{map_at, set_absent, set_empty_str};
 use object::{FieldError, GroupResource, Object};
 
 pub use interpreters::customization_problem;
@@ -82,7 +83,10 @@ pub fn mutate(write: &Write<'_>, object: &mut Object, fresh_id: &dyn Fn() -> Str
                 object.add_finalizer(policy::FINALIZER_CLUSTER_PROPAGATION);
             }
         }
-        (policy::GROUP, "overridepolicies") => set_selector_namespaces(object, write.namespace),
+        (policy::GROUP, "overridepolicies") => {
+            set_selector_namespaces(object, write.namespace);
+            show_empty(object, "overriders");
+        }
         (work::GROUP, "resourcebindings") if created => set_absent_id(object, work::LABEL_BINDING_ID, fresh_id),
         (work::GROUP, "clusterresourcebindings") if created => {
             set_absent_id(object, work::LABEL_CLUSTER_BINDING_ID, fresh_id);
@@ -92,7 +96,10 @@ pub fn mutate(write: &Write<'_>, object: &mut Object, fresh_id: &dyn Fn() -> Str
             works::prepare_manifests(object)?;
         }
         (hpa::GROUP, "federatedhpas") => autoscaling::default(object),
-        (networking::GROUP, "multiclusterservices") => set_absent_id(object, networking::LABEL_SERVICE_ID, fresh_id),
+        (networking::GROUP, "multiclusterservices") => {
+            set_absent_id(object, networking::LABEL_SERVICE_ID, fresh_id);
+            show_empty(object, "range");
+        }
         _ => {}
     }
     Ok(())
@@ -175,11 +182,18 @@ fn set_absent_id(object: &mut Object, label: &str, fresh_id: &dyn Fn() -> String
     }
 }
 
+/// A webhook written in Go gives a struct back even where nothing is in it.
+fn show_empty(object: &mut Object, field: &str) {
+    if let Some(spec) = map_at(object.as_map_mut(), "spec") {
+        set_absent(spec, field, serde_json::Map::new());
+    }
+}
+
 /// A namespaced policy selects in its own namespace.
 fn set_selector_namespaces(object: &mut Object, namespace: &str) {
     let spec = object.as_map_mut().get_mut("spec");
     let selectors = spec.and_then(|spec| spec.get_mut("resourceSelectors")).and_then(|list| list.as_array_mut());
     for selector in selectors.into_iter().flatten().filter_map(|selector| selector.as_object_mut()) {
-        kinds::strategies::defaults::set_empty_str(selector, "namespace", namespace);
+        set_empty_str(selector, "namespace", namespace);
     }
 }

@@ -21,7 +21,7 @@ pub fn validate(policy: &Object, namespace: &str) -> Vec<FieldError> {
     if target.is_set() && rules.is_set() {
         target.invalid("overrideRules and targetCluster can't co-exist");
     }
-    if rules.is_set() && DEPRECATED.iter().any(|name| overriders.field(name).len() > 0) {
+    if rules.is_set() && DEPRECATED.iter().any(|name| !overriders.field(name).is_empty()) {
         overriders.invalid("overrideRules and overriders can't co-exist");
     }
     for rule in rules.items() {
@@ -46,10 +46,10 @@ fn validate_rule(rule: Field<'_>) {
     }
     for overrider in overriders.field("fieldOverrider").items() {
         let (json, yaml) = (overrider.field("json"), overrider.field("yaml"));
-        if json.len() > 0 && yaml.len() > 0 {
+        if !json.is_empty() && !yaml.is_empty() {
             overrider.invalid("FieldOverrider has both YAML and JSON set. Only one is allowed");
         }
-        if json.len() == 0 && yaml.len() == 0 {
+        if json.is_empty() && yaml.is_empty() {
             overrider.required("FieldOverrider must have either JSON or YAML set");
         }
         validate_pointer(overrider.field("fieldPath"));

@@ -14,6 +14,8 @@ const GRACE_SECONDS: i64 = 600;
 /// What both kinds of policy get filled in, on creates and updates.
 pub fn default(policy: &mut Object) {
     let Some(spec) = map_at(policy.as_map_mut(), "spec") else { return };
+    // A webhook written in Go gives the struct back even where nothing is in it.
+    set_absent(spec, "placement", Map::new());
     if selects_service_import(spec) {
         spec.insert("propagateDeps".to_owned(), true.into());
     }
@@ -129,7 +131,7 @@ fn validate_preserved_state(preservation: Field<'_>) {
 
 fn validate_suspension(suspension: Field<'_>) {
     let clusters = suspension.path(&["dispatchingOnClusters", "clusterNames"]);
-    if suspension.field("dispatching").flag() && clusters.len() > 0 {
+    if suspension.field("dispatching").flag() && !clusters.is_empty() {
         let shown = suspension.value().cloned().unwrap_or_default();
         // The path has the word twice in Karmada too.
         suspension

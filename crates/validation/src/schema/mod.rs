@@ -4,14 +4,16 @@
 //! `[T]` is a list and `{T}` a map, `k8s.core.v1.Toleration` is Kubernetes' own type, and `+ T` takes in the fields of
 //! another type. One type is written once, however many kinds use it.
 
-mod build;
+mod openapi;
 mod table;
+mod typed;
 
 use std::collections::BTreeMap;
 
+use object::schema::Schema;
 use serde_json::{Map, Value};
 
-use table::Type;
+use table::{Field, Part, Type};
 
 const TABLES: &[&str] = &[
     include_str!("../../schemas/shared.schema"),
@@ -26,15 +28,8 @@ const TABLES: &[&str] = &[
     include_str!("../../schemas/search.schema"),
 ];
 
-/// Who reads the schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// OpenAPI and the validation of custom objects.
-    Custom,
-    /// The decoder of typed objects, which knows the canonical spelling of quantities and leaves required fields and
-    /// enumerations to the kind's rules.
-    Typed,
-}
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta";
 
 /// All types of all tables, and the types of Kubernetes they refer to.
 pub struct Schemas {
@@ -48,10 +43,55 @@ impl Schemas {
         Self { types: types.collect(), kubernetes: kinds::schemas::described() }
     }
 
-    /// The schema of a kind: the named type with what every object has.
-    pub fn of_kind(&self, name: &str, form: Form) -> Value {
-        build::kind(self, name, form)
+    /// The schema of a kind for OpenAPI and for the validation of custom objects: every reference written out.
+    pub fn openapi(&self, name: &str) -> Value {
+        openapi::kind(self, name)
     }
+
+    /// The schema of a kind for the decoder of typed objects: types by name, so that quantities and times get their
+    /// canonical spelling. Required fields, enumerations and bounds are up to the kind's rules.
+    pub fn typed(&self, name: &str) -> Schema {
+        typed::kind(self, name)
+    }
+
+    /// The fields of a type with those it takes in.
+    fn fields(&self, name: &str) -> Vec<&Field> {
+        let mut fields = Vec::new();
+        for part in &self.types[name].parts {
+            match part {
+                Part::Include(other) => fields.extend(self.fields(other)),
+                Part::Field(field) => fields.push(field),
+            }
+        }
+        fields
+    }
+}
+
+/// What a type is made of.
+enum Shape<'a> {
+    List(&'a str),
+    Map(&'a str),
+    Scalar(&'a str),
+    /// By its full name.
+    Kubernetes(String),
+    Own(&'a str),
+}
+
+fn shape(ty: &str) -> Shape<'_> {
+    let within = |open: char, close: char| ty.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+    if let Some(item) = within('[', ']') {
+        return Shape::List(item);
+    }
+    if let Some(item) = within('{', '}') {
+        return Shape::Map(item);
+    }
+    if let Some(name) = ty.strip_prefix("k8s.") {
+        return Shape::Kubernetes(match name.strip_prefix("meta.") {
+            Some(rest) => format!("{META}.{rest}"),
+            None => format!("io.k8s.api.{name}"),
+        });
+    }
+    if ty.starts_with(char::is_lowercase) { Shape::Scalar(ty) } else { Shape::Own(ty) }
 }
 
 #[cfg(test)]
@@ -62,20 +102,31 @@ mod tests {
     fn every_type_of_the_tables_can_be_built() {
         let schemas = Schemas::read();
         for name in schemas.types.keys() {
-            for form in [Form::Custom, Form::Typed] {
-                let schema = schemas.of_kind(name, form);
-                assert!(object::schema::Schema::from_openapi(&schema).is_ok(), "{name}");
-            }
+            assert!(Schema::from_openapi(&schemas.openapi(name)).is_ok(), "{name}");
+            assert!(schemas.typed(name).root().property("metadata").is_some(), "{name}");
         }
     }
 
     #[test]
     fn every_type_and_field_says_what_it_is_for() {
-        for (name, ty) in &Schemas::read().types {
+        let schemas = Schemas::read();
+        for (name, ty) in &schemas.types {
             assert!(!ty.about.is_empty(), "{name}");
-            for field in ty.fields() {
+            for field in schemas.fields(name) {
                 assert!(!field.about.is_empty(), "{name}.{}", field.name);
             }
         }
+    }
+
+    #[test]
+    fn typed_objects_spell_quantities_and_times_in_one_way() {
+        let mut cluster = serde_json::json!({"spec": {
+            "resourceModels": [{"grade": 0, "ranges": [{"name": "cpu", "min": 0, "max": "2000m"}]}],
+            "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00.5Z"}],
+        }});
+        object::schema::canonicalize(&Schemas::read().typed("Cluster"), &mut cluster);
+        let range = &cluster["spec"]["resourceModels"][0]["ranges"][0];
+        assert_eq!((&range["min"], &range["max"]), (&Value::from("0"), &Value::from("2")));
+        assert_eq!(cluster["spec"]["taints"][0]["timeAdded"], "2026-01-01T00:00:00Z");
     }
 }

@@ -21,16 +21,6 @@ pub struct Field {
     pub about: &'static str,
 }
 
-impl Type {
-    #[cfg(test)]
-    pub fn fields(&self) -> impl Iterator<Item = &Field> {
-        self.parts.iter().filter_map(|part| match part {
-            Part::Field(field) => Some(field),
-            Part::Include(_) => None,
-        })
-    }
-}
-
 /// The types of one table. The tables are part of the program, so a mistake in one is a mistake in the program.
 pub fn read(text: &'static str) -> Vec<(&'static str, Type)> {
     let mut types: Vec<(&'static str, Type)> = Vec::new();
