@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::work::ANNOTATION_CONFLICT_RESOLUTION;
 use cluster_client::{ApiResource, ResourceRef, WriteOptions, is_unreachable};
 use interpreter::{InterpretError, Operation};
-use object::{Object, Status};
+use object::{GroupVersionKind, Object, Status};
 use reconcile::ObjectKey;
 
 use crate::manifest::Manifest;
@@ -47,13 +47,19 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Look(status) | Self::Create(status) | Self::Update(status) if is_unreachable(status))
+    /// The member was asked what it has and did not say.
+    pub fn leaves_unknown(&self) -> bool {
+        matches!(self, Self::Look(status) if is_passing(status) || matches!(status.code, 401 | 403))
     }
 
-    pub fn is_look(&self) -> bool {
-        matches!(self, Self::Look(_))
+    /// The member may take the same a moment later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Look(status) | Self::Create(status) | Self::Update(status) if is_passing(status))
     }
+}
+
+fn is_passing(status: &Status) -> bool {
+    is_unreachable(status) || status.code == 429 || status.code >= 500
 }
 
 /// Where a manifest goes.
@@ -64,7 +70,11 @@ pub struct Place {
 
 impl Place {
     pub async fn of(member: &Member, manifest: Manifest<'_>) -> Result<Self, Status> {
-        let resource = member.mapper.resource_of(&manifest.gvk()?).await?;
+        let gvk = manifest.gvk()?;
+        let resource = match member.mapper.resource_of(&gvk).await {
+            Err(status) if status.is_not_found() => return Err(not_served(member, &gvk, status).await?),
+            found => found?,
+        };
         let namespace = if resource.namespaced { manifest.namespace() } else { "" };
         if resource.namespaced && namespace.is_empty() {
             return Err(Status::bad_request("an empty namespace may not be set during creation"));
@@ -84,6 +94,16 @@ impl Place {
             true => ResourceRef::within(&self.resource.gvr, &self.key.namespace),
             false => ResourceRef::all(&self.resource.gvr),
         }
+    }
+}
+
+/// A kind the member does not serve, unless it could not say what it serves.
+async fn not_served(member: &Member, gvk: &GroupVersionKind, status: Status) -> Result<Status, Status> {
+    let served = member.mapper.all().await?;
+    let version = gvk.group_version();
+    match served.incomplete.contains(&version) {
+        true => Ok(Status::unavailable(format!("the member does not say at the moment what it serves of {version}"))),
+        false => Ok(status),
     }
 }
 

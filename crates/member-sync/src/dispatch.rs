@@ -107,7 +107,7 @@ async fn apply_all(
     then
 }
 
-/// The member gave no answer, and what the work says may still hold: it was applied, and nothing new had to be sent.
+/// What the work says may still hold: it was applied, and the member did not say otherwise.
 fn is_doubtful(
     member: &Member,
     work: &Object,
@@ -115,9 +115,8 @@ fn is_doubtful(
     current: &WorkStatus,
     error: &ApplyError,
 ) -> bool {
-    error.is_unreachable()
-        && work_status::is_applied(current)
-        && (error.is_look() || member.records.was_applied(work, manifest.ordinal))
+    let has_nothing_new = || error.is_passing() && member.records.was_applied(work, manifest.ordinal);
+    work_status::is_applied(current) && (error.leaves_unknown() || has_nothing_new())
 }
 
 /// What the work says of a manifest now: of the object if it was seen, else what it said before.

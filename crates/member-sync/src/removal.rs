@@ -44,7 +44,8 @@ async fn clear(member: &Member, work: &Object) -> Result<(), Status> {
     for manifest in manifests(work) {
         let place = match Place::of(member, manifest).await {
             Ok(place) => place,
-            Err(status) if status.is_not_found() && is_certainly_absent(member, manifest).await? => continue,
+            // A kind that is not served has no objects.
+            Err(status) if status.is_not_found() => continue,
             Err(status) => return Err(status),
         };
         if is_preserved(work) {
@@ -54,13 +55,6 @@ async fn clear(member: &Member, work: &Object) -> Result<(), Status> {
         }
     }
     Ok(())
-}
-
-/// A kind the member does not serve has no objects, unless the member could not say what it serves.
-async fn is_certainly_absent(member: &Member, manifest: Manifest<'_>) -> Result<bool, Status> {
-    let served = member.mapper.all().await?;
-    let gvk = manifest.gvk()?;
-    Ok(!served.incomplete.contains(&gvk.group_version()))
 }
 
 /// The object as it is certain to be. The copy may not have seen yet what was made a moment ago, so that an object is

@@ -301,6 +301,28 @@ async fn a_member_that_is_away_keeps_its_works_as_they_are_and_catches_up_when_i
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_member_that_stumbles_does_not_unsettle_what_was_applied_but_what_is_new_says_that_it_is_not_there() {
+    let (hub, member, syncing) = started().await;
+    let name = hub.work("m1", deployment("web", 1), json!({}));
+    eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
+    member.api.set_fault(|call| {
+        let is_ours = matches!(&call.verb, Verb::Update { .. });
+        is_ours.then(|| Status::internal("failed calling webhook \"x\": connection refused"))
+    });
+    member.change("web", json!({"spec": {"replicas": 5}})).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(member.writes().iter().filter(|w| w.starts_with("update")).count() > 3, "it was tried");
+    assert_eq!(hub.applied("m1", &name).await, APPLIED);
+    let next = work("m1", deployment("web", 2), json!({}));
+    hub.change_work("m1", &name, json!({"spec": next.get(&["spec"])})).await;
+    eventually("not there", "False/AppliedFailed".to_owned(), || hub.applied("m1", &name)).await;
+    assert!(message(&*hub.get_work("m1", &name).await, "Applied").contains("failed calling webhook"));
+    member.api.clear_fault();
+    eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
+    syncing.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_short_absence_does_not_show_and_is_caught_up_with() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 1), json!({}));

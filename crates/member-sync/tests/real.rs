@@ -11,9 +11,11 @@ use api::cluster::{CLUSTERS, FINALIZER};
 use api::features::Features;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cluster_client::{ClusterClient, Endpoint, Kubeconfig, Patch, ResourceRef, WriteOptions};
+use cluster_client::{
+    ApiResources, ClusterClient, DiscoveryTags, Endpoint, Kubeconfig, Patch, ResourceRef, WriteOptions,
+};
 use member_sync::{Parts, Settings, push};
-use object::Object;
+use object::{GroupVersionResource, Object};
 use reconcile::SystemClock;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -143,6 +145,8 @@ async fn a_real_member_is_kept_as_its_works_say() {
     }
     drift_is_reverted(&plane, &web).await;
     what_is_right_is_not_written(&mut plane).await;
+    admission_is_obeyed(&plane).await;
+    asking_again_costs_nothing(&plane).await;
     denials_are_told(&plane, &web).await;
     works_go(&plane, &config, &service).await;
     an_absence_is_survived(&plane, &mut server, &web).await;
@@ -192,6 +196,42 @@ async fn what_is_right_is_not_written(plane: &mut Plane) {
     ];
     assert_eq!(before, after);
     assert_eq!(plane.hub.status_writes(), told + 1);
+}
+
+/// A policy of the member denies a work; once it is lifted, the work goes through by itself.
+async fn admission_is_obeyed(plane: &Plane) {
+    let policies = GroupVersionResource::new("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
+    let bindings = GroupVersionResource::new("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings");
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "no-gold"}, "spec": {"failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"],
+                "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}]},
+            "validations": [{"expression": "object.metadata.name != 'gold'", "message": "gold stays at home"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "no-gold"}, "spec": {"policyName": "no-gold", "validationActions": ["Deny"]}});
+    for (gvr, value) in [(&policies, policy), (&bindings, binding)] {
+        plane.member.create(ResourceRef::all(gvr), object(value), WriteOptions::default()).await.expect("made");
+    }
+    eventually("the policy holds", true, || async {
+        let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
+        let target = ResourceRef::within(&deployments(), "shop");
+        plane.member.create(target, object(deployment("gold", 1)), options).await.is_err()
+    })
+    .await;
+    let gold = plane.hub.work("m1", deployment("gold", 1), json!({}));
+    eventually("denied", "False/AppliedFailed".to_owned(), || plane.applied(&gold)).await;
+    let told = message(&*plane.hub.get_work("m1", &gold).await, "Applied");
+    assert!(told.contains("ValidatingAdmissionPolicy 'no-gold'") && told.contains("gold stays at home"), "{told}");
+    let target = ResourceRef::cluster(&bindings, "no-gold");
+    plane.member.delete(target, Default::default()).await.expect("deleted");
+    plane.until_applied(&gold).await;
+}
+
+async fn asking_again_costs_nothing(plane: &Plane) {
+    let mut tags = DiscoveryTags::default();
+    let first = ApiResources::discover_changed(&plane.member, &mut tags).await.expect("an answer");
+    assert!(first.is_some_and(|served| served.resources.len() > 50));
+    assert_eq!(ApiResources::discover_changed(&plane.member, &mut tags).await, Ok(None));
 }
 
 async fn denials_are_told(plane: &Plane, web: &str) {

@@ -99,6 +99,29 @@ async fn a_mirror_can_be_narrowed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_mirror_keeps_only_what_it_is_told_to_however_it_comes() {
+    for streams in [true, false] {
+        let api = MemoryApi::default();
+        if !streams {
+            api.refuse_streaming_lists();
+        }
+        let client = api.client();
+        create(&client, "a", "old", "n1").await;
+        let spec = MirrorSpec::new(&pods()).trim(|pod| drop(pod.remove(&["spec"])));
+        let (mirror, _cancel) = start(&api, spec).await;
+        let mut changes = mirror.subscribe();
+        next(&mut changes).await;
+        create(&client, "a", "new", "n1").await;
+        next(&mut changes).await;
+        let kept = mirror.list();
+        assert_eq!(kept.len(), 2);
+        assert!(kept.iter().all(|pod| pod.get(&["spec"]).is_none() && !pod.resource_version().is_empty()));
+        let stored = client.get(mirror.target(&ObjectKey::new("a", "new"))).await.expect("there");
+        assert!(stored.get(&["spec"]).is_some(), "what the API holds was not touched");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_object_is_the_one_the_api_holds_not_a_copy() {
     let api = MemoryApi::default();
     let stored = api.seed(&pods(), pod("a", "x", "n"));

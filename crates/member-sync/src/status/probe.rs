@@ -1,11 +1,16 @@
 //! Questions to a member: is it well, which version is it, what does it serve.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use api::cluster::{ApiEnablement, CONDITION_COMPLETE_APIS, CONDITION_READY, EnabledResource};
 use api::core::Condition;
 use bytes::Bytes;
 use cluster_client::{ApiResources, ClusterClient};
 use object::Status;
-use std::collections::BTreeMap;
+
+/// A member that says for longer than this neither yes nor no is away: it should show soon.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -31,7 +36,10 @@ pub async fn health(member: &ClusterClient) -> Health {
 
 async fn ask(member: &ClusterClient, path: &str) -> Result<u16, Status> {
     let request = http::Request::get(path).body(Bytes::new()).map_err(Status::internal)?;
-    Ok(member.raw(request).await?.status().as_u16())
+    match tokio::time::timeout(ANSWER_MAX, member.raw(request)).await {
+        Ok(response) => Ok(response?.status().as_u16()),
+        Err(_) => Err(Status::timeout(format!("no answer to {path} within {ANSWER_MAX:?}"))),
+    }
 }
 
 pub async fn version(member: &ClusterClient) -> Result<String, Status> {
