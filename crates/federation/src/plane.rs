@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use api::Resource;
+use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::policy::{
     CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, LABEL_CLUSTER_PROPAGATION_ID, LABEL_PROPAGATION_ID,
     OVERRIDE_POLICIES, PROPAGATION_POLICIES,
 };
-use api::cluster::CLUSTERS;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_DEPENDED_BY_PREFIX, RESOURCE_BINDINGS, WORKS};
 use cluster_client::ClusterClient;
 use object::Object;
@@ -61,8 +61,7 @@ impl Plane {
         let Parts { client, interpreter, features, clock, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let of = |resource: Resource| MirrorSpec::new(&resource.gvr());
-        let bindings_of =
-            |resource| of(resource).index(BY_POLICY, policy_ids).index(BY_TEMPLATE_KIND, template_kind);
+        let bindings_of = |resource| of(resource).index(BY_POLICY, policy_ids).index(BY_TEMPLATE_KIND, template_kind);
         let dependents = bindings_of(RESOURCE_BINDINGS).index(BY_DEPENDENT, dependent_keys);
         let overrides_of = |resource| of(resource).index(BY_SELECTED_KIND, selected_kinds);
         Arc::new(Self {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster_client::{ApiResource, ApiResources, ClusterClient, ResourceRef, RestMapper};
+use cluster_client::{ApiResource, ApiResources, ClusterClient, DiscoveryTags, ResourceRef, RestMapper};
 use object::{GroupVersion, GroupVersionKind, Object, Status};
 use parking_lot::RwLock;
 use reconcile::backoff::MIRROR_BACKOFF;
@@ -200,11 +200,14 @@ impl Templates {
     pub async fn run(self: Arc<Self>) {
         let mut failures = 0;
         let mut is_settling = false;
+        let mut tags = DiscoveryTags::default();
         while !self.cancel.is_cancelled() {
-            let wait = match ApiResources::discover(&self.client).await {
+            let wait = match ApiResources::discover_changed(&self.client, &mut tags).await {
                 Ok(found) => {
                     failures = 0;
-                    self.keep_up(&found);
+                    if let Some(found) = found {
+                        self.keep_up(&found);
+                    }
                     if std::mem::take(&mut is_settling) { SETTLE_AGAIN } else { REDISCOVER_EVERY }
                 }
                 Err(error) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::names::binding_name;
 use cluster_client::{ResourceRef, WriteOptions};
 use object::{Object, Status};
-use propagation::binding::{BindingPlan, ONLY_VERSION, Twin, plan_binding};
+use propagation::binding::{BindingPlan, ONLY_VERSION, Twin, is_as_desired, plan_binding};
 use propagation::claim;
 use propagation::policy::{Policy, Scope};
 use reconcile::{Committed, ObjectKey, commit_object};
@@ -95,6 +95,9 @@ impl Detector {
             None if !is_new => self.plane.client.find(mirror_of(&self.plane, &key).target(&key)).await?,
             shown => shown,
         };
+        if existing.as_ref().is_some_and(|existing| is_as_desired(&desired, existing, policy)) {
+            return Ok(Applied::Unchanged);
+        }
         match self.commit_plan(desired.clone(), existing, policy, cause).await {
             // The guess was wrong, or the mirror is behind others.
             Err(status) if status.is_already_exists() || status.is_conflict() => {

@@ -94,8 +94,7 @@ impl Detector {
             }
         });
         let policies = RwLock::new(PolicyIndex::new(policies));
-        let recorder =
-            Recorder::start(plane.client.clone(), COMPONENT, Arc::clone(&plane.clock), cancel.clone());
+        let recorder = Recorder::start(plane.client.clone(), COMPONENT, Arc::clone(&plane.clock), cancel.clone());
         Arc::new(Self {
             plane,
             policies,

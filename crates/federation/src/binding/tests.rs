@@ -78,8 +78,13 @@ async fn templates_wait_for_a_policy_that_selects_them() {
     stage.start(run);
     stage.settle().await;
     assert!(stage.writes().is_empty(), "{:?}", stage.writes());
-    seed_policy(&stage, "a", "p", json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment",
-        "labelSelector": {"matchLabels": {"app": "web"}}}]}));
+    seed_policy(
+        &stage,
+        "a",
+        "p",
+        json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment",
+        "labelSelector": {"matchLabels": {"app": "web"}}}]}),
+    );
     wait_binding(&stage, "bound", |_| true).await;
     seed_deployment(&stage, "a", "later");
     seed_policy(&stage, "", "c", json!({}));

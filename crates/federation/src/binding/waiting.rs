@@ -85,7 +85,11 @@ mod tests {
         check(None, maps.clone(), &["ConfigMap a/x", "ConfigMap a/y", "ConfigMap b/x"]);
         check(Some("a"), maps.clone(), &["ConfigMap a/x", "ConfigMap a/y"]);
         check(Some("c"), maps, &[]);
-        check(None, json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}]), &["ConfigMap a/x", "ConfigMap b/x"]);
+        check(
+            None,
+            json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}]),
+            &["ConfigMap a/x", "ConfigMap b/x"],
+        );
         check(None, json!([{"apiVersion": "v1", "kind": "Secret", "namespace": "b"}]), &[]);
         check(None, json!([{"apiVersion": "v1", "kind": "Namespace", "name": "a"}]), &["Namespace /a"]);
         check(None, json!([{"apiVersion": "v2", "kind": "ConfigMap"}]), &[]);

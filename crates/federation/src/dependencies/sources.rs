@@ -18,7 +18,8 @@ use crate::templates::{Template, Watched};
 /// Index values of what a binding was found to need: one per reference. A reference by labels has no name.
 pub fn dependency_keys(binding: &Object) -> Vec<String> {
     let dependencies = recorded_dependencies(binding).unwrap_or_default();
-    let key = |d: &api::config::DependentObjectReference| dependency_key(&d.api_version, &d.kind, &d.namespace, &d.name);
+    let key =
+        |d: &api::config::DependentObjectReference| dependency_key(&d.api_version, &d.kind, &d.namespace, &d.name);
     dependencies.iter().map(key).collect()
 }
 

@@ -129,7 +129,7 @@ async fn later_reports_and_lost_works_are_followed_and_repetitions_are_not_writt
 async fn a_status_that_returns_to_what_the_mirror_still_shows_is_written_back() {
     let stage = set_up();
     for round in 0..20 {
-        let replicas = round % 2;
+        let replicas = 1 + round % 2;
         report(&stage, "m1", replicas, "Healthy").await;
         // Right after the write, before the mirror can have it.
         until("the binding to follow", || async {
