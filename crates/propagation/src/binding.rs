@@ -196,6 +196,13 @@ pub fn plan_binding(desired: Object, existing: Option<&Object>, policy: &Policy)
     BindingPlan::Update(merged(&desired, existing, policy), differences)
 }
 
+/// Is there nothing to write? Answers without copying anything.
+pub fn is_as_desired(desired: &Object, existing: &Object, policy: &Policy) -> bool {
+    !is_of_other_owner(existing, desired)
+        && !existing.is_deleting()
+        && differences(desired, existing, policy).is_empty()
+}
+
 /// Does the binding belong to another object than the desired one would?
 pub fn is_of_other_owner(existing: &Object, desired: &Object) -> bool {
     let controller = |object: &Object| object.owner_references().into_iter().find(|owner| owner.controller);

@@ -13,11 +13,14 @@ use crate::policy_selector::{Selector, Specificity};
 #[derive(Debug, Default)]
 pub struct PolicyIndex {
     policies: HashMap<PolicyKey, Arc<Policy>>,
-    /// By the namespace of the policy, then by the fields of each of its selectors.
-    by_namespace: HashMap<String, HashMap<String, HashMap<String, HashMap<String, Bucket>>>>,
+    /// By the namespace of the policy, then by apiVersion and kind of each of its selectors.
+    by_namespace: HashMap<String, HashMap<String, HashMap<String, Buckets>>>,
     /// Policies that wait for an override policy of a name to exist.
     by_override: HashMap<String, Vec<PolicyKey>>,
 }
+
+/// By the namespace selectors name, which may be empty.
+type Buckets = HashMap<String, Bucket>;
 
 /// The selectors of one namespace of policies on one apiVersion, kind and namespace.
 #[derive(Debug, Default)]
@@ -125,7 +128,7 @@ impl PolicyIndex {
     }
 
     /// Everything that may select the template, some twice; nothing that may is left out.
-    fn candidates<'a, 't>(&'a self, scope: Scope, template: &'t Object) -> impl Iterator<Item = &'a Arc<Policy>> {
+    fn candidates<'a>(&'a self, scope: Scope, template: &Object) -> impl Iterator<Item = &'a Arc<Policy>> {
         let policy_namespace = if scope == Scope::Cluster { "" } else { template.namespace() };
         let buckets = self.by_namespace.get(policy_namespace);
         let buckets = buckets.and_then(|of| of.get(template.api_version())).and_then(|of| of.get(template.kind()));
@@ -163,7 +166,7 @@ impl PolicyIndex {
 }
 
 impl Bucket {
-    fn candidates<'a, 't>(&'a self, template: &'t Object) -> impl Iterator<Item = &'a Arc<Policy>> {
+    fn candidates<'a>(&'a self, template: &Object) -> impl Iterator<Item = &'a Arc<Policy>> {
         let named = self.by_name.get(template.name());
         // Most buckets know no labels, and then the template's are not walked.
         let labels = (!self.by_label.is_empty()).then(|| template.labels()).into_iter().flatten();

@@ -153,7 +153,7 @@ fn dependencies_are_recorded_in_a_form_karmada_reads() {
         name: "key".into(),
         label_selector: None,
     };
-    let text = dependencies_text(&[reference.clone()]);
+    let text = dependencies_text(std::slice::from_ref(&reference));
     assert_eq!(text, r#"[{"apiVersion":"v1","kind":"Secret","namespace":"a","name":"key"}]"#);
     let mut binding = dependent("web", json!([]));
     assert_eq!(recorded_dependencies(&binding).expect("none"), []);
