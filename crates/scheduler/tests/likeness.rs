@@ -1,0 +1,59 @@
+//! Karmada's own scheduler decided these cases (tools/scheduler); ours has to decide them alike.
+
+use std::io::{BufRead, BufReader};
+use std::sync::Arc;
+
+use api::work::{BindingSpec, BindingStatus};
+use object::Object;
+use scheduler::{Options, Peers, Request, ScheduleError, Snapshot};
+use serde_json::Value;
+
+/// One more file of cases, for more than are kept here.
+const MORE: &str = "SCHEDULER_CASES";
+
+/// What differs, if anything does.
+fn difference(line: &str) -> Option<String> {
+    let case: Value = serde_json::from_str(line).expect("json");
+    let clusters: Vec<Arc<Object>> = case["clusters"]
+        .as_array()
+        .expect("clusters")
+        .iter()
+        .map(|cluster| Arc::new(Object::from_value(cluster.clone()).expect("a map")))
+        .collect();
+    let spec: BindingSpec = serde_json::from_value(case["spec"].clone()).expect("a spec");
+    let status: BindingStatus = serde_json::from_value(case["status"].clone()).expect("a status");
+    let snapshot = Snapshot::of(&clusters).expect("clusters");
+    let (peers, options) = (Peers::default(), Options::default());
+    let request = Request { spec: &spec, status: &status, peers: &peers, options: &options };
+    let decision = scheduler::schedule(&snapshot, &request);
+    let text = match decision.result {
+        Ok(mut targets) => {
+            targets.sort_by(|a, b| a.name.cmp(&b.name));
+            let list: Vec<String> = targets.iter().map(|t| format!("{}:{}", t.name, t.replicas)).collect();
+            list.join(", ")
+        }
+        // Which of several reasons Karmada tells is chance.
+        Err(ScheduleError::NoFit(_)) => "no cluster fits".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let expected = case["expected"].as_str().expect("text");
+    (text != expected).then(|| format!("{text:?} and not {expected:?}: {line}"))
+}
+
+#[track_caller]
+fn check(lines: impl Iterator<Item = String>) {
+    let mut count = 0;
+    let differing: Vec<String> = lines.inspect(|_| count += 1).filter_map(|line| difference(&line)).collect();
+    assert!(count >= 200, "the cases are there");
+    let some: Vec<&String> = differing.iter().take(3).collect();
+    assert!(differing.is_empty(), "{} of {count} differ, such as {some:#?}", differing.len());
+}
+
+#[test]
+fn decisions_are_those_of_karmada() {
+    check(include_str!("likeness.jsonl").lines().map(str::to_owned));
+    if let Some(file) = std::env::var_os(MORE) {
+        let file = std::fs::File::open(file).expect("the file of cases");
+        check(BufReader::new(file).lines().map(|line| line.expect("a line")));
+    }
+}
