@@ -8,6 +8,7 @@
 
 mod plan;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use api::core::Taint;
 use api::policy::{ANNOTATION_APPLIED_PLACEMENT, Placement};
 use api::work::BindingSpec;
 use object::{Object, Status};
-use propagation::eviction::evict;
+use propagation::eviction::{Eviction, evict};
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Regarding, Source, commit_object};
 use tokio_util::sync::CancellationToken;
 
-use crate::eviction::plan::{Verdict, judge, plan_eviction, purge_mode};
+use crate::eviction::plan::{Verdict, judge, plan_eviction, purge_mode, state_of};
 use crate::plane::{FIELD_MANAGER, Plane, target_names};
 
 const COMPONENT: &str = "taint-manager";
@@ -99,8 +100,12 @@ impl Evictor {
     async fn evict(&self, cluster: &str, binding: &Object) -> Result<(), Status> {
         let spec: BindingSpec = api::read(binding)?;
         let mode = purge_mode(spec.failover.as_ref(), self.plane.settings.no_execute_taint_eviction_purge_mode);
+        let preserved_label_state = match self.plane.features.stateful_failover_injection {
+            true => state_of(&spec, &api::read_at(binding, &["status"])?, cluster).map_err(Status::internal)?,
+            false => BTreeMap::new(),
+        };
         let mut desired = binding.clone();
-        evict(&mut desired, cluster, plan_eviction(mode));
+        evict(&mut desired, cluster, Eviction { preserved_label_state, ..plan_eviction(mode) });
         let target = self.plane.bindings[self.kind].target(&ObjectKey::of(binding));
         let result = commit_object(&self.plane.client, target, binding, &desired, FIELD_MANAGER).await;
         let Err(status) = result else { return Ok(()) };

@@ -11,6 +11,7 @@ pub mod policy_choice;
 pub mod policy_index;
 pub mod policy_preemption;
 pub mod policy_selector;
-pub mod rollup;
 pub mod quota;
+pub mod rollup;
+pub mod state;
 pub mod works;

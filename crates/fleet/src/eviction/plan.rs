@@ -1,12 +1,15 @@
 //! Whether a workload must leave a tainted cluster, and what its binding looks like then.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::core::{Taint, Toleration};
 use api::policy::FailoverBehavior;
+use api::work::{BindingSpec, BindingStatus};
 use jiff::{SignedDuration, Timestamp};
 use object::time;
 use propagation::eviction::Eviction;
+use propagation::state::preserve;
 
 use crate::settings::PurgeMode;
 
@@ -62,9 +65,26 @@ pub fn plan_eviction(purge_mode: String) -> Eviction {
     Eviction { purge_mode, reason: REASON.to_owned(), producer: PRODUCER.to_owned(), ..Eviction::default() }
 }
 
+/// The state a workload takes along. Where its policy wants it and the member has not told it, the workload stays.
+pub fn state_of(spec: &BindingSpec, status: &BindingStatus, cluster: &str) -> Result<BTreeMap<String, String>, String> {
+    let behavior = spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
+    let Some(rules) = behavior.and_then(|behavior| behavior.state_preservation.as_ref()) else {
+        return Ok(BTreeMap::new());
+    };
+    if rules.rules.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let item = status.aggregated_status.iter().find(|item| item.cluster_name == cluster);
+    let told = item.and_then(|item| item.status.as_ref());
+    let told =
+        told.ok_or_else(|| format!("the application status has not yet been collected from Cluster({cluster})"))?;
+    preserve(rules, told).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use api::policy::ClusterFailoverBehavior;
+    use serde_json::json;
 
     use super::*;
 
@@ -121,5 +141,21 @@ mod tests {
         assert_eq!(purge_mode(Some(&FailoverBehavior::default()), PurgeMode::Directly), "Directly");
         assert_eq!(purge_mode(Some(&cluster("")), PurgeMode::Directly), "Gracefully");
         assert_eq!(purge_mode(Some(&cluster("Directly")), PurgeMode::Gracefully), "Directly");
+    }
+
+    #[test]
+    fn state_goes_along_where_the_policy_wants_it_and_the_member_has_told_it() {
+        let failover = json!({"cluster": {"statePreservation": {"rules": [
+            {"aliasLabelName": "job", "jsonPath": "{.jobID}"}]}}});
+        let spec: BindingSpec = serde_json::from_value(json!({"failover": failover})).expect("a spec");
+        let status = |items: serde_json::Value| -> BindingStatus {
+            serde_json::from_value(json!({"aggregatedStatus": items})).expect("a status")
+        };
+        let told = status(json!([{"clusterName": "m1", "status": {"jobID": "j"}}, {"clusterName": "m2"}]));
+        let state = state_of(&spec, &told, "m1").expect("state");
+        assert_eq!(state.into_iter().collect::<Vec<_>>(), [("job".to_owned(), "j".to_owned())]);
+        assert!(state_of(&spec, &told, "m2").is_err());
+        assert!(state_of(&spec, &told, "m3").is_err());
+        assert_eq!(state_of(&BindingSpec::default(), &told, "m3"), Ok(BTreeMap::new()));
     }
 }
