@@ -48,14 +48,14 @@ struct Planned {
 /// Why a member does not get what it shall.
 enum Trouble {
     /// Another writer was faster; trying again is all that is needed.
-    Race(String),
+    Race,
     Failed(String),
 }
 
 impl From<Status> for Trouble {
     fn from(status: Status) -> Self {
         match status.is_conflict() || status.is_already_exists() {
-            true => Self::Race(status.to_string()),
+            true => Self::Race,
             false => Self::Failed(status.to_string()),
         }
     }
@@ -194,7 +194,7 @@ impl Context {
                     // It went away since it was read; the next try makes it anew.
                     Err(error) if error.is_not_found() => {
                         self.written.forget(&key);
-                        return Err(Trouble::Race(error.to_string()));
+                        return Err(Trouble::Race);
                     }
                     result => result?,
                 };
@@ -215,7 +215,7 @@ impl Context {
         has_changed: bool,
     ) -> Result<Outcome, ReconcileError> {
         let recorder = self.recorders.of(key);
-        let is_race = |trouble: &Trouble| matches!(trouble, Trouble::Race(_));
+        let is_race = |trouble: &Trouble| matches!(trouble, Trouble::Race);
         if troubles.is_empty() {
             if has_changed {
                 let message = format!("Sync work of {} successful.", title(key));
@@ -229,7 +229,7 @@ impl Context {
         }
         let texts = troubles.into_iter().filter_map(|trouble| match trouble {
             Trouble::Failed(text) => Some(text),
-            Trouble::Race(_) => None,
+            Trouble::Race => None,
         });
         let message = joined(texts.collect());
         recorder.warning(binding, "SyncWorkFailed", message.clone());
