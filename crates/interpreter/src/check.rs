@@ -72,7 +72,8 @@ pub(crate) fn run_rules(rules: &Customizations, operation: Operation, inputs: &I
     match operation {
         Operation::Retain => {
             let desired = inputs.desired.as_ref().ok_or_else(|| unset("desired, desired-file options are not set"))?;
-            let observed = inputs.observed.as_ref().ok_or_else(|| unset("observed, observed-file options are not set"))?;
+            let observed =
+                inputs.observed.as_ref().ok_or_else(|| unset("observed, observed-file options are not set"))?;
             Ok(vec![output("retained", &enabled(rules.retain(desired, observed))?.into_value())?])
         }
         Operation::InterpretReplica => {
@@ -135,7 +136,8 @@ mod tests {
     }
 
     fn thing() -> Object {
-        Object::from_value(json!({"apiVersion": "example.io/v1", "kind": "Thing", "spec": {"replicas": 2}})).expect("a map")
+        Object::from_value(json!({"apiVersion": "example.io/v1", "kind": "Thing", "spec": {"replicas": 2}}))
+            .expect("a map")
     }
 
     #[test]
@@ -143,15 +145,21 @@ mod tests {
         assert_eq!(compile("error('not run')"), Ok(()));
         assert!(compile("function (").expect_err("no name").starts_with("script:1: "));
         assert!(compile("goto = = 1").is_err());
-        let broken = customization(json!({"retention": {"luaScript": "x ="}, "healthInterpretation": {"luaScript": "x = 1"}}));
+        let broken =
+            customization(json!({"retention": {"luaScript": "x ="}, "healthInterpretation": {"luaScript": "x = 1"}}));
         let found = rules(&broken).expect("readable");
         let shown: Vec<(Operation, &str)> = found
             .iter()
-            .map(|(operation, result)| (*operation, match result {
-                None => "UNSET",
-                Some(Ok(())) => "PASS",
-                Some(Err(_)) => "ERROR",
-            }))
+            .map(|(operation, result)| {
+                (
+                    *operation,
+                    match result {
+                        None => "UNSET",
+                        Some(Ok(())) => "PASS",
+                        Some(Err(_)) => "ERROR",
+                    },
+                )
+            })
             .collect();
         assert_eq!(shown[0], (Operation::Retain, "ERROR"));
         assert_eq!(shown[1], (Operation::InterpretReplica, "UNSET"));

@@ -45,7 +45,11 @@ pub fn script_of(rules: &CustomizationRules, operation: Operation) -> Option<&st
 
 impl Customizations {
     /// A customization that cannot be read says nothing; admission keeps such ones out.
-    pub fn new<'a>(objects: impl Iterator<Item = &'a Object>, options: pod::Options, modules: &'static [Module]) -> Self {
+    pub fn new<'a>(
+        objects: impl Iterator<Item = &'a Object>,
+        options: pod::Options,
+        modules: &'static [Module],
+    ) -> Self {
         let mut sorted: Vec<&Object> = objects.collect();
         sorted.sort_by_key(|object| object.name());
         let mut kinds: HashMap<String, HashMap<String, Scripts>> = HashMap::new();

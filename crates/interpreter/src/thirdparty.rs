@@ -10,7 +10,7 @@ use crate::lua::Module;
 use crate::pod;
 
 /// What the bundled scripts share.
-const MODULES: &[Module] = &[("rollup", include_str!("../thirdparty/rollup.lua"))];
+const MODULES: &[Module] = &[("rules", include_str!("../thirdparty/rules.lua"))];
 
 macro_rules! bundled {
     ($($path:literal,)*) => {
@@ -21,7 +21,33 @@ macro_rules! bundled {
 }
 
 bundled! {
+    "apps.kruise.io/v1alpha1/AdvancedCronJob",
+    "apps.kruise.io/v1alpha1/BroadcastJob",
     "apps.kruise.io/v1alpha1/CloneSet",
+    "apps.kruise.io/v1alpha1/DaemonSet",
+    "apps.kruise.io/v1alpha1/SidecarSet",
+    "apps.kruise.io/v1alpha1/UnitedDeployment",
+    "apps.kruise.io/v1beta1/StatefulSet",
+    "argoproj.io/v1alpha1/Workflow",
+    "batch.volcano.sh/v1alpha1/Job",
+    "flink.apache.org/v1beta1/FlinkDeployment",
+    "helm.toolkit.fluxcd.io/v2beta1/HelmRelease",
+    "kubeflow.org/v1/Notebook",
+    "kubeflow.org/v1/PyTorchJob",
+    "kubeflow.org/v1/TFJob",
+    "kubeflow.org/v2beta1/MPIJob",
+    "kustomize.toolkit.fluxcd.io/v1/Kustomization",
+    "kyverno.io/v1/ClusterPolicy",
+    "kyverno.io/v1/Policy",
+    "ray.io/v1/RayCluster",
+    "ray.io/v1/RayJob",
+    "ray.io/v1/RayService",
+    "source.toolkit.fluxcd.io/v1/GitRepository",
+    "source.toolkit.fluxcd.io/v1beta2/Bucket",
+    "source.toolkit.fluxcd.io/v1beta2/HelmChart",
+    "source.toolkit.fluxcd.io/v1beta2/HelmRepository",
+    "source.toolkit.fluxcd.io/v1beta2/OCIRepository",
+    "sparkoperator.k8s.io/v1beta2/SparkApplication",
 }
 
 /// The bundled rules, ready to answer.

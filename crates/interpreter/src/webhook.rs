@@ -139,11 +139,9 @@ impl Webhooks {
         question: Question<'_>,
     ) -> Option<Answer<Object>> {
         let answer = self.ask(object, operation, question).await?;
-        Some(answer.and_then(|(hook, response)| {
-            match response.patch().map_err(|why| hook.invalid(&why))? {
-                Some(patch) => apply(object, &patch),
-                None => Ok(object.clone()),
-            }
+        Some(answer.and_then(|(hook, response)| match response.patch().map_err(|why| hook.invalid(&why))? {
+            Some(patch) => apply(object, &patch),
+            None => Ok(object.clone()),
         }))
     }
 
@@ -168,7 +166,8 @@ impl Webhooks {
         question: Question<'_>,
     ) -> Answer<Response> {
         if !hook.webhook.interpreter_context_versions.iter().any(|version| version == CONTEXT_VERSION) {
-            let known = format!("webhook does not accept known ResourceInterpreterContext versions ({CONTEXT_VERSION})");
+            let known =
+                format!("webhook does not accept known ResourceInterpreterContext versions ({CONTEXT_VERSION})");
             return Err(hook.failed(&format!("could not create ResourceInterpreterContext objects: {known}")));
         }
         let uid = uuid::Uuid::new_v4().to_string();
@@ -275,7 +274,8 @@ impl Response {
             (false, None) => Err("webhook returned nil response.patchType".to_owned()),
             (true, Some(_)) => Err("webhook returned empty response.patch".to_owned()),
             (false, Some("JSONPatch")) => {
-                let bytes = STANDARD.decode(patch).map_err(|error| format!("response.patch cannot be read: {error}"))?;
+                let bytes =
+                    STANDARD.decode(patch).map_err(|error| format!("response.patch cannot be read: {error}"))?;
                 let patch = serde_json::from_slice(&bytes);
                 patch.map(Some).map_err(|error| format!("response.patch cannot be read: {error}"))
             }

@@ -17,6 +17,7 @@ use api::config::DependentObjectReference;
 use api::work::{AggregatedStatusItem, Component, ReplicaRequirements};
 use mlua::{Lua, MultiValue, Table, Value};
 use object::Object;
+use object::quantity::Quantity;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -95,7 +96,11 @@ impl Vm {
                 };
                 match results.next().unwrap_or_default() {
                     Value::Nil => Ok((replicas, None)),
-                    Value::Table(table) => Ok((replicas, Some(typed(&table, Root::Map)?))),
+                    Value::Table(table) => {
+                        let mut requirements = typed(&table, Root::Map)?;
+                        canonicalize(&mut requirements)?;
+                        Ok((replicas, Some(requirements)))
+                    }
                     other => Err(format!("expect the returned requires type is table but got {}", other.type_name())),
                 }
             },
@@ -225,6 +230,15 @@ fn settled(table: &Table, root: Root, references: &[&Map<String, Json>]) -> Resu
 fn typed<T: DeserializeOwned>(table: &Table, root: Root) -> Result<T, String> {
     let json = settled(table, root, &[])?;
     T::deserialize(json).map_err(|error| format!("json unmarshal obj failed: {error}"))
+}
+
+/// Scripts write amounts in many ways; what is stored is written in one.
+fn canonicalize(requirements: &mut ReplicaRequirements) -> Result<(), String> {
+    for text in requirements.resource_request.values_mut() {
+        let quantity = Quantity::parse(&text.0).map_err(|error| format!("json unmarshal obj failed: {error}"))?;
+        *text = (&quantity).into();
+    }
+    Ok(())
 }
 
 fn changed(results: MultiValue, references: &[&Map<String, Json>]) -> Result<Object, String> {

@@ -21,7 +21,8 @@ fn health(result: &str) -> Value {
 }
 
 fn needs(name: &str) -> Value {
-    let script = format!("function GetDependencies(o) return {{{{apiVersion='v1', kind='Secret', name='{name}'}}}} end");
+    let script =
+        format!("function GetDependencies(o) return {{{{apiVersion='v1', kind='Secret', name='{name}'}}}} end");
     json!({"dependencyInterpretation": {"luaScript": script}})
 }
 
@@ -36,18 +37,23 @@ impl WebhookCaller for Kind {
 }
 
 fn webhook() -> Arc<Object> {
-    let everything = json!({"operations": ["InterpretHealth"], "apiGroups": ["*"], "apiVersions": ["*"], "kinds": ["*"]});
+    let everything =
+        json!({"operations": ["InterpretHealth"], "apiGroups": ["*"], "apiVersions": ["*"], "kinds": ["*"]});
     Arc::new(object(json!({"metadata": {"name": "w"}, "webhooks": [{"name": "h", "rules": [everything],
         "interpreterContextVersions": ["v1alpha1"], "clientConfig": {}}]})))
 }
 
 fn sick_claim() -> Object {
-    object(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "status": {"phase": "Pending"}}))
+    object(
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "status": {"phase": "Pending"}}),
+    )
 }
 
 fn sick_clone_set() -> Object {
-    object(json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "metadata": {"name": "c", "generation": 2},
-        "status": {"observedGeneration": 1}}))
+    object(
+        json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "metadata": {"name": "c", "generation": 2},
+        "status": {"observedGeneration": 1}}),
+    )
 }
 
 #[tokio::test]
@@ -75,7 +81,12 @@ async fn the_first_customization_by_name_answers_each_question() {
     let (version, kind) = ("example.io/v1", "Thing");
     let rules = [
         customization("b", version, kind, health("return true")),
-        customization("c", version, kind, json!({"statusReflection": {"luaScript": "function ReflectStatus(o) return {from = 'c'} end"}})),
+        customization(
+            "c",
+            version,
+            kind,
+            json!({"statusReflection": {"luaScript": "function ReflectStatus(o) return {from = 'c'} end"}}),
+        ),
         customization("a", version, kind, health("return false")),
         customization("0", version, kind, json!({"healthInterpretation": {"luaScript": ""}})),
     ];
@@ -117,7 +128,9 @@ async fn components_have_no_native_rule() {
 
 #[tokio::test]
 async fn the_priority_class_follows_its_feature_gate() {
-    let pod = object(json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeSelector": {"a": "b"}, "priorityClassName": "high"}}));
+    let pod = object(
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeSelector": {"a": "b"}, "priorityClassName": "high"}}),
+    );
     let features = Features { resource_quota_estimate: true, ..Features::default() };
     let with = Interpreter::with_features(&[], &[], Arc::new(NoWebhooks), &features);
     let without = Interpreter::new(&[], &[], Arc::new(NoWebhooks));

@@ -64,8 +64,13 @@ fn the_matching_webhook_with_the_smallest_name_is_asked() {
                 "a",
                 json!([
                     hook("z", json!([rule(&["InterpretHealth"], "example.io", "v1", "Workload")])),
-                    hook("y", json!([rule(&["InterpretHealth", "Retain"], "example.io", "*", "Workload"),
-                        rule(&["InterpretReplica"], "other.io", "v1", "Workload")])),
+                    hook(
+                        "y",
+                        json!([
+                            rule(&["InterpretHealth", "Retain"], "example.io", "*", "Workload"),
+                            rule(&["InterpretReplica"], "other.io", "v1", "Workload")
+                        ])
+                    ),
                 ]),
             ),
         ],
@@ -128,7 +133,11 @@ async fn answers_that_say_too_little_are_errors() {
     let patch = STANDARD.encode("[]");
     let bad = STANDARD.encode(r#"[{"op": "remove", "path": "/spec/nothing"}]"#);
     let cases = [
-        (Operation::InterpretReplica, json!({}), "received invalid webhook response: webhook returned nil response.replicas"),
+        (
+            Operation::InterpretReplica,
+            json!({}),
+            "received invalid webhook response: webhook returned nil response.replicas",
+        ),
         (Operation::InterpretStatus, json!({}), "webhook returned nil response.rawStatus"),
         (Operation::InterpretHealth, json!({}), "webhook returned nil response.healthy"),
         (Operation::InterpretDependency, json!({"dependencies": [{"kind": "Secret"}]}), "missing required apiVersion"),
@@ -137,7 +146,11 @@ async fn answers_that_say_too_little_are_errors() {
         (Operation::Retain, json!({"patch": patch, "patchType": "Merge"}), "invalid response.patchType of \"Merge\""),
         (Operation::Retain, json!({"patch": "%", "patchType": "JSONPatch"}), "response.patch cannot be read"),
         (Operation::Retain, json!({"patch": bad, "patchType": "JSONPatch"}), "nothing"),
-        (Operation::Retain, json!({"successful": false}), "webhook require response.status when response.successful is false"),
+        (
+            Operation::Retain,
+            json!({"successful": false}),
+            "webhook require response.status when response.successful is false",
+        ),
         (
             Operation::Retain,
             json!({"successful": false, "status": {"code": 500, "message": "broken"}}),
@@ -170,5 +183,8 @@ async fn a_webhook_that_cannot_be_asked_is_an_error() {
     old["interpreterContextVersions"] = json!(["v2"]);
     let webhooks = Webhooks::new(&[configuration("c", json!([old]))], Arc::new(NoWebhooks));
     let error = webhooks.is_healthy(&workload()).await.expect("asked").expect_err("another version");
-    assert!(error.0.contains("webhook does not accept known ResourceInterpreterContext versions (v1alpha1)"), "{error}");
+    assert!(
+        error.0.contains("webhook does not accept known ResourceInterpreterContext versions (v1alpha1)"),
+        "{error}"
+    );
 }
