@@ -14,6 +14,8 @@ use crate::claim::Claim;
 /// Kubernetes' own bound for pods on a node, which models take for theirs.
 const PODS_PER_MODEL_NODE: i64 = 110;
 const PODS: &str = "pods";
+/// Whole numbers below this are exact as floats.
+const FLOAT_EXACT_MAX: i64 = 1 << 53;
 
 /// Names of resources as small numbers; grows and never forgets, so that numbers stay.
 #[derive(Clone, Debug, Default)]
@@ -68,13 +70,45 @@ pub struct Part {
 /// What is asked for, with the names looked up once for many clusters.
 pub struct Wanted<'a> {
     demand: &'a Demand,
-    /// Place of the resource (`None`: no cluster has it), amount, whether nodes count it.
-    resources: Vec<(Option<usize>, i64, bool)>,
+    resources: Vec<WantedResource>,
+}
+
+struct WantedResource {
+    /// `None`: no cluster has it.
+    id: Option<usize>,
+    amount: i64,
+    /// One divided by the amount: a division costs more than all else that is done for a node.
+    inverse: f64,
+    /// Whether nodes count it.
+    is_counted: bool,
+}
+
+impl WantedResource {
+    fn times_in(&self, left: i64) -> i64 {
+        if left <= 0 {
+            return 0;
+        }
+        // At most one off for amounts that a float holds exactly, and put right then.
+        if left >= FLOAT_EXACT_MAX || self.amount >= FLOAT_EXACT_MAX {
+            return left / self.amount;
+        }
+        let times = (left as f64 * self.inverse) as i64;
+        match left - times * self.amount {
+            rest if rest < 0 => times - 1,
+            rest if rest >= self.amount => times + 1,
+            _ => times,
+        }
+    }
 }
 
 impl<'a> Wanted<'a> {
     pub fn new(names: &ResourceNames, demand: &'a Demand) -> Self {
-        let resolve = |(name, amount): &(String, i64)| (names.find(name), *amount, nodes_count(name));
+        let resolve = |(name, amount): &(String, i64)| WantedResource {
+            id: names.find(name),
+            amount: *amount,
+            inverse: 1.0 / *amount as f64,
+            is_counted: nodes_count(name),
+        };
         Self { demand, resources: demand.amounts.iter().map(resolve).collect() }
     }
 }
@@ -143,7 +177,7 @@ impl Free {
         let Some(summary) = self.summary.as_ref().filter(|summary| summary.pods > 0) else { return 0 };
         let Some(wanted) = wanted else { return clamp(summary.pods) };
         if let Some(models) = self.models.as_ref().filter(|_| use_models) {
-            let fit: i64 = models.iter().map(|node| node.count.saturating_mul(node.fits(wanted))).sum();
+            let fit = total(models.iter().map(|node| node.count.saturating_mul(node.fits(wanted))));
             return clamp(fit.min(summary.pods));
         }
         clamp(summary.fits(wanted).min(summary.pods))
@@ -154,10 +188,10 @@ impl Free {
         let free = self.nodes.as_ref()?;
         let known = known?;
         let fits = |node: &NodeFree| match node.accepts(known, wanted.demand) {
-            true => node.count * node.fits(wanted),
+            true => node.count.saturating_mul(node.fits(wanted)),
             false => 0,
         };
-        Some(clamp(free.iter().map(fits).sum()))
+        Some(clamp(total(free.iter().map(fits))))
     }
 
     /// How many whole sets of components the summary and the models allow.
@@ -198,9 +232,10 @@ impl Free {
         let wanted = Wanted::new(names, &part.demand);
         if let Some(summary) = &mut self.summary {
             summary.pods -= part.replicas;
-            for (id, amount, _) in &wanted.resources {
-                if let Some(left) = id.and_then(|id| summary.amounts.get_mut(id)).and_then(Option::as_mut) {
-                    *left -= amount.saturating_mul(part.replicas);
+            for resource in &wanted.resources {
+                let left = resource.id.and_then(|id| summary.amounts.get_mut(id)).and_then(Option::as_mut);
+                if let Some(left) = left {
+                    *left = left.saturating_sub(resource.amount.saturating_mul(part.replicas));
                 }
             }
         }
@@ -228,17 +263,18 @@ impl SummaryFree {
             }
             free.amounts[id] = Some(amount(name, &left));
         }
-        free.pods = part(&summary.allocatable, PODS).value()
-            - part(&summary.allocated, PODS).value()
-            - part(&summary.allocating, PODS).value();
+        let pods = |list: &ResourceList| part(list, PODS).value();
+        free.pods = pods(&summary.allocatable)
+            .saturating_sub(pods(&summary.allocated))
+            .saturating_sub(pods(&summary.allocating));
         free
     }
 
     fn fits(&self, wanted: &Wanted<'_>) -> i64 {
         let mut fits = i64::MAX;
-        for (id, amount, _) in &wanted.resources {
-            let left = id.and_then(|id| self.amounts.get(id).copied().flatten()).unwrap_or(0);
-            fits = fits.min(left.max(0) / amount);
+        for resource in &wanted.resources {
+            let left = resource.id.and_then(|id| self.amounts.get(id).copied().flatten()).unwrap_or(0);
+            fits = fits.min(resource.times_in(left));
         }
         fits
     }
@@ -247,9 +283,9 @@ impl SummaryFree {
 impl NodeFree {
     fn fits(&self, wanted: &Wanted<'_>) -> i64 {
         let mut fits = self.pods;
-        for (id, amount, _) in wanted.resources.iter().filter(|(_, _, is_counted)| *is_counted) {
-            let left = id.and_then(|id| self.amounts.get(id).copied()).unwrap_or(0);
-            fits = fits.min(left / amount);
+        for resource in wanted.resources.iter().filter(|resource| resource.is_counted) {
+            let left = resource.id.and_then(|id| self.amounts.get(id).copied()).unwrap_or(0);
+            fits = fits.min(resource.times_in(left));
         }
         fits.max(0)
     }
@@ -261,9 +297,9 @@ impl NodeFree {
 
     fn take(&mut self, wanted: &Wanted<'_>, replicas: i64) {
         self.pods -= replicas;
-        for (id, amount, _) in &wanted.resources {
-            if let Some(left) = id.and_then(|id| self.amounts.get_mut(id)) {
-                *left -= amount.saturating_mul(replicas);
+        for resource in &wanted.resources {
+            if let Some(left) = resource.id.and_then(|id| self.amounts.get_mut(id)) {
+                *left = left.saturating_sub(resource.amount.saturating_mul(replicas));
             }
         }
     }
@@ -302,7 +338,7 @@ fn real_nodes(names: &mut ResourceNames, known: &ClusterNodes) -> Vec<NodeFree> 
     let free = |(index, node): (usize, &api::capacity::NodeCapacity)| {
         let left = |name: &str| {
             let of = |amounts: &api::capacity::Amounts| amounts.get(name).copied().unwrap_or(0);
-            (of(&node.allocatable) - of(&node.requested)).max(0)
+            of(&node.allocatable).saturating_sub(of(&node.requested)).max(0)
         };
         let mut amounts = Vec::new();
         for name in node.allocatable.keys().filter(|name| *name != PODS) {
@@ -381,6 +417,10 @@ fn split(nodes: &mut Vec<NodeFree>, at: usize, count: i64, change: impl FnOnce(&
     at + 1
 }
 
+fn total(numbers: impl Iterator<Item = i64>) -> i64 {
+    numbers.fold(0, i64::saturating_add)
+}
+
 fn clamp(number: i64) -> i32 {
     number.clamp(0, i64::from(i32::MAX)) as i32
 }
@@ -400,5 +440,26 @@ pub fn parts_in_cluster(spec: &BindingSpec, replicas: i64) -> Vec<Part> {
         vec![Part { replicas, demand: Demand::new(spec.replica_requirements.as_ref()) }]
     } else {
         parts_of(&spec.components)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn times(left: i64, amount: i64) -> i64 {
+        WantedResource { id: None, amount, inverse: 1.0 / amount as f64, is_counted: true }.times_in(left)
+    }
+
+    proptest! {
+        #[test]
+        fn counting_without_dividing_counts_the_same(left in -5..i64::MAX, amount in 1..i64::MAX, shift in 0..62u32) {
+            for (left, amount) in [(left, amount), (left >> shift, amount), (left, (amount >> shift).max(1)),
+                (left >> shift, (amount >> shift).max(1)), ((amount >> shift).saturating_mul(3) - 1, (amount >> shift).max(1))] {
+                prop_assert_eq!(times(left, amount), (left / amount).max(0), "{} in {}", amount, left);
+            }
+        }
     }
 }

@@ -142,6 +142,11 @@ impl Snapshot {
         }
     }
 
+    /// Has the binding laid hands on anything in the cluster?
+    pub fn has_reserved(&self, binding: &str, cluster: &str) -> bool {
+        self.reserved.by_cluster.get(cluster).is_some_and(|own| own.contains_key(binding))
+    }
+
     /// How many replicas of how many bindings are on their way to a cluster.
     pub fn reserved_in(&self, cluster: &str) -> i64 {
         let own = self.reserved.by_cluster.get(cluster);

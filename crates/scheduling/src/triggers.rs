@@ -68,9 +68,15 @@ impl Room {
             }
             Some(now) => {
                 self.in_flight.lock().seen(&change.key, now);
-                let is_told = !now.items(&["status", "aggregatedStatus"]).is_empty();
-                if let Some(binding) = is_told.then(|| Binding::read(now).ok()).flatten() {
-                    let mut snapshot = self.snapshot.lock();
+                let told = now.items(&["status", "aggregatedStatus"]);
+                let mut snapshot = self.snapshot.lock();
+                let is_waiting = |item: &serde_json::Value| {
+                    item["clusterName"].as_str().is_some_and(|cluster| snapshot.has_reserved(&name, cluster))
+                };
+                // Most changes of most bindings are none of ours, and reading a whole binding is the costly part.
+                if told.iter().any(is_waiting)
+                    && let Ok(binding) = Binding::read(now)
+                {
                     snapshot.release_seen(&name, &binding.spec, &binding.status.aggregated_status);
                 }
             }

@@ -399,7 +399,8 @@ async fn workloads_that_keep_apart_do_so_in_a_burst() {
     plane.rest().await;
     let mut seen = Vec::new();
     for n in 0..4 {
-        seen.push(summary(&plane.get(&format!("db{n}")).await));
+        let binding = plane.get(&format!("db{n}")).await;
+        seen.push(summary(&binding));
     }
     seen.sort();
     assert_eq!(seen, [" (NoClusterFit)", "m1:1 (Success)", "m2:1 (Success)", "m3:1 (Success)"]);
