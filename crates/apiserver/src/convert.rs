@@ -32,12 +32,7 @@ fn by_definition(resource: &Resource) -> Option<&Custom> {
     resource.custom.as_deref().filter(|custom| custom.conversion != Conversion::Native)
 }
 
-async fn convert_custom(
-    server: &Server,
-    custom: &Custom,
-    object: Object,
-    api_version: &str,
-) -> Result<Object, Status> {
+async fn convert_custom(server: &Server, custom: &Custom, object: Object, api_version: &str) -> Result<Object, Status> {
     if object.api_version() == api_version {
         return Ok(object);
     }

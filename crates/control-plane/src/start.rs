@@ -178,7 +178,7 @@ fn admission_steps(options: &Options) -> Chain {
     let karmada = karmada::steps(karmada::Options {
         features: Arc::clone(&options.propagation.features),
         allow_no_execute_taints: false,
-        compile: Arc::new(|_| Ok(())),
+        compile: Arc::new(interpreter::check::compile),
     });
     let mut steps: Vec<Box<dyn Admission>> = vec![
         Box::new(NamespaceLifecycle),

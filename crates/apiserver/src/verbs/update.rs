@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kinds::strategies::core::{namespace, pod};
 use kinds::strategies::metadata::validate_object_meta_update;
 use kinds::strategies::other_groups::certificates;
-use object::{FieldError, FieldPath, Object, Status};
+use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::Value;
 
 use super::write::{
@@ -97,10 +97,12 @@ pub async fn replace(
     super::write::place_in_namespace(target, &mut object)?;
     let strategy = &target.resource.kind.strategy;
     if object.resource_version().is_empty() && !strategy.allows_unconditional_update() {
+        server.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
         let error =
-            FieldError::invalid(FieldPath::new("metadata.resourceVersion"), "", "must be specified for an update");
-        return refuse_invalid(&target.resource, &object, vec![error])
-            .map(|()| unreachable!("there is an error to refuse"));
+            FieldError::invalid(FieldPath::new("metadata.resourceVersion"), 0, "must be specified for an update");
+        // Here kube-apiserver puts the resource where other refusals have the kind.
+        let resource = target.resource.kind.group_resource();
+        return Err(Status::invalid(&GroupKind::new(resource.group, resource.resource), &target.name, &[error]));
     }
     let creates = strategy.allows_create_on_update() && target.subresource.is_empty();
     if creates && object.resource_version().is_empty() && server.objects.get(&target.key()).await?.is_none() {

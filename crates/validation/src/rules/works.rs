@@ -14,14 +14,28 @@ pub fn prepare_manifests(work: &mut Object) -> Result<(), Denial> {
     let spec = work.as_map_mut().get_mut("spec");
     let manifests = spec.and_then(|spec| spec.get_mut("workload")).and_then(|load| load.get_mut("manifests"));
     for manifest in manifests.and_then(Value::as_array_mut).into_iter().flatten() {
-        let taken = Object::from_value(manifest.take()).filter(|object| !object.kind().is_empty());
-        let Some(mut object) = taken else {
-            let message = "Object 'Kind' is missing in a manifest of the work".to_owned();
-            return Err(Denial { webhook: WEBHOOK, code: 500, reason: "InternalError", message });
-        };
+        if let Some(message) = problem(manifest) {
+            return Err(Denial { webhook: WEBHOOK, code: 500, reason: "", message });
+        }
+        let Some(mut object) = Object::from_value(manifest.take()) else { continue };
         prune(&mut object);
         record_managed(&mut object, id.as_deref());
         *manifest = object.into_value();
     }
     Ok(())
+}
+
+/// What Go's decoder says of a manifest that is no object.
+fn problem(manifest: &Value) -> Option<String> {
+    let found = match manifest {
+        Value::Object(map) if map.get("kind").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty()) => {
+            return None;
+        }
+        Value::Object(_) | Value::Null => return Some(format!("Object 'Kind' is missing in '{manifest}'")),
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+        Value::Array(_) => "array",
+    };
+    Some(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
 }
