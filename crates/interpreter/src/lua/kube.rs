@@ -79,10 +79,7 @@ fn dependencies(lua: &Lua, arguments: &Arguments) -> Outcome {
         other => return Err(arguments.wrong(2, "string", other)),
     };
     let found = pod::dependencies(&template["spec"], &namespace);
-    // No dependencies are no list: Karmada hands a nil slice over.
-    if found.is_empty() {
-        return Ok(MultiValue::from_iter([Value::Nil]));
-    }
+    // Karmada hands nil over when there are none, on which scripts that return it as it is fail.
     let value = serde_json::to_value(found).map_err(|error| error.to_string())?;
     Ok(MultiValue::from_iter([convert::to_lua(lua, &value).map_err(internal)?]))
 }
