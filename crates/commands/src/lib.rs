@@ -23,9 +23,9 @@ pub mod token;
 pub mod unjoin;
 pub mod version;
 pub mod why;
-mod yaml;
 
 use clap::Subcommand;
+use object::yaml;
 
 use crate::console::Console;
 use crate::kubectl::{KubectlArgs, Targets};

@@ -79,9 +79,8 @@ fn write_scalar(out: &mut String, value: &Value, indent: usize) {
 fn write_text(out: &mut String, text: &str, indent: usize, is_key: bool) {
     if text.contains('\n') && !is_key && can_be_literal(text) {
         write_literal(out, text, indent);
-    } else if text.chars().any(is_escaped) || means_something_else(text) {
-        // JSON's escapes are a subset of those of double quotes in YAML, which has no byte order marks inside.
-        out.push_str(&Value::from(text).to_string().replace(BYTE_ORDER_MARK, "\\uFEFF"));
+    } else if text.contains(is_invisible) || means_something_else(text) {
+        write_quoted(out, text);
     } else if needs_quotes(text) {
         out.push('\'');
         out.push_str(&text.replace('\'', "''"));
@@ -91,14 +90,23 @@ fn write_text(out: &mut String, text: &str, indent: usize, is_key: bool) {
     }
 }
 
-const BYTE_ORDER_MARK: char = '\u{feff}';
+/// Characters that end a line, or that nobody would see.
+fn is_invisible(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}')
+}
 
-fn is_escaped(character: char) -> bool {
-    character.is_control() || character == BYTE_ORDER_MARK
+/// JSON's escapes are a subset of those of double quotes in YAML.
+fn write_quoted(out: &mut String, text: &str) {
+    for c in Value::from(text).to_string().chars() {
+        match c {
+            c if is_invisible(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
 }
 
 fn can_be_literal(text: &str) -> bool {
-    !text.starts_with([' ', '\n', '\t']) && !text.chars().any(|c| is_escaped(c) && c != '\n' && c != '\t')
+    !text.starts_with([' ', '\n', '\t']) && !text.contains(|c| is_invisible(c) && c != '\n' && c != '\t')
 }
 
 fn write_literal(out: &mut String, text: &str, indent: usize) {
@@ -264,6 +272,8 @@ metadata:
             "+1",
             "a\r\nb",
             "\u{feff}a",
+            "\u{85}",
+            "a\u{2028}b",
             "a\n b\n\tc",
         ];
         for text in texts {
