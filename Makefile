@@ -5,13 +5,14 @@ FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
 export FLOTILLA_KUBE_BIN
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
 
-.PHONY: help up test check fmt bench setup kube python
+.PHONY: help up test check fmt bench bench-propagation setup kube karmada python
 
 help:
 	@echo "make up     start the control plane (127.0.0.1:5443, state in ~/.flotilla)"
 	@echo "make test   run every test, with what they need installed first"
 	@echo "make check  formatting, lints and house rules only"
 	@echo "make bench  compare speed and memory with kube-apiserver and etcd"
+	@echo "make bench-propagation  compare propagation to three real members with Karmada"
 
 up: setup
 	@echo "==> building the release binary (the first time takes minutes)"
@@ -39,11 +40,18 @@ bench: setup kube
 	cargo build --release --locked -p cli -p bench
 	./target/release/bench
 
+bench-propagation: setup kube karmada
+	cargo build --release --locked -p cli -p bench
+	FLOTILLA_BIN=target/release/flotilla ./target/release/bench propagation
+
 setup:
 	@tools/setup
 
 kube:
 	@tools/kube/build etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok karmadactl
+
+karmada:
+	@tools/kube/build karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver
 
 python:
 	@test -x $(FLOTILLA_PYTHON) || { echo "==> making a Python environment in $(FLOTILLA_VENV)"; python3 -m venv $(FLOTILLA_VENV); }
