@@ -35,6 +35,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     }
     running.spawn(work::run(Arc::clone(&plane), stop()));
     running.spawn(rollup::run(Arc::clone(&plane), stop()));
+    running.spawn(eviction::run_failover(Arc::clone(&plane), stop()));
     if plane.features.graceful_eviction {
         running.spawn(eviction::run(Arc::clone(&plane), stop()));
     }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::features::Features;
+use api::policy::ApplicationFailoverBehavior;
 use api::work::{AggregatedStatusItem, BindingSpec, BindingStatus, GracefulEvictionTask};
 use jiff::{SignedDuration, Timestamp};
 use object::Object;
 use object::time::{format_seconds, parse};
 use serde_json::{Value, json};
+
+use crate::state::{self, StateError};
 
 /// How long a copy stays in the member it leaves, unless its task says otherwise.
 pub const GRACEFUL_TIMEOUT: Duration = Duration::from_secs(600);
@@ -165,6 +169,45 @@ pub fn evict(binding: &mut Object, cluster: &str, eviction: Eviction) -> bool {
     let tasks: Vec<Value> = tasks.iter().cloned().chain([json!(task)]).collect();
     binding.set(&["spec", "gracefulEvictionTasks"], tasks);
     true
+}
+
+/// Why a workload that should leave a member cannot yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EvictionError {
+    #[error("the application status has not yet been collected from Cluster({0})")]
+    NoStatus(String),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("GracefulEviction featureGate must be enabled when purgeMode is {0}")]
+    GateIsOff(String),
+}
+
+/// How a workload leaves a member in which it is unhealthy.
+pub fn application_eviction(
+    behavior: &ApplicationFailoverBehavior,
+    spec: &BindingSpec,
+    items: &[AggregatedStatusItem],
+    cluster: &str,
+    features: &Features,
+) -> Result<Eviction, EvictionError> {
+    let purge_mode = behavior.purge_mode.clone();
+    let mut eviction =
+        Eviction { purge_mode: purge_mode.clone(), reason: "ApplicationFailure".to_owned(), ..Default::default() };
+    let rules = behavior.state_preservation.as_ref().filter(|preservation| !preservation.rules.is_empty());
+    if let Some(rules) = rules.filter(|_| features.stateful_failover_injection) {
+        let item = items.iter().find(|item| item.cluster_name == cluster);
+        let status = item.and_then(|item| item.status.as_ref());
+        let status = status.ok_or_else(|| EvictionError::NoStatus(cluster.to_owned()))?;
+        eviction.preserved_label_state = state::preserve(rules, status)?;
+        eviction.clusters_before_failover = spec.clusters.iter().map(|target| target.name.clone()).collect();
+    }
+    match purge_mode.as_str() {
+        "Graciously" | "Gracefully" if !features.graceful_eviction => return Err(EvictionError::GateIsOff(purge_mode)),
+        "Graciously" | "Gracefully" => eviction.grace_period_seconds = behavior.grace_period_seconds,
+        "Never" => eviction.suppress_deletion = Some(true),
+        _ => {}
+    }
+    Ok(eviction)
 }
 
 /// When the workload of a binding was first seen unhealthy, by member.

@@ -1,5 +1,7 @@
 //! Lets workloads leave members gracefully: a copy stays until its successors are well or its time is up.
 
+mod failover;
+
 use std::sync::Arc;
 
 use api::work::{BindingSpec, BindingStatus};
@@ -11,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bindings::{Recorders, mirror_of, template_of};
 use crate::plane::{FIELD_MANAGER, Plane};
+
+pub use crate::eviction::failover::run as run_failover;
 
 struct Context {
     plane: Arc<Plane>,

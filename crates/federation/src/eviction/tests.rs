@@ -55,3 +55,33 @@ async fn a_task_ends_once_the_workload_is_healthy_elsewhere() {
     until("the task to go", || async { tasks(&stage).await.is_empty().then_some(()) }).await;
     assert!(start.elapsed() < Duration::from_secs(1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_stays_unhealthy_leaves_after_the_tolerated_time() {
+    let stage = Stage::new(&["m1", "m2"]);
+    let template = stage.put_deployment("web");
+    let application = json!({"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": "Gracefully"});
+    let spec = json!({"propagateDeps": true, "failover": {"application": application},
+        "clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]});
+    stage.put_binding(&template, spec);
+    tokio::spawn(run_failover(stage.plane(Features::default()), stage.cancel.clone()));
+    let report = |health: &str| {
+        json!({"aggregatedStatus": [{"clusterName": "m1", "health": health, "applied": true},
+            {"clusterName": "m2", "health": "Healthy", "applied": true}]})
+    };
+    stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Unhealthy")).await;
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    // Well for a moment: the time begins anew.
+    stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Healthy")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Unhealthy")).await;
+    let start = tokio::time::Instant::now();
+    until("the workload to leave m1", || async { (!tasks(&stage).await.is_empty()).then_some(()) }).await;
+    let waited = start.elapsed();
+    assert!(waited >= Duration::from_secs(60) && waited < Duration::from_secs(63), "{waited:?}");
+    let binding = stage.find(RESOURCE_BINDINGS, "default", "web-deployment").await.expect("there");
+    assert_eq!(json!(binding.items(&["spec", "clusters"])), json!([{"name": "m2", "replicas": 1}]));
+    let task = json!({"fromCluster": "m1", "purgeMode": "Gracefully", "replicas": 2, "reason": "ApplicationFailure",
+        "producer": "resource-binding-application-failover-controller"});
+    assert_eq!(tasks(&stage).await, [task]);
+}

@@ -158,3 +158,40 @@ fn a_workload_leaves_where_it_has_been_unhealthy_for_too_long() {
     assert_eq!(look(123, &both, &leaving), Failover::default());
     assert_eq!(unhealthy, Unhealthy::new());
 }
+
+#[test]
+fn the_policy_says_how_an_unhealthy_workload_leaves() {
+    let features = |text: &str| Features::parse(text).expect("gates");
+    let behavior = |purge_mode: &str| -> ApplicationFailoverBehavior {
+        serde_json::from_value(json!({"purgeMode": purge_mode, "gracePeriodSeconds": 30, "statePreservation":
+            {"rules": [{"aliasLabelName": "state", "jsonPath": "{.phase}"}]}}))
+        .expect("a behavior")
+    };
+    let target = |name: &str| TargetCluster { name: name.to_owned(), replicas: 1 };
+    let spec = BindingSpec { clusters: vec![target("a"), target("b")], ..Default::default() };
+    let items = [AggregatedStatusItem { status: Some(json!({"phase": "running"})), ..item("a", "Unhealthy") }];
+    let leave = |purge_mode: &str, cluster: &str, gates: &str| {
+        application_eviction(&behavior(purge_mode), &spec, &items, cluster, &features(gates))
+    };
+    let plain = |purge_mode: &str| Eviction {
+        purge_mode: purge_mode.to_owned(),
+        reason: "ApplicationFailure".to_owned(),
+        ..Default::default()
+    };
+    assert_eq!(leave("Directly", "a", ""), Ok(plain("Directly")));
+    assert_eq!(leave("Never", "a", ""), Ok(Eviction { suppress_deletion: Some(true), ..plain("Never") }));
+    for mode in ["Gracefully", "Graciously"] {
+        assert_eq!(leave(mode, "a", ""), Ok(Eviction { grace_period_seconds: Some(30), ..plain(mode) }));
+        let error = leave(mode, "a", "GracefulEviction=false").expect_err("the gate is off");
+        assert_eq!(error.to_string(), format!("GracefulEviction featureGate must be enabled when purgeMode is {mode}"));
+    }
+    let stateful = "StatefulFailoverInjection=true";
+    let moved = Eviction {
+        preserved_label_state: BTreeMap::from([("state".to_owned(), "running".to_owned())]),
+        clusters_before_failover: vec!["a".to_owned(), "b".to_owned()],
+        ..plain("Directly")
+    };
+    assert_eq!(leave("Directly", "a", stateful), Ok(moved));
+    let error = leave("Directly", "b", stateful).expect_err("nothing is known of b");
+    assert_eq!(error.to_string(), "the application status has not yet been collected from Cluster(b)");
+}
