@@ -78,6 +78,11 @@ impl Admission for Completes {
 
 impl World {
     pub async fn new() -> Self {
+        Self::serving(kinds::builtin(), Vec::new()).await
+    }
+
+    /// With more kinds, and with steps after the usual ones.
+    pub async fn serving(kinds: Vec<kinds::Kind>, more_steps: Vec<Box<dyn Admission>>) -> Self {
         let ca = CertificateAuthority::self_signed("test-ca", Timestamp::now()).expect("an authority");
         let trust = ClientTrust::new(std::slice::from_ref(ca.certificate())).expect("a usable authority");
         let user = |name: &str, groups: &[&str]| (Secret::new(name), User::new(name, groups));
@@ -92,17 +97,19 @@ impl World {
             static_tokens: vec![user("admin", &["system:masters"]), user("bob", &["team-a"])],
             anonymous: true,
         });
+        let mut steps: Vec<Box<dyn Admission>> = vec![
+            Box::new(Completes),
+            Box::new(MutatingWebhooks::default()),
+            Box::new(ValidatingPolicies::default()),
+            Box::new(ValidatingWebhooks::default()),
+        ];
+        steps.extend(more_steps);
         let audit_log = std::env::temp_dir().join(format!("admission-{}.log", uuid::Uuid::new_v4()));
         let server = Server::new(ServerConfig {
             store: Arc::new(store::memory::Memory::new()),
-            kinds: kinds::builtin(),
+            kinds,
             auth,
-            admission: Chain::new(vec![
-                Box::new(Completes),
-                Box::new(MutatingWebhooks::default()),
-                Box::new(ValidatingPolicies::default()),
-                Box::new(ValidatingWebhooks::default()),
-            ]),
+            admission: Chain::new(steps),
             aggregator: Aggregator::default(),
             audit: Audit::to_file(&audit_log, Level::Metadata).expect("a log"),
             limits: LimitsConfig::default(),

@@ -198,6 +198,6 @@ mod tests {
     #[test]
     fn a_customization_does_not_conflict_with_itself() {
         let same = customization("old", json!({"retention": {"luaScript": "c"}}));
-        assert_eq!(customization_problem(&same, &[same.clone()], &|_| Ok(())), None);
+        assert_eq!(customization_problem(&same, std::slice::from_ref(&same), &|_| Ok(())), None);
     }
 }

@@ -61,9 +61,6 @@ impl Admission for FederatedQuotas {
 
 async fn names_in(quotas: &Resource, namespace: &str) -> Result<Vec<String>, Status> {
     quotas.cache.ready().await?;
-    if quotas.cache.is_empty() {
-        return Ok(Vec::new());
-    }
     quotas.cache.fresh().await?;
     let filter = Filter { namespace: namespace.to_owned(), ..Filter::default() };
     Ok(quotas.cache.entries(&filter).iter().map(|entry| entry.name.to_string()).collect())

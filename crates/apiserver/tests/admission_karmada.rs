@@ -1,0 +1,219 @@
+//! Karmada's kinds behind the API: defaults, refusals, quotas, protection, and definitions of what is served anyway.
+
+mod admission_world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use admission_world::World;
+use api::features::Features;
+use apiserver::admission::karmada;
+use serde_json::{Value, json};
+
+const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/team/propagationpolicies";
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/team/resourcebindings";
+const OLD_BINDINGS: &str = "/apis/work.karmada.io/v1alpha1/namespaces/team/resourcebindings";
+const QUOTAS: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/team/federatedresourcequotas";
+const CUSTOMIZATIONS: &str = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations";
+const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+async fn world(gates: &str) -> World {
+    let features = Arc::new(Features::parse(gates).expect("gates"));
+    let kinds = [kinds::builtin(), validation::kinds(&features)].concat();
+    let compile = Arc::new(|script: &str| if script == "bad" { Err("no".to_owned()) } else { Ok(()) });
+    let steps = karmada::steps(karmada::Options { features, allow_no_execute_taints: false, compile });
+    World::serving(kinds, steps).await
+}
+
+fn object(group_version: &str, kind: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": group_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+fn policy(spec: Value) -> Value {
+    object("policy.karmada.io/v1alpha1", "PropagationPolicy", "p", spec)
+}
+
+fn binding(name: &str, replicas: i32) -> Value {
+    object(
+        "work.karmada.io/v1alpha2",
+        "ResourceBinding",
+        name,
+        json!({
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "team", "name": "d"},
+            "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+            "clusters": [{"name": "m1", "replicas": replicas}],
+        }),
+    )
+}
+
+#[tokio::test]
+async fn a_policy_is_completed_and_a_bad_one_refused_as_by_a_webhook() {
+    let world = world("").await;
+    let made =
+        world.make(POLICIES, policy(json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}]}))).await;
+    assert_eq!(
+        made["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"].as_str().map(str::len),
+        Some(36)
+    );
+    assert_eq!(made["metadata"]["finalizers"], json!(["karmada.io/propagation-policy-controller"]));
+    assert_eq!(made["spec"]["resourceSelectors"][0]["namespace"], "team");
+    assert_eq!((&made["spec"]["preemption"], &made["metadata"]["generation"]), (&json!("Never"), &json!(1)));
+
+    let foreign = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret", "namespace": "other"}]});
+    let refused = world.ask("POST", POLICIES, policy(foreign)).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (403, &json!("Forbidden")));
+    let start =
+        "admission webhook \"propagationpolicy.karmada.io\" denied the request: spec.resourceSelectors[0].namespace";
+    assert!(refused.message().starts_with(start), "{}", refused.message());
+
+    let unknown = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}], "preemption": "Maybe"});
+    let refused = world.ask("POST", POLICIES, policy(unknown)).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")), "{}", refused.body);
+}
+
+#[tokio::test]
+async fn the_policy_of_the_pull_mode_guide_is_taken_with_a_warning() {
+    let world = world("").await;
+    let weight = |cluster: &str, weight: i32| json!({"targetCluster": {"clusterNames": [cluster]}, "weight": weight});
+    let spec = json!({
+        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "my-app"}],
+        "placement": {
+            "replicaScheduling": {
+                "replicaDivisionPreference": "Weighted", "replicaSchedulingType": "Divided",
+                "weightPreference": {"staticWeightList": [weight("ottawa", 1), weight("robbinsdale", 0)]},
+            },
+            "spreadConstraints": [{"maxGroups": 1, "minGroups": 1, "spreadByField": "cluster"}],
+        },
+        "failover": {"application": {"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": "Gracefully"}},
+    });
+    let reply = world.ask("POST", POLICIES, policy(spec)).await;
+    assert_eq!(reply.code, 201, "{}", reply.body);
+    assert_eq!(reply.body["spec"]["failover"]["application"]["gracePeriodSeconds"], 600);
+    assert!(reply.warnings.iter().any(|warning| warning.contains("propagateDeps")), "{:?}", reply.warnings);
+}
+
+#[tokio::test]
+async fn bindings_are_shown_in_the_version_asked_for() {
+    let world = world("").await;
+    world.make(BINDINGS, binding("b", 2)).await;
+    let old = world.ask("GET", &format!("{OLD_BINDINGS}/b"), Value::Null).await.body;
+    assert_eq!(old["apiVersion"], "work.karmada.io/v1alpha1");
+    assert_eq!(old["spec"]["resource"]["resourcePerReplicas"], json!({"cpu": "1"}));
+    let listed = world.ask("GET", OLD_BINDINGS, Value::Null).await.body;
+    assert_eq!(listed["items"][0]["apiVersion"], "work.karmada.io/v1alpha1");
+}
+
+#[tokio::test]
+async fn a_protected_object_stays_whatever_its_kind() {
+    let world = world("").await;
+    let path = "/api/v1/namespaces/team/configmaps";
+    let labels = json!({"resourcetemplate.karmada.io/deletion-protected": "Always"});
+    world.make(path, json!({"metadata": {"name": "c", "labels": labels}})).await;
+    let refused = world.ask("DELETE", &format!("{path}/c"), Value::Null).await;
+    let expected = "admission webhook \"resourcedeletionprotection.karmada.io\" denied the request: This resource is protected, please make sure to remove the label: resourcetemplate.karmada.io/deletion-protected";
+    assert_eq!((refused.code, refused.message()), (403, expected));
+    let off = json!({"metadata": {"labels": {"resourcetemplate.karmada.io/deletion-protected": "Sometimes"}}});
+    assert_eq!(world.ask("PATCH", &format!("{path}/c"), off).await.code, 200);
+    assert_eq!(world.ask("DELETE", &format!("{path}/c"), Value::Null).await.code, 200);
+}
+
+#[tokio::test]
+async fn bindings_are_held_to_the_quotas_of_their_namespace() {
+    let world = world("FederatedQuotaEnforcement=true").await;
+    let quota = object("policy.karmada.io/v1alpha1", "FederatedResourceQuota", "q", json!({"overall": {"cpu": "5"}}));
+    world.make(QUOTAS, quota).await;
+    world.make(BINDINGS, binding("one", 3)).await;
+    let used = || async {
+        let quota = world.ask("GET", &format!("{QUOTAS}/q"), Value::Null).await.body;
+        quota["status"]["overallUsed"]["cpu"].clone()
+    };
+    assert_eq!(used().await, "3");
+    let refused = world.ask("POST", BINDINGS, binding("two", 3)).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (403, &json!("QuotaExceeded")));
+    let expected = "admission webhook \"resourcebinding.karmada.io\" denied the request: FederatedResourceQuota(team/q) exceeded for resource cpu: requested sum 6, limit 5.";
+    assert_eq!(refused.message(), expected);
+    let dry = world.ask("POST", &format!("{BINDINGS}?dryRun=All"), binding("two", 2)).await;
+    assert_eq!((dry.code, used().await), (201, json!("3")));
+    let shrunk = json!({"spec": {"clusters": [{"name": "m1", "replicas": 1}]}});
+    assert_eq!(world.ask("PATCH", &format!("{BINDINGS}/one"), shrunk).await.code, 200);
+    assert_eq!(used().await, "1");
+    let elsewhere = BINDINGS.replace("/team/", "/other/");
+    world.make(&elsewhere, binding("three", 30)).await;
+}
+
+#[tokio::test]
+async fn customizations_compile_and_do_not_contradict_each_other() {
+    let world = world("").await;
+    let customization = |name: &str, rule: &str, script: &str| {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+        let spec = json!({"target": target, "customizations": {rule: {"luaScript": script}}});
+        object("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization", name, spec)
+    };
+    world.make(CUSTOMIZATIONS, customization("a", "retention", "x")).await;
+    world.make(CUSTOMIZATIONS, customization("b", "statusReflection", "x")).await;
+    for (body, expected) in [
+        (
+            customization("c", "retention", "y"),
+            "conflicting with InterpreterOperation(Retain) of existing ResourceInterpreterCustomization(a)",
+        ),
+        (customization("c", "replicaResource", "bad"), "InterpreterOperation(InterpretReplica) Lua script error: no"),
+    ] {
+        let refused = world.ask("POST", CUSTOMIZATIONS, body).await;
+        assert_eq!(refused.code, 403);
+        assert!(refused.message().ends_with(expected), "{}", refused.message());
+    }
+}
+
+#[tokio::test]
+async fn clusters_are_refused_by_their_own_rules_not_by_a_webhook() {
+    let world = world("").await;
+    let cluster = object("cluster.karmada.io/v1alpha1", "Cluster", "m1", json!({"syncMode": "Push", "zone": "a"}));
+    let made = world.make(CLUSTERS, cluster.clone()).await;
+    assert_eq!(made["spec"]["resourceModels"].as_array().map(Vec::len), Some(9));
+    assert_eq!((&made["spec"]["zones"], &made["status"]), (&json!(["a"]), &json!({})));
+    let refused = world.ask("PATCH", &format!("{CLUSTERS}/m1"), json!({"spec": {"syncMode": "Both"}})).await;
+    let expected = "Cluster.cluster.karmada.io \"m1\" is invalid: spec.syncMode: Unsupported value: \"Both\": supported values: \"Pull\", \"Push\"";
+    assert_eq!((refused.code, refused.message()), (422, expected));
+    let replaced = world.ask("PUT", &format!("{CLUSTERS}/m1"), cluster).await;
+    assert_eq!(replaced.code, 200, "a cluster may be replaced without saying which version: {}", replaced.body);
+}
+
+/// Installers bring Karmada's definitions along, and uninstallers delete them; neither may touch what is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_of_what_is_served_anyway_changes_and_removes_nothing() {
+    let world = world("").await;
+    apiserver::prepare(&world.server).await.expect("prepared");
+    let spec = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}]});
+    world.make(POLICIES, policy(spec.clone())).await;
+    let names = json!({"plural": "propagationpolicies", "singular": "propagationpolicy", "kind": "PropagationPolicy",
+        "listKind": "PropagationPolicyList"});
+    let anything = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": anything});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "propagationpolicies.policy.karmada.io"},
+        "spec": {"group": "policy.karmada.io", "scope": "Namespaced", "names": names, "versions": [version]}});
+    world.make(DEFINITIONS, definition).await;
+    let path = format!("{DEFINITIONS}/propagationpolicies.policy.karmada.io");
+    wait_until(&world, &path, |definition| !definition["status"]["acceptedNames"].is_null()).await;
+
+    let unknown = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}], "preemption": "Maybe"});
+    let mut other = policy(unknown);
+    other["metadata"]["name"] = "other".into();
+    assert_eq!(world.ask("POST", POLICIES, other).await.code, 422, "our schema still holds");
+
+    assert_eq!(world.ask("DELETE", &path, Value::Null).await.code, 200);
+    wait_until(&world, &path, |answer| answer["reason"] == "NotFound").await;
+    let kept = world.ask("GET", &format!("{POLICIES}/p"), Value::Null).await;
+    assert_eq!((kept.code, &kept.body["metadata"]["deletionTimestamp"]), (200, &Value::Null), "{}", kept.body);
+}
+
+async fn wait_until(world: &World, path: &str, holds: impl Fn(&Value) -> bool) {
+    for _ in 0..400 {
+        if holds(&world.ask("GET", path, Value::Null).await.body) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{path} does not become what was waited for");
+}
