@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::capacity::Board;
+use api::capacity::{Board, ClusterNodes, NodeCapacity};
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 struct Plane {
     api: MemoryApi,
     client: ClusterClient,
+    board: Board,
     decisions: Decisions,
     cancel: CancellationToken,
 }
@@ -31,14 +32,23 @@ impl Drop for Plane {
 
 impl Plane {
     fn new() -> Self {
-        let api = MemoryApi::default();
-        Self { client: api.client(), api, decisions: Decisions::default(), cancel: CancellationToken::new() }
+        Self::new_over(MemoryApi::default())
+    }
+
+    fn new_over(api: MemoryApi) -> Self {
+        Self {
+            client: api.client(),
+            api,
+            board: Board::default(),
+            decisions: Decisions::default(),
+            cancel: CancellationToken::new(),
+        }
     }
 
     fn start(&self, features: &str) {
         let parts = Parts {
             client: self.client.clone(),
-            board: Board::default(),
+            board: self.board.clone(),
             decisions: self.decisions.clone(),
             features: Arc::new(Features::parse(features).expect("features")),
             clock: Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time"))),
@@ -425,4 +435,50 @@ async fn a_placement_from_scratch_is_made_once_when_asked_for() {
     let writes = plane.writes("resourcebindings");
     plane.rest().await;
     assert_eq!(plane.writes("resourcebindings"), writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_nodes_of_a_watched_member_are_asked() {
+    let plane = Plane::new();
+    plane.cluster("m1", 100, json!({}));
+    let nodes = |pods: i64| {
+        let allocatable = [("pods".to_owned(), pods)].into();
+        ClusterNodes { nodes: vec![NodeCapacity { name: "n1".to_owned(), allocatable, ..NodeCapacity::default() }] }
+    };
+    plane.board.publish("m1", nodes(2));
+    plane.binding("web", 3, dynamic());
+    plane.start("");
+    plane.expect("web", " (Unschedulable)").await;
+    plane.board.publish("m1", nodes(3));
+    plane.expect("web", "m1:3 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_placement_decided_on_an_older_binding_is_decided_again() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    plane.cluster("m2", 10, json!({}));
+    plane.binding("web", 1, json!({}));
+    let api = plane.api.clone();
+    let is_evicted = std::sync::atomic::AtomicBool::new(false);
+    plane.api.set_fault(move |call| {
+        let is_first = matches!(call.verb, Verb::Patch { .. })
+            && call.target.gvr == RESOURCE_BINDINGS.gvr()
+            && !is_evicted.swap(true, std::sync::atomic::Ordering::Relaxed);
+        if is_first {
+            // Somebody evicts the workload between the decision and the write.
+            let evicting = Plane::new_over(api.clone());
+            let tasks = json!([{"fromCluster": "m1", "reason": "x", "producer": "y"}]);
+            evicting.binding(
+                "web",
+                1,
+                json!({"metadata": {"generation": 2}, "spec": {"gracefulEvictionTasks": tasks}}),
+            );
+        }
+        None
+    });
+    plane.start("");
+    plane.expect("web", "m2:1 (Success)").await;
+    let events = plane.events().await;
+    assert!(events.iter().all(|event| !event.contains("Failed")), "{events:?}");
 }
