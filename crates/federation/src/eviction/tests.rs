@@ -1,3 +1,5 @@
+//! Copies that leave in time, and workloads that leave where they stay unhealthy.
+
 use std::time::Duration;
 
 use api::features::Features;

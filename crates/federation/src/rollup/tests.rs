@@ -1,3 +1,5 @@
+//! What members report, followed into bindings and templates.
+
 use api::features::Features;
 use api::work::{RESOURCE_BINDINGS, WORKS};
 use cluster_client::ResourceRef;

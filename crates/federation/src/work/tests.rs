@@ -1,3 +1,5 @@
+//! Bindings that become works, and what takes the works away again.
+
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::policy::{CLUSTER_OVERRIDE_POLICIES, OVERRIDE_POLICIES};

@@ -1,3 +1,5 @@
+//! Cases of leaving a member: who goes, who waits, who stays.
+
 use api::work::TargetCluster;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Which override policies apply, in which order, and what is noted of them.
+
 use serde_json::{Value, json};
 
 use super::*;

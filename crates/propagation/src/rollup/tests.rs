@@ -1,3 +1,5 @@
+//! Cases of what works say and what their binding makes of it.
+
 use api::work::{BindingSnapshot, GracefulEvictionTask, TargetCluster};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Cases of works: new, as desired, different, going away; and which members they are for.
+
 use api::policy::{Placement, ReplicaSchedulingStrategy, SuspendClusters};
 use api::work::{BindingSnapshot, BindingSuspension, GracefulEvictionTask, TargetCluster};
 

@@ -1,3 +1,5 @@
+//! Cases of every overrider, as they are written in policies.
+
 use super::*;
 
 fn object(value: Value) -> Object {
