@@ -17,8 +17,11 @@ pub fn compile(script: &str) -> Result<(), String> {
     nobody().compile(script).map_err(|error| error.0)
 }
 
-/// What became of each rule of a customization, in the order Karmada lists them; `None` where it has no script.
-pub fn rules(customization: &Object) -> Result<Vec<(Operation, Option<Result<(), String>>)>, String> {
+/// Could the script be loaded? `None` where there is none.
+pub type Loaded = Option<Result<(), String>>;
+
+/// What became of each rule of a customization, in the order Karmada lists them.
+pub fn rules(customization: &Object) -> Result<Vec<(Operation, Loaded)>, String> {
     let spec: CustomizationSpec = api::read(customization).map_err(|status| status.message)?;
     let vm = nobody();
     let check = |operation: Operation| {

@@ -71,7 +71,7 @@ impl Matcher<'_> {
 
     fn tick(&mut self) -> Result<(), String> {
         self.steps += 1;
-        if self.steps % STEPS_PER_LOOK == 0 { self.deadline.check() } else { Ok(()) }
+        if self.steps.is_multiple_of(STEPS_PER_LOOK) { self.deadline.check() } else { Ok(()) }
     }
 
     /// Matches the rest of the pattern at `s`; where the match ends.
