@@ -11,6 +11,10 @@ const NEW: &str = "work.karmada.io/v1alpha2";
 /// From v1alpha1 to v1alpha2.
 pub fn upgrade(mut object: Object) -> Object {
     object.set(&["apiVersion"], NEW);
+    // The schema of v1alpha2 has a default here, but no schema is asked between versions.
+    if object.get(&["spec", "conflictResolution"]).is_none() {
+        object.set(&["spec", "conflictResolution"], "Abort");
+    }
     let Some(reference) = object.as_map_mut().get_mut("spec").and_then(|spec| spec.get_mut("resource")) else {
         return object;
     };
@@ -83,6 +87,7 @@ mod tests {
         let new = upgrade(object(old.clone()));
         assert_eq!(new.get(&["spec", "replicaRequirements", "resourceRequest", "cpu"]), Some(&json!("1")));
         assert_eq!(new.get(&["spec", "replicas"]), Some(&json!(3)));
+        assert_eq!(new.get(&["spec", "conflictResolution"]), Some(&json!("Abort")));
         assert_eq!(new.get(&["spec", "resource", "replicas"]), None);
         assert_eq!(downgrade(new).into_value(), old);
     }
