@@ -3,7 +3,7 @@
 pub mod console;
 pub mod cordon;
 pub mod describe;
-mod durations;
+pub mod durations;
 pub mod get;
 pub mod interpret;
 pub mod join;

@@ -1,5 +1,6 @@
 //! The commands, one file each, and what they share: logging and the runtime.
 
+mod agent;
 mod completion;
 mod identity;
 mod propagation;
@@ -36,6 +37,8 @@ enum LogFormat {
 enum Command {
     /// Run the control plane: API server, storage, certificates and controllers in one process.
     Server(Box<server::ServerArgs>),
+    /// Look after one member from beside it: register it, pull its works, report its status and capacity.
+    Agent(Box<agent::AgentArgs>),
     /// Print a completion script for your shell.
     Completion(completion::CompletionArgs),
     #[command(flatten)]
@@ -49,6 +52,7 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
     start_logging(&cli)?;
     match cli.command {
         Command::Server(args) => block_on(server::run(*args)),
+        Command::Agent(args) => block_on(agent::run(*args)),
         Command::Completion(args) => completion::run(&args, name),
         Command::Client(command) => block_on(::commands::run(&Console::standard(name), command)),
     }

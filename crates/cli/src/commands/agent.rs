@@ -1,0 +1,222 @@
+//! `flotilla agent`: looks after one member from beside it, with the flags of karmada-agent.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::agent::{Parts, Registration, Replicas, ReportSecrets, Settings};
+use anyhow::{Context, bail};
+use api::features::Features;
+use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
+use clap::{ArgAction, Args};
+use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
+use ::commands::durations;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Args)]
+#[command(after_help = "\
+The agent opens connections to the member and to the control plane, and needs none to itself. It registers the member as
+a cluster with syncMode Pull, applies its works, and reports status and capacity. While the control plane cannot be
+reached it keeps the member as it was last told, and tries again for ever.")]
+pub struct AgentArgs {
+    /// Kubeconfig of the control plane.
+    #[arg(long, value_name = "FILE")]
+    karmada_kubeconfig: PathBuf,
+    /// Context in it [default: its current context].
+    #[arg(long, value_name = "CONTEXT")]
+    karmada_context: Option<String>,
+    /// Kubeconfig of the member [default: $KUBECONFIG, then the cluster this runs in, then ~/.kube/config].
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context in the member's kubeconfig [default: its current context].
+    #[arg(long, value_name = "CONTEXT")]
+    context: Option<String>,
+    /// Name of the member.
+    #[arg(long, value_name = "NAME")]
+    cluster_name: String,
+    /// Namespace of the control plane and of the member that holds the member's secrets.
+    #[arg(long, default_value = CLUSTER_NAMESPACE, value_name = "NAMESPACE")]
+    cluster_namespace: String,
+    /// Where others reach the member's API, when they can.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
+    cluster_api_endpoint: String,
+    /// Proxy through which others reach it.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
+    proxy_server_address: String,
+    /// Provider of the member, for spreading.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    cluster_provider: String,
+    /// Region of the member, for spreading.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    cluster_region: String,
+    /// Zones of the member, for spreading.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    cluster_zones: Vec<String>,
+    /// Secrets of the member the control plane may have: KubeCredentials, KubeImpersonator, or None.
+    #[arg(long, value_delimiter = ',', default_value = "KubeCredentials,KubeImpersonator", value_name = "NAME,...")]
+    report_secrets: Vec<String>,
+    /// Features to switch on or off.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME=BOOL,...")]
+    feature_gates: String,
+    /// How often the member's status is looked at.
+    #[arg(long, default_value = "10s", value_parser = durations::parse, value_name = "DURATION")]
+    cluster_status_update_frequency: Duration,
+    /// How long the control plane believes in the agent without hearing of it.
+    #[arg(long, default_value = "40s", value_parser = durations::parse, value_name = "DURATION")]
+    cluster_lease_duration: Duration,
+    /// The part of that time after which the lease is renewed.
+    #[arg(long, default_value_t = 0.25, value_name = "FRACTION")]
+    cluster_lease_renew_interval_fraction: f64,
+    /// How long the member must answer before it counts as ready again.
+    #[arg(long, default_value = "30s", value_parser = durations::parse, value_name = "DURATION")]
+    cluster_success_threshold: Duration,
+    /// How long the member must fail before it counts as not ready.
+    #[arg(long, default_value = "30s", value_parser = durations::parse, value_name = "DURATION")]
+    cluster_failure_threshold: Duration,
+    /// Works applied at the same time.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    concurrent_work_syncs: usize,
+    /// Watch nodes and pods to know what the member can take.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    enable_cluster_resource_modeling: bool,
+    /// Agree with other agents of the same member on one that works, by a Lease in the member.
+    #[arg(long, default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    leader_elect: bool,
+    /// Namespace of that Lease.
+    #[arg(long, default_value = SYSTEM_NAMESPACE, value_name = "NAMESPACE")]
+    leader_elect_resource_namespace: String,
+    /// Answer /healthz and /readyz here; 0 for not at all.
+    #[arg(long, default_value = "0", value_name = "HOST:PORT")]
+    health_probe_bind_address: String,
+    /// Taken for the sake of manifests made for karmada-agent; everything it could switch always runs.
+    #[arg(long, hide = true)]
+    controllers: Option<String>,
+    /// Taken for the sake of manifests made for karmada-agent.
+    #[arg(long, hide = true)]
+    metrics_bind_address: Option<String>,
+}
+
+pub async fn run(args: AgentArgs) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let cancel = CancellationToken::new();
+    if let Some(address) = probe_address(&args.health_probe_bind_address)? {
+        ::agent::probe::serve(address, cancel.clone()).await.with_context(|| format!("cannot listen on {address}"))?;
+    }
+    let working = ::agent::run(args.parts()?, cancel.clone());
+    tokio::pin!(working);
+    tokio::select! {
+        ended = &mut working => return Ok(ended?),
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    tracing::info!("stopping: work under way may finish");
+    cancel.cancel();
+    Ok(working.await?)
+}
+
+impl AgentArgs {
+    fn parts(self) -> anyhow::Result<Parts> {
+        let plane = Kubeconfig::load(std::slice::from_ref(&self.karmada_kubeconfig)).context("--karmada-kubeconfig")?;
+        let plane = plane.remote(self.karmada_context.as_deref()).context("--karmada-kubeconfig")?;
+        let (member, proxy) = self.member()?;
+        let report = ReportSecrets::parse(self.report_secrets.iter().map(String::as_str));
+        let report = report.map_err(|problem| anyhow::anyhow!("--report-secrets: {problem}"))?;
+        let registration = Registration {
+            report,
+            proxy: proxy.unwrap_or_else(|| self.proxy_server_address.clone()),
+            insecure: member.insecure_skip_tls_verify,
+            authority: member.ca.as_ref().map(|ca| ca.read()).transpose().context("the member's CA")?,
+            api_endpoint: self.cluster_api_endpoint.clone(),
+            provider: self.cluster_provider.clone(),
+            region: self.cluster_region.clone(),
+            zones: self.cluster_zones.iter().filter(|zone| !zone.is_empty()).cloned().collect(),
+            name: self.cluster_name.clone(),
+            namespace: self.cluster_namespace.clone(),
+        };
+        let settings = self.settings()?;
+        let member = RemoteConfig {
+            request_timeout: settings.sync.request_timeout,
+            rate_limit: settings.sync.rate_limit,
+            ..member
+        };
+        Ok(Parts {
+            plane: ClusterClient::connect(Endpoint::Remote(plane)).context("--karmada-kubeconfig")?,
+            member: ClusterClient::connect(Endpoint::Remote(member)).context("the member")?,
+            registration,
+            features: Arc::new(Features::parse(&self.feature_gates).context("--feature-gates")?),
+            clock: Arc::new(reconcile::SystemClock),
+            settings,
+        })
+    }
+
+    /// How the member is reached, and the proxy its kubeconfig asks for.
+    fn member(&self) -> anyhow::Result<(RemoteConfig, Option<String>)> {
+        let is_named = self.kubeconfig.is_some() || std::env::var_os("KUBECONFIG").is_some_and(|v| !v.is_empty());
+        if !is_named && let Ok(in_cluster) = RemoteConfig::in_cluster() {
+            return Ok((in_cluster, None));
+        }
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => Kubeconfig::load(std::slice::from_ref(path)),
+            None => Kubeconfig::load_default(),
+        };
+        let kubeconfig = kubeconfig.context("the member: say --kubeconfig FILE where this does not run in it")?;
+        let context = self.context.as_deref();
+        let proxy = kubeconfig.proxy_url(context).map(str::to_owned);
+        Ok((kubeconfig.remote(context).context("--kubeconfig")?, proxy))
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let fraction = self.cluster_lease_renew_interval_fraction;
+        if !(fraction > 0.0 && fraction < 1.0) {
+            bail!("--cluster-lease-renew-interval-fraction must be between 0 and 1");
+        }
+        let mut settings = Settings {
+            lease_duration: self.cluster_lease_duration,
+            lease_renew_every: self.cluster_lease_duration.mul_f64(fraction),
+            ..Settings::default()
+        };
+        settings.sync.heartbeat = self.cluster_status_update_frequency;
+        settings.sync.success_threshold = self.cluster_success_threshold;
+        settings.sync.failure_threshold = self.cluster_failure_threshold;
+        settings.sync.resource_modeling = self.enable_cluster_resource_modeling;
+        settings.sync.workers = self.concurrent_work_syncs.max(1);
+        settings.replicas = self.leader_elect.then(|| Replicas {
+            namespace: self.leader_elect_resource_namespace.clone(),
+            identity: identity(),
+        });
+        Ok(settings)
+    }
+}
+
+/// No two agents of a member share it.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "agent".to_owned());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("{host}_{}_{:x}", std::process::id(), now.as_nanos())
+}
+
+/// `:10357` is every address, as in Go; `0` and nothing are none.
+fn probe_address(text: &str) -> anyhow::Result<Option<SocketAddr>> {
+    if matches!(text, "" | "0") {
+        return Ok(None);
+    }
+    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let found = full.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    Ok(Some(found.with_context(|| format!("--health-probe-bind-address: {text:?} is no address"))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_listens_where_karmadas_manifests_say() {
+        let address = |text: &str| probe_address(text).ok().map(|found| found.map(|found| found.to_string()));
+        assert_eq!(address("0"), Some(None));
+        assert_eq!(address(":10357"), Some(Some("0.0.0.0:10357".into())));
+        assert_eq!(address("127.0.0.1:1"), Some(Some("127.0.0.1:1".into())));
+        assert_eq!(address("nowhere"), None);
+    }
+}
