@@ -30,6 +30,8 @@ pub struct Propagation {
     pub scheduling: scheduling::Settings,
     pub fleet: fleet::Settings,
     pub member_sync: member_sync::Settings,
+    /// May ClusterTaintPolicies put on taints that evict?
+    pub allow_no_execute_taint_policy: bool,
 }
 
 #[derive(Clone)]

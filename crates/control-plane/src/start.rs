@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::Context;
 use api::capacity::Board;
 use apiserver::admission::karmada;
-use apiserver::admission::{Admission, Chain};
 use apiserver::admission::limit_ranger::LimitRanger;
 use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
 use apiserver::admission::policies::ValidatingPolicies;
@@ -15,6 +14,7 @@ use apiserver::admission::quota::Quotas;
 use apiserver::admission::service_account::ServiceAccountDefaults;
 use apiserver::admission::service_ip::ServiceAddresses;
 use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
+use apiserver::admission::{Admission, Chain};
 use apiserver::aggregate::Aggregator;
 use apiserver::audit::Audit;
 use apiserver::auth::bootstrap::{self, PublishedTrust};
@@ -177,7 +177,7 @@ fn callers(options: &Options, certificates: &Certificates) -> anyhow::Result<Aut
 fn admission_steps(options: &Options) -> Chain {
     let karmada = karmada::steps(karmada::Options {
         features: Arc::clone(&options.propagation.features),
-        allow_no_execute_taints: false,
+        allow_no_execute_taints: options.propagation.allow_no_execute_taint_policy,
         compile: Arc::new(interpreter::check::compile),
     });
     let mut steps: Vec<Box<dyn Admission>> = vec![

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use api::features::Features;
 use clap::Args;
-use control_plane::{Propagation, settings};
+use control_plane::Propagation;
+use control_plane::settings::{self, PurgeMode};
 
 #[derive(Args)]
 #[command(next_help_heading = "Propagation")]
@@ -15,7 +16,7 @@ pub struct PropagationArgs {
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME=BOOL,...")]
     feature_gates: String,
     /// Controllers to run: `*` for those that are on by default, NAME for one more, -NAME for one less.
-    #[arg(long, default_value = "*", value_name = "NAMES")]
+    #[arg(long, default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
     controllers: String,
     /// APIs whose objects stay on the control plane: GROUP, GROUP/VERSION or GROUP/VERSION/KIND,KIND; separated by `;`.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "APIS")]
@@ -23,18 +24,64 @@ pub struct PropagationArgs {
     /// Namespaces whose objects stay on the control plane, as regular expressions over the whole name.
     #[arg(long, value_delimiter = ',', default_value = "kube-.*", value_name = "REGEX,...")]
     skipped_propagating_namespaces: Vec<String>,
-    /// How long a pull cluster may be silent before its health is unknown, in seconds.
-    #[arg(long, default_value_t = 40, value_name = "SECONDS")]
-    cluster_monitor_grace_period: u64,
+    /// How often a push cluster is asked whether it is well and what it can take.
+    #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
+    cluster_status_update_frequency: Duration,
+    /// How long a cluster must fail before it counts as not ready.
+    #[arg(long, value_parser = duration, default_value = "30s", value_name = "DURATION")]
+    cluster_failure_threshold: Duration,
+    /// How long a cluster must answer before it counts as ready again.
+    #[arg(long, value_parser = duration, default_value = "30s", value_name = "DURATION")]
+    cluster_success_threshold: Duration,
+    /// How often the signs of life of pull clusters are looked at.
+    #[arg(long, value_parser = duration, default_value = "5s", value_name = "DURATION")]
+    cluster_monitor_period: Duration,
+    /// How long a pull cluster may be silent before its health is unknown.
+    #[arg(long, value_parser = duration, default_value = "40s", value_name = "DURATION")]
+    cluster_monitor_grace_period: Duration,
+    /// How long a pull cluster may be silent that never said anything.
+    #[arg(long, value_parser = duration, default_value = "60s", value_name = "DURATION")]
+    cluster_startup_grace_period: Duration,
+    /// How long what leaves a cluster gracefully may stay there at most.
+    #[arg(long, value_parser = duration, default_value = "10m", value_name = "DURATION")]
+    graceful_eviction_timeout: Duration,
+    /// How often the use of federated quotas is counted anew; 0 never does.
+    #[arg(long, value_parser = duration, default_value = "5m", value_name = "DURATION")]
+    federated_resource_quota_sync_period: Duration,
+    /// Watch nodes and pods of members to know what they can take.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    enable_cluster_resource_modeling: bool,
+    /// Act on NoExecute taints of clusters at all (needs the feature gate Failover).
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    enable_taint_manager: bool,
     /// Evict what does not tolerate a NoExecute taint of its cluster (needs the feature gate Failover).
-    #[arg(long)]
+    #[arg(long, default_value_t = false, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     enable_no_execute_taint_eviction: bool,
+    /// What becomes of what is evicted so, where no policy says: Gracefully or Directly.
+    #[arg(long, default_value = "Gracefully", value_name = "MODE")]
+    no_execute_taint_eviction_purge_mode: String,
+    /// Let ClusterTaintPolicies put on taints that evict (NoExecute).
+    #[arg(long, default_value_t = false, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    allow_no_execute_taint_policy: bool,
+    /// Evictions per second; 0 is one in half an hour.
+    #[arg(long, default_value_t = 0.5, value_name = "RATE")]
+    resource_eviction_rate: f32,
+    /// Only bindings that ask for this scheduler are placed.
+    #[arg(long, default_value = "default-scheduler", value_name = "NAME")]
+    scheduler_name: String,
+    /// Scheduler plugins: `*` for all, NAME for one more, -NAME for one less.
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
+    plugins: Vec<String>,
+    /// Bring workloads without replicas to every selected cluster.
+    #[arg(long)]
+    enable_empty_workload_propagation: bool,
 }
 
 impl PropagationArgs {
     pub fn read(self) -> anyhow::Result<Propagation> {
         let mut chosen = Propagation {
             features: Arc::new(Features::parse(&self.feature_gates).context("--feature-gates")?),
+            allow_no_execute_taint_policy: self.allow_no_execute_taint_policy,
             ..Propagation::default()
         };
         let namespaces = || self.skipped_propagating_namespaces.iter().map(String::as_str);
@@ -42,8 +89,35 @@ impl PropagationArgs {
         chosen.federation.skipped_namespaces = settings::TemplateNamespaces::parse(namespaces())?;
         chosen.fleet.skipped_namespaces = settings::SkippedNamespaces::new(namespaces())?;
         chosen.fleet.controllers = settings::Controllers::parse(&self.controllers);
-        chosen.fleet.cluster_monitor_grace_period = Duration::from_secs(self.cluster_monitor_grace_period);
-        chosen.fleet.enable_no_execute_taint_eviction = self.enable_no_execute_taint_eviction;
+        self.set_fleet(&mut chosen.fleet)?;
+        chosen.federation.graceful_eviction_timeout = self.graceful_eviction_timeout;
+        chosen.member_sync.heartbeat = self.cluster_status_update_frequency;
+        chosen.member_sync.failure_threshold = self.cluster_failure_threshold;
+        chosen.member_sync.success_threshold = self.cluster_success_threshold;
+        chosen.member_sync.resource_modeling = self.enable_cluster_resource_modeling;
+        chosen.scheduling.scheduler_name = self.scheduler_name;
+        chosen.scheduling.plugins = self.plugins;
+        chosen.scheduling.empty_workload_propagation = self.enable_empty_workload_propagation;
         Ok(chosen)
     }
+
+    fn set_fleet(&self, fleet: &mut settings::FleetSettings) -> anyhow::Result<()> {
+        fleet.cluster_monitor_period = self.cluster_monitor_period;
+        fleet.cluster_monitor_grace_period = self.cluster_monitor_grace_period;
+        fleet.cluster_startup_grace_period = self.cluster_startup_grace_period;
+        fleet.federated_resource_quota_sync_period = self.federated_resource_quota_sync_period;
+        fleet.enable_taint_manager = self.enable_taint_manager;
+        fleet.enable_no_execute_taint_eviction = self.enable_no_execute_taint_eviction;
+        fleet.resource_eviction_rate = self.resource_eviction_rate;
+        fleet.no_execute_taint_eviction_purge_mode = match self.no_execute_taint_eviction_purge_mode.as_str() {
+            "Gracefully" => PurgeMode::Gracefully,
+            "Directly" => PurgeMode::Directly,
+            other => bail!("--no-execute-taint-eviction-purge-mode can be Gracefully or Directly, not {other:?}"),
+        };
+        Ok(())
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    commands::durations::parse(text)
 }
