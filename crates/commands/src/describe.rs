@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use anyhow::bail;
 use api::Resource;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use cluster_client::{ApiResource, ApiResources, ClusterClient, ListOptions, ResourceRef};
 use object::Object;
@@ -184,7 +186,11 @@ pub fn describe_object(object: &Object, events: Option<Vec<Object>>, now: jiff::
     several(&mut text, "Labels", labels);
     let annotations = object.annotations().filter(|(key, _)| *key != LAST_APPLIED);
     several(&mut text, "Annotations", annotations.map(|(key, value)| annotation(key, value)).collect());
-    write_fields(&mut text, object.as_map(), "", 0);
+    match (object.api_version(), object.kind()) {
+        ("v1", "ConfigMap") => write_config_map(&mut text, object),
+        ("v1", "Secret") => write_secret(&mut text, object),
+        _ => write_fields(&mut text, object.as_map(), "", Names::of(object), 0),
+    }
     let Some(events) = events else { return tabs::align(&text, tabs::DESCRIPTION) };
     if events.is_empty() {
         text.push_str("Events:\t<none>\n");
@@ -234,7 +240,82 @@ fn shorten(text: &str, length_max: usize) -> String {
 const SKIPPED: [&str; 5] =
     [".metadata.managedFields", ".metadata.name", ".metadata.namespace", ".metadata.labels", ".metadata.annotations"];
 
-fn write_fields(text: &mut String, fields: &Map<String, Value>, path: &str, level: usize) {
+/// Maps in the kinds of Kubernetes whose keys are their users' and not field names.
+const USER_KEYED: [&str; 12] = [
+    "annotations",
+    "allocatable",
+    "binaryData",
+    "capacity",
+    "data",
+    "hard",
+    "labels",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "requests",
+    "used",
+];
+
+/// How the names of fields are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// All as words, as kubectl shows custom resources.
+    Words,
+    /// As words where they are field names.
+    WordsOfFields,
+    /// As they are.
+    Verbatim,
+}
+
+impl Names {
+    fn of(object: &Object) -> Self {
+        let group = object.api_version().split_once('/').map_or("", |(group, _)| group);
+        if !group.contains('.') || group.ends_with(".k8s.io") { Self::WordsOfFields } else { Self::Words }
+    }
+
+    fn below(self, field: &str) -> Self {
+        if self == Self::WordsOfFields && USER_KEYED.contains(&field) { Self::Verbatim } else { self }
+    }
+
+    fn show(self, field: &str) -> String {
+        if self == Self::Verbatim { field.to_owned() } else { label_of(field) }
+    }
+}
+
+fn write_config_map(text: &mut String, config_map: &Object) {
+    text.push_str("\nData\n====\n");
+    for (key, value) in entries(config_map, "data") {
+        let _ = writeln!(text, "{key}:\n----\n{}\n", scalar_text(value));
+    }
+    text.push_str("\nBinaryData\n====\n");
+    for (key, value) in entries(config_map, "binaryData") {
+        let _ = writeln!(text, "{key}: {} bytes", decoded_length(value));
+    }
+    text.push('\n');
+}
+
+/// Sizes only: a description is shown to others.
+fn write_secret(text: &mut String, secret: &Object) {
+    let _ = writeln!(text, "\nType:\t{}\n\nData\n====", secret.str_at(&["type"]));
+    for (key, value) in entries(secret, "data") {
+        let _ = writeln!(text, "{key}:\t{} bytes", decoded_length(value));
+    }
+}
+
+fn entries<'a>(object: &'a Object, field: &str) -> Vec<(&'a String, &'a Value)> {
+    let mut entries: Vec<(&String, &Value)> = match object.get(&[field]) {
+        Some(Value::Object(map)) => map.iter().collect(),
+        _ => Vec::new(),
+    };
+    entries.sort_by_key(|(key, _)| key.as_str());
+    entries
+}
+
+fn decoded_length(value: &Value) -> usize {
+    STANDARD.decode(value.as_str().unwrap_or_default()).map_or(0, |bytes| bytes.len())
+}
+
+fn write_fields(text: &mut String, fields: &Map<String, Value>, path: &str, shown: Names, level: usize) {
     let mut names: Vec<&String> = fields.keys().collect();
     names.sort();
     for name in names {
@@ -242,17 +323,17 @@ fn write_fields(text: &mut String, fields: &Map<String, Value>, path: &str, leve
         if SKIPPED.contains(&here.as_str()) {
             continue;
         }
-        let (indent, label) = ("  ".repeat(level), label_of(name));
+        let (indent, label) = ("  ".repeat(level), shown.show(name));
         match &fields[name] {
             Value::Object(map) => {
                 let _ = writeln!(text, "{indent}{label}:");
-                write_fields(text, map, &here, level + 1);
+                write_fields(text, map, &here, shown.below(name), level + 1);
             }
             Value::Array(items) => {
                 let _ = writeln!(text, "{indent}{label}:");
                 for item in items {
                     match item {
-                        Value::Object(map) => write_fields(text, map, &here, level + 1),
+                        Value::Object(map) => write_fields(text, map, &here, shown, level + 1),
                         scalar => {
                             let _ = writeln!(text, "{indent}  {}", scalar_text(scalar));
                         }
@@ -362,6 +443,27 @@ mod tests {
         for (field, expected) in cases {
             assert_eq!(label_of(field), expected);
         }
+    }
+
+    #[test]
+    fn secrets_are_described_by_their_sizes() {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "Opaque", "data": {"password": "aHVudGVyMg=="}});
+        let text = describe_object(&Object::from_value(secret).unwrap(), None, jiff::Timestamp::UNIX_EPOCH);
+        assert!(text.ends_with("\nType:  Opaque\n\nData\n====\npassword:  7 bytes\n"), "{text}");
+        assert!(!text.contains("aHVu"), "{text}");
+    }
+
+    #[test]
+    fn keys_of_users_stay_as_they_are() {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"someKey": "v"}});
+        let text = describe_object(&Object::from_value(map).unwrap(), Some(Vec::new()), jiff::Timestamp::UNIX_EPOCH);
+        assert!(
+            text.ends_with("\n\nData\n====\nsomeKey:\n----\nv\n\n\nBinaryData\n====\n\nEvents:  <none>\n"),
+            "{text}"
+        );
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeSelector": {"diskType": "ssd"}}});
+        let text = describe_object(&Object::from_value(pod).unwrap(), None, jiff::Timestamp::UNIX_EPOCH);
+        assert!(text.contains("  Node Selector:\n    diskType:  ssd\n"), "{text}");
     }
 
     #[test]

@@ -133,7 +133,7 @@ fn as_customization(manifest: Manifest) -> anyhow::Result<Object> {
 
 fn execute(console: &Console, args: &InterpretArgs, manifests: Vec<Manifest>) -> anyhow::Result<()> {
     let Some(operation) = &args.operation else {
-        bail!("operation is not set for executing; say --operation or --check")
+        bail!("operation is not set for executing; say --operation OPERATION, or --check")
     };
     let names: Vec<&str> = ORDER.iter().map(|operation| operation.name()).collect();
     let Some(operation) = Operation::parse(operation) else {
@@ -241,9 +241,9 @@ spec:
             lines[..4],
             ["-----------------------------------", "SOURCE: things", "TARGET: example.io/v1 Thing   ", "RULERS:"]
         );
-        assert!(lines[4].starts_with("    Retain:                ERROR: "), "{}", lines[4]);
-        assert_eq!(lines[5], "    InterpretReplica:      PASS");
-        assert_eq!(lines[6], "    InterpretComponent:    UNSET");
+        assert!(lines[4].starts_with("    Retain:                   ERROR: "), "{}", lines[4]);
+        assert_eq!(lines[5], "    InterpretReplica:         PASS");
+        assert_eq!(lines[6], "    InterpretComponent:       UNSET");
         assert_eq!(lines.len(), 12);
         assert_eq!(error, "exit code 1");
     }

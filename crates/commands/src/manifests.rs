@@ -81,8 +81,12 @@ fn read_file(path: &Path) -> anyhow::Result<String> {
 
 /// The file itself, or the manifests in a directory, by name.
 fn files_in(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
-    let metadata =
-        std::fs::metadata(path).with_context(|| format!("the path {:?} cannot be accessed", path.display()))?;
+    let metadata = match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("the path {:?} does not exist", path.display())
+        }
+        other => other.with_context(|| format!("the path {:?} cannot be accessed", path.display()))?,
+    };
     if !metadata.is_dir() {
         return Ok(vec![path.to_owned()]);
     }

@@ -136,7 +136,7 @@ fn objects_of(value: &Value) -> impl Iterator<Item = &Value> {
 
 /// One object as it is, several as a `List`.
 pub fn as_list(items: Vec<Value>) -> Value {
-    json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
+    json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "", "selfLink": ""}, "items": items})
 }
 
 /// An object without what only machines read.

@@ -219,11 +219,27 @@ pub fn report(error: &anyhow::Error) -> String {
     {
         return match status.reason {
             "Unknown" => format!("Error from server: {status}"),
-            "Invalid" => format!("The {}", status.message),
+            "Invalid" => invalid(status),
             reason => format!("Error from server ({reason}): {status}"),
         };
     }
     format!("error: {error:#}")
+}
+
+/// One field in the sentence, several below it.
+fn invalid(status: &Status) -> String {
+    let Some(details) = &status.details else { return format!("Error from server (Invalid): {status}") };
+    let what = match (details.kind.as_str(), details.name.as_str()) {
+        ("", "") => "The request is invalid".to_owned(),
+        (kind, name) => format!("The {kind} {name:?} is invalid"),
+    };
+    let causes: Vec<String> =
+        details.causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+    match &causes[..] {
+        [] => format!("{what}: {status}"),
+        [one] => format!("{what}: {one}"),
+        several => format!("{what}: \n* {}", several.join("\n* ")),
+    }
 }
 
 #[cfg(test)]
@@ -241,6 +257,25 @@ mod tests {
         let missing = Status::new(404, "NotFound", "clusters.cluster.karmada.io \"m1\" not found");
         let text = report(&anyhow::Error::from(missing.clone()));
         assert_eq!(text, "Error from server (NotFound): clusters.cluster.karmada.io \"m1\" not found");
+        let cause = |field: &str| object::status::StatusCause {
+            field: field.into(),
+            message: "Required value".into(),
+            ..Default::default()
+        };
+        let details = object::status::StatusDetails {
+            kind: "Cluster".into(),
+            name: "m1".into(),
+            causes: vec![cause("spec.a")],
+            ..Default::default()
+        };
+        let one = Status::new(422, "Invalid", "long").with_details(details.clone());
+        assert_eq!(report(&one.into()), "The Cluster \"m1\" is invalid: spec.a: Required value");
+        let two = object::status::StatusDetails { causes: vec![cause("spec.a"), cause("spec.b")], ..details };
+        let two = Status::new(422, "Invalid", "long").with_details(two);
+        assert_eq!(
+            report(&two.into()),
+            "The Cluster \"m1\" is invalid: \n* spec.a: Required value\n* spec.b: Required value"
+        );
         let wrapped = anyhow::Error::from(missing).context("cannot join");
         assert_eq!(report(&wrapped), "error: cannot join: clusters.cluster.karmada.io \"m1\" not found");
     }

@@ -56,7 +56,7 @@ pub async fn members(plane: &Plane, scope: Scope, named: &[String]) -> anyhow::R
 }
 
 /// The one member a command is about, when it is not about the control plane.
-pub fn single_member<'a>(scope: Scope, cluster: Option<&'a str>) -> anyhow::Result<Option<&'a str>> {
+pub fn single_member(scope: Scope, cluster: Option<&str>) -> anyhow::Result<Option<&str>> {
     match (scope, cluster.filter(|name| !name.is_empty())) {
         (Scope::All, _) => bail!("not support operation scope: all"),
         (Scope::Members, None) => bail!("must specify a member cluster; say which with -C CLUSTER"),

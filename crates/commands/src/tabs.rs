@@ -7,17 +7,25 @@ pub struct Spacing {
     pub width_min: usize,
     /// Spaces after the widest cell of a column.
     pub padding: usize,
+    /// A column that ended and begins again is at least as wide as before.
+    pub remembers: bool,
 }
 
 /// Of tables.
-pub const TABLE: Spacing = Spacing { width_min: 6, padding: 3 };
+pub const TABLE: Spacing = Spacing { width_min: 6, padding: 3, remembers: true };
 /// Of descriptions.
-pub const DESCRIPTION: Spacing = Spacing { width_min: 0, padding: 2 };
+pub const DESCRIPTION: Spacing = Spacing { width_min: 0, padding: 2, remembers: false };
 
 /// Lines up every run of adjacent lines that share a column. The last cell of a line belongs to no column.
 pub fn align(text: &str, spacing: Spacing) -> String {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
-    let mut out = Layout { lines: &lines, spacing, widths: Vec::new(), text: String::with_capacity(text.len() * 2) };
+    let mut out = Layout {
+        lines: &lines,
+        spacing,
+        widths: Vec::new(),
+        widest: Vec::new(),
+        text: String::with_capacity(text.len() * 2),
+    };
     out.lay(0, lines.len());
     out.text
 }
@@ -57,6 +65,8 @@ struct Layout<'a> {
     spacing: Spacing,
     /// Of the columns to the left of the one being laid.
     widths: Vec<usize>,
+    /// Of every column so far.
+    widest: Vec<usize>,
     text: String,
 }
 
@@ -74,13 +84,23 @@ impl Layout<'_> {
             self.write(written, at);
             let block_end = (at..end).find(|i| !has_cell(&self.lines[*i])).unwrap_or(end);
             let widest = self.lines[at..block_end].iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-            self.widths.push((widest + self.spacing.padding).max(self.spacing.width_min));
+            let width = self.remembered(column, (widest + self.spacing.padding).max(self.spacing.width_min));
+            self.widths.push(width);
             self.lay(at, block_end);
             self.widths.pop();
             written = block_end;
             at = block_end;
         }
         self.write(written, end);
+    }
+
+    fn remembered(&mut self, column: usize, width: usize) -> usize {
+        if !self.spacing.remembers {
+            return width;
+        }
+        self.widest.resize(self.widest.len().max(column + 1), 0);
+        self.widest[column] = self.widest[column].max(width);
+        self.widest[column]
     }
 
     fn write(&mut self, start: usize, end: usize) {

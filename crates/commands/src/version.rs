@@ -14,12 +14,17 @@ pub struct VersionArgs {}
 pub fn run(console: &Console, _: &VersionArgs) -> anyhow::Result<()> {
     let program = &console.program;
     let own = env!("CARGO_PKG_VERSION");
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
     // Scripts that look for Karmada's version find it where karmadactl has it.
     console.line(format!(
-        "{program} version: version.Info{{GitVersion:\"{KARMADA_VERSION}\", GitCommit:\"\", GitShortCommit:\"\", \
-         GitTreeState:\"\", BuildDate:\"\", GoVersion:\"\", Compiler:\"rustc\", Platform:\"{}/{}\", Flotilla:\"{own}\"}}",
-        std::env::consts::OS,
-        std::env::consts::ARCH
+        "{program} version: version.Info{{GitVersion:\"{KARMADA_VERSION}\", GitCommit:\"unknown\", \
+         GitShortCommit:\"unknown\", GitTreeState:\"unknown\", BuildDate:\"unknown\", GoVersion:\"none\", \
+         Compiler:\"rustc\", Platform:\"{}/{architecture}\", Flotilla:\"{own}\"}}",
+        std::env::consts::OS
     ))?;
     Ok(())
 }

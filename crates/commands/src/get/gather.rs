@@ -61,7 +61,7 @@ impl Query {
 /// Asks one cluster for everything in the query. What fails is in the answer's errors; the rest is there still.
 pub async fn gather(query: &Query, cluster: &str, is_plane: bool, client: &ClusterClient) -> Gathered {
     let mut gathered = Gathered { cluster: cluster.to_owned(), is_plane, ..Gathered::default() };
-    let wanted = match resolve(query, cluster, is_plane, client).await {
+    let wanted = match resolve(query, cluster, is_plane, client, &mut gathered.errors).await {
         Ok(wanted) => wanted,
         Err(error) => {
             gathered.errors.push(error);
@@ -90,15 +90,31 @@ pub async fn gather(query: &Query, cluster: &str, is_plane: bool, client: &Clust
     gathered
 }
 
-/// What the query means to this cluster.
-async fn resolve(query: &Query, cluster: &str, is_plane: bool, client: &ClusterClient) -> Result<Vec<Wanted>, String> {
+/// What the query means to this cluster. A type it does not have is an error that keeps no other from being shown.
+async fn resolve(
+    query: &Query,
+    cluster: &str,
+    is_plane: bool,
+    client: &ClusterClient,
+    errors: &mut Vec<String>,
+) -> Result<Vec<Wanted>, String> {
     if !is_plane && let Err(status) = ask(client, "/api", JSON).await {
         return Err(format!(
             "basic connection test to cluster({cluster}) failed, please check authorization or network: {status}"
         ));
     }
     let known = ApiResources::discover(client).await.map_err(|status| format!("cluster({cluster}): {status}"))?;
-    let wanted = resources::resolve(&query.typed, &known).map_err(|error| format!("cluster({cluster}): {error}"))?;
+    let mut understood: Vec<Typed> = Vec::new();
+    for Typed { types, names } in &query.typed {
+        for text in types {
+            let one = Typed { types: vec![text.clone()], names: names.clone() };
+            match resources::resolve(std::slice::from_ref(&one), &known) {
+                Ok(_) => understood.push(one),
+                Err(error) => errors.push(format!("cluster({cluster}): {error}")),
+            }
+        }
+    }
+    let wanted = resources::resolve(&understood, &known).map_err(|error| format!("cluster({cluster}): {error}"))?;
     let across = |w: &Wanted| !w.names.is_empty() && query.all_namespaces && w.resource.namespaced;
     if wanted.iter().any(across) {
         return Err("a resource cannot be retrieved by name across all namespaces".to_owned());

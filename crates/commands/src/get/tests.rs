@@ -184,6 +184,13 @@ async fn several_types_are_told_apart_by_their_kinds() {
 }
 
 #[tokio::test]
+async fn a_type_one_cluster_lacks_hides_no_other() {
+    let (out, _, error) = check("deployments,gizmos -s members -C m1", &plane()).await;
+    assert!(out.contains("nginx   m1"), "{out}");
+    assert_eq!(error, "cluster(m1): the server doesn't have a resource type \"gizmos\"");
+}
+
+#[tokio::test]
 async fn one_object_prints_without_a_list_around_it() {
     let (out, _, _) = check("deployment/nginx -o yaml", &plane()).await;
     assert_eq!(out, "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: nginx\nspec:\n  replicas: 2\n");

@@ -4,7 +4,7 @@ mod dependencies;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use api::names::policy_name;
 use api::policy::{CLUSTER_PROPAGATION_POLICIES, PROPAGATION_POLICIES};
 use api::work::ANNOTATION_CONFLICT_RESOLUTION;
@@ -132,7 +132,7 @@ async fn promote(
 ) -> anyhow::Result<()> {
     let cluster = &promotion.cluster;
     let source = find(member, promotion, &promotion.kind, &promotion.name).await;
-    let source = source.with_context(|| format!("failed to get resource in cluster({cluster})"))?;
+    let source = source.map_err(|error| anyhow!("failed to get resource in cluster({cluster}). err: {error:#}"))?;
     let mapper = RestMapper::new(plane.clone());
     let gvk = source.gvk();
     let resource = mapper.resource_of(&gvk).await;
@@ -301,7 +301,7 @@ async fn create_template(
             true => format!("; create it first, as with `{} create namespace {namespace}`", console.program),
             false => String::new(),
         };
-        anyhow::anyhow!("failed to create resource {gvr}({full}) in control plane: {status}{hint}")
+        anyhow!("failed to create resource {gvr}({full}) in control plane: {status}{hint}")
     })
 }
 

@@ -123,7 +123,7 @@ async fn what_does_not_exist_is_named() {
     let (_, _, result) = run_it(&plane, &member, &promotion("deployment", "web")).await;
     assert_eq!(
         result.unwrap_err(),
-        "failed to get resource in cluster(m1): the deployment or web don't exist in cluster(m1)"
+        "failed to get resource in cluster(m1). err: the deployment or web don't exist in cluster(m1)"
     );
 }
 
