@@ -25,6 +25,9 @@ pub struct Cli {
     /// How log lines look.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+    /// As karmadactl has it: 4 and above log what is asked of servers.
+    #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL")]
+    verbosity: Option<u8>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -47,8 +50,11 @@ enum Command {
 
 /// Runs what was typed, under the name the program was called by.
 pub fn run(name: &'static str) -> anyhow::Result<()> {
-    let matches = program::adapt(Cli::command(), name).get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let matches = program::adapt(Cli::command(), name).try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return not_understood(&error),
+    };
     start_logging(&cli)?;
     match cli.command {
         Command::Server(args) => block_on(server::run(*args)),
@@ -56,6 +62,12 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Completion(args) => completion::run(&args, name),
         Command::Client(command) => block_on(::commands::run(&Console::standard(name), command)),
     }
+}
+
+/// Help and versions are answers; all else ends with the code kubectl's users know.
+fn not_understood(error: &clap::Error) -> anyhow::Result<()> {
+    error.print().context("cannot write")?;
+    if error.use_stderr() { Err(::commands::Exit(1).into()) } else { Ok(()) }
 }
 
 /// Says why, unless the reader of the output went away or the command has said it already.
@@ -76,7 +88,8 @@ fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()
 }
 
 fn start_logging(cli: &Cli) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&cli.log)
+    let wanted = if cli.verbosity.is_some_and(|level| level >= 4) { "debug" } else { &cli.log };
+    let filter = tracing_subscriber::EnvFilter::try_new(wanted)
         .with_context(|| format!("--log {:?} is not a filter; try info or debug", cli.log))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match cli.log_format {
