@@ -30,18 +30,20 @@ const COLLECTION: &str = "failed to update binding due to different owner refere
 const DELETION: &str = "the binding is being deleted; another is made once it is gone";
 
 impl Detector {
-    /// Marks the template as the policy's and returns it as it is then.
-    pub async fn commit_claim(&self, object: &Arc<Object>, policy: &Policy) -> Result<Arc<Object>, Status> {
+    /// Marks the template as the policy's and returns it as it is then; `None` when it is gone.
+    pub async fn commit_claim(&self, object: &Arc<Object>, policy: &Policy) -> Result<Option<Arc<Object>>, Status> {
         if !claim::needs_claim(object, policy) {
-            return Ok(Arc::clone(object));
+            return Ok(Some(Arc::clone(object)));
         }
         let mut desired = Object::clone(object);
         claim::claim(&mut desired, policy);
         let target = self.plane.templates.target(&Template::of(object)).await?;
-        Ok(match commit_object(&self.plane.client, target, object, &desired, FIELD_MANAGER).await? {
-            Committed::Written(written) => written,
-            Committed::Unchanged => Arc::clone(object),
-        })
+        match commit_object(&self.plane.client, target, object, &desired, FIELD_MANAGER).await {
+            Ok(Committed::Written(written)) => Ok(Some(written)),
+            Ok(Committed::Unchanged) => Ok(Some(Arc::clone(object))),
+            Err(status) if status.is_not_found() => Ok(None),
+            Err(status) => Err(status),
+        }
     }
 
     /// Takes the marks of a policy that goes off a template and its binding, where they still bear them. The binding
@@ -142,7 +144,7 @@ impl Detector {
 }
 
 /// Where the binding of a template is.
-fn binding_target(template: &Template) -> ResourceRef {
+pub fn binding_target(template: &Template) -> ResourceRef {
     let Template { kind, namespace, name, .. } = template;
     let gvr = Twin::of(namespace).resource().gvr();
     match namespace.as_str() {

@@ -12,7 +12,7 @@ use reconcile::{Outcome, ReconcileError};
 
 use crate::binding::Detector;
 use crate::binding::causes::Cause;
-use crate::binding::commit::Applied;
+use crate::binding::commit::{Applied, binding_target};
 use crate::templates::Template;
 
 impl Detector {
@@ -90,10 +90,13 @@ impl Detector {
                 self.recorder.normal(&*object, "ApplyPolicySucceed", format!("{title} succeed"));
                 Ok(Outcome::Done)
             }
+            Ok(Applied::Blocked(_)) if object.is_deleting() => Ok(Outcome::Done),
             Ok(Applied::Blocked(reason)) => {
                 self.recorder.warning(&*object, "ApplyPolicyFailed", format!("{title} failed: {reason}"));
                 Ok(Outcome::Retry)
             }
+            // Template and binding go with their namespace; what was seen here is the time in between.
+            Err(status) if is_namespace_leaving(&status) => Ok(Outcome::Retry),
             Err(status) => {
                 // That another was first is no news to users: it is tried again at once.
                 if !status.is_conflict() {
@@ -105,7 +108,12 @@ impl Detector {
     }
 
     async fn apply_policy(&self, object: &Arc<Object>, policy: &Policy, cause: Cause) -> Result<Applied, Status> {
-        let claimed = self.commit_claim(object, policy).await?;
+        // A template on its way out keeps the binding it has and gets no other: whoever waits for its binding to go
+        // first would wait forever.
+        if object.is_deleting() && self.plane.client.find(binding_target(&Template::of(object))).await?.is_none() {
+            return Ok(Applied::Unchanged);
+        }
+        let Some(claimed) = self.commit_claim(object, policy).await? else { return Ok(Applied::Unchanged) };
         if cause == Cause::Karmada && policy.is_lazy {
             return Ok(Applied::Unchanged);
         }
@@ -157,4 +165,9 @@ impl Detector {
         let class = self.plane.client.get(ResourceRef::cluster(&classes, &class)).await?;
         Ok(Some(class.i64_at(&["value"]).unwrap_or(0)))
     }
+}
+
+fn is_namespace_leaving(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }

@@ -330,6 +330,23 @@ async fn a_binding_that_is_deleted_is_made_anew_while_its_template_lives() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_template_on_its_way_out_gets_no_other_binding() {
+    let mut stage = stage();
+    seed_deployment(&stage, "a", "web");
+    stage.patch(DEPLOYMENTS, "a", "web", json!({"metadata": {"finalizers": ["foregroundDeletion"]}})).await;
+    seed_policy(&stage, "a", "p", json!({}));
+    stage.start(run);
+    wait_binding(&stage, "bound", |_| true).await;
+    stage.delete(DEPLOYMENTS, "a", "web").await;
+    stage.settle().await;
+    stage.delete(RESOURCE_BINDINGS, "a", "web-deployment").await;
+    stage.patch(RESOURCE_BINDINGS, "a", "web-deployment", json!({"metadata": {"finalizers": null}})).await;
+    stage.settle().await;
+    assert!(stage.find(RESOURCE_BINDINGS, "a", "web-deployment").await.is_none());
+    assert!(!stage.reasons("Deployment", "web").await.contains(&"ApplyPolicyFailed".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_template_that_comes_again_waits_for_the_old_binding_to_go() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");

@@ -169,6 +169,10 @@ impl Distributor {
         let key = ObjectKey::of(&desired);
         let target = self.plane.bindings.target(&key);
         let existing = client.find(target.clone()).await?;
+        if existing.is_none() && needed.is_deleting() {
+            // Whoever waits for its binding to go first would wait forever.
+            return Ok(false);
+        }
         let wish = |snapshot: &BindingSnapshot| self.wish_of(snapshot, Some(dependent));
         let (attachment, conflicts) = plan_attachment(desired, existing.as_deref(), wish);
         let written = match (attachment, &existing) {
