@@ -1,5 +1,6 @@
 //! Whole-system tests: the real binary, real clients, and a real kube-apiserver to compare with.
 
+pub mod agent;
 pub mod eventually;
 pub mod fleet;
 pub mod flotilla;

@@ -232,18 +232,18 @@ fn secrets_of(registration: &Registration, tokens: &Tokens) -> Vec<(String, Valu
     impersonator.into_iter().chain(cluster).collect()
 }
 
+/// Registering by command leaves an empty secret to fill, and then an agent may make none.
 async fn put_secret(plane: &ClusterClient, namespace: &str, name: &str, data: &Value) -> Result<(), Status> {
+    let options = WriteOptions::managed_by(FIELD_MANAGER);
+    let target = ResourceRef::namespaced(&SECRETS.gvr(), namespace, name);
+    match plane.patch(target, Patch::merge(json!({"data": data})), options.clone()).await {
+        Err(status) if status.is_not_found() => {}
+        answer => return answer.map(drop),
+    }
     let mut secret = SECRETS.object(namespace, name);
     secret.set_label(LABEL_SYSTEM, "true");
     secret.set(&["data"], data.clone());
-    let options = WriteOptions::managed_by(FIELD_MANAGER);
-    match plane.create(ResourceRef::within(&SECRETS.gvr(), namespace), secret, options.clone()).await {
-        Ok(_) => return Ok(()),
-        Err(status) if status.is_already_exists() => {}
-        Err(status) => return Err(status),
-    }
-    let target = ResourceRef::namespaced(&SECRETS.gvr(), namespace, name);
-    plane.patch(target, Patch::merge(json!({"data": data})), options).await.map(drop)
+    plane.create(ResourceRef::within(&SECRETS.gvr(), namespace), secret, options).await.map(drop)
 }
 
 /// The secret goes when the Cluster goes.

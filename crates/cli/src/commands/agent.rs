@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::agent::{Parts, Registration, Replicas, ReportSecrets, Settings};
+use ::commands::durations;
 use anyhow::{Context, bail};
 use api::features::Features;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::{ArgAction, Args};
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
-use ::commands::durations;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+// As with Go's flags, the last of several counts: manifests are often added to.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(args_override_self = true, after_help = "\
 The agent opens connections to the member and to the control plane, and needs none to itself. It registers the member as
 a cluster with syncMode Pull, applies its works, and reports status and capacity. While the control plane cannot be
 reached it keeps the member as it was last told, and tries again for ever.")]
@@ -182,10 +183,9 @@ impl AgentArgs {
         settings.sync.failure_threshold = self.cluster_failure_threshold;
         settings.sync.resource_modeling = self.enable_cluster_resource_modeling;
         settings.sync.workers = self.concurrent_work_syncs.max(1);
-        settings.replicas = self.leader_elect.then(|| Replicas {
-            namespace: self.leader_elect_resource_namespace.clone(),
-            identity: identity(),
-        });
+        settings.replicas = self
+            .leader_elect
+            .then(|| Replicas { namespace: self.leader_elect_resource_namespace.clone(), identity: identity() });
         Ok(settings)
     }
 }

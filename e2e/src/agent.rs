@@ -1,0 +1,73 @@
+//! An agent beside a member, ours or Karmada's own, started for a test and ended with it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use crate::flotilla::{binary, programs};
+use crate::member::Member;
+
+pub struct Agent {
+    child: Child,
+    log: PathBuf,
+    /// Kept so that the log lives as long as the agent.
+    _directory: tempfile::TempDir,
+}
+
+impl Agent {
+    /// `flotilla agent`.
+    pub fn ours(plane: &Path, member: &Member, arguments: &[&str]) -> Self {
+        let mut command = Command::new(binary());
+        command.arg("agent");
+        Self::start(command, plane, member, arguments)
+    }
+
+    /// The real karmada-agent, or `None` and a line on stderr where it is not there.
+    pub fn karmadas(plane: &Path, member: &Member, arguments: &[&str]) -> Option<Self> {
+        let program = programs().join("karmada-agent");
+        if !program.exists() {
+            eprintln!("SKIPPED: karmada-agent is not in {}; `make test` builds it", programs().display());
+            return None;
+        }
+        let mut command = Command::new(program);
+        // Its leases would need a namespace of their own.
+        command.args(["--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"]);
+        Some(Self::start(command, plane, member, arguments))
+    }
+
+    fn start(mut command: Command, plane: &Path, member: &Member, arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let log = directory.path().join("agent.log");
+        let file = File::create(&log).expect("a log file");
+        command.arg("--karmada-kubeconfig").arg(plane).args(["--cluster-name", &member.name]).args(arguments);
+        command.env("KUBECONFIG", member.kubeconfig()).stdin(Stdio::null());
+        let child = command.stdout(file.try_clone().expect("a second handle")).stderr(file).spawn();
+        Self { child: child.expect("the agent starts"), log, _directory: directory }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// How it ended, when it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("the agent can be asked")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("the agent's log:\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
+        }
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
