@@ -135,10 +135,13 @@ impl KubeApiServer {
     fn write_kubeconfig(&self) {
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
-             clusters:\n- name: test\n  cluster:\n    server: {}\n    certificate-authority: certs/apiserver.crt\n\
+             clusters:\n- name: test\n  cluster:\n    server: {}\n    certificate-authority: {}\n\
              users:\n- name: admin\n  user:\n    token: {}\n\
              contexts:\n- name: test\n  context:\n    cluster: test\n    user: admin\n",
-            self.url, self.token
+            self.url,
+            // Not every client looks for relative names beside the file they are in.
+            self.ca_file.display(),
+            self.token
         );
         fs::write(&self.kubeconfig, text).expect("written");
     }
