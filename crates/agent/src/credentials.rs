@@ -6,7 +6,7 @@ use api::Resource;
 use api::cluster::LABEL_SYSTEM;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
+use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
 use object::{Object, Status};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -102,19 +102,33 @@ fn binding(role: &str, namespace: &str, account: &str) -> Object {
     binding
 }
 
-/// Creates an object of the control plane's own, unless it is there.
+/// Creates an object of the control plane's own. One that is there, from an earlier join perhaps, keeps all but the
+/// rights that are needed now.
 pub async fn ensure(client: &ClusterClient, resource: &Resource, mut object: Object) -> Result<(), CredentialError> {
     object.set_label(LABEL_SYSTEM, "true");
-    let name = object.name().to_owned();
+    let (name, needed) = (object.name().to_owned(), object.clone());
     let target = match object.namespace() {
         "" => ResourceRef::all(&resource.gvr()),
         namespace => ResourceRef::within(&resource.gvr(), namespace),
     };
     match client.create(target, object, WriteOptions::default()).await {
         Ok(_) => Ok(()),
-        Err(status) if status.is_already_exists() => Ok(()),
+        Err(status) if status.is_already_exists() => renew_rights(client, resource, &needed)
+            .await
+            .map_err(|status| CredentialError::Create { kind: resource.kind, name, status }),
         Err(status) => Err(CredentialError::Create { kind: resource.kind, name, status }),
     }
+}
+
+/// Puts the rules of a role and the subjects of a binding right.
+async fn renew_rights(client: &ClusterClient, resource: &Resource, needed: &Object) -> Result<(), Status> {
+    let rights = ["rules", "subjects"].into_iter().find_map(|field| Some((field, needed.get(&[field])?)));
+    let Some((field, value)) = rights else { return Ok(()) };
+    let target = ResourceRef::cluster(&resource.gvr(), needed.name());
+    if client.get(target.clone()).await?.get(&[field]) == Some(value) {
+        return Ok(());
+    }
+    client.patch(target, Patch::merge(json!({field: value})), WriteOptions::default()).await.map(drop)
 }
 
 /// A token that does not expire, from the secret the cluster's token controller fills; where there is no such

@@ -167,6 +167,21 @@ async fn where_nobody_fills_token_secrets_a_token_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rights_left_from_an_earlier_join_are_put_right() {
+    let (plane_api, member_api) = (MemoryApi::default(), member());
+    let name = "karmada-controller-manager:karmada-m1";
+    let mut binding = CLUSTER_ROLE_BINDINGS.object("", name);
+    binding.set(&["subjects"], json!([{"kind": "ServiceAccount", "name": "karmada-m1", "namespace": "elsewhere"}]));
+    member_api.seed(&CLUSTER_ROLE_BINDINGS.gvr(), binding);
+    let plane = Plane::given(plane_api.client(), []);
+    set_ready_once_joined(&plane_api, "True");
+    let (console, _, _) = testing::console();
+    join(&console, &plane, &joining("m1"), &access(&member_api), None).await.unwrap();
+    let binding = member_api.client().get(ResourceRef::cluster(&CLUSTER_ROLE_BINDINGS.gvr(), name)).await.unwrap();
+    assert_eq!(binding.get(&["subjects"]).unwrap()[0]["namespace"], CLUSTER_NAMESPACE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_cluster_leaves_no_secrets_behind() {
     let (plane_api, member_api) = (MemoryApi::default(), member());
     plane_api.set_fault(|call: &ApiCall| match &call.verb {
