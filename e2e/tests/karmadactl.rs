@@ -53,7 +53,7 @@ fn karmadactl_joins_reads_changes_promotes_and_unjoins() {
     let arguments = ["unjoin", "member2", "--cluster-kubeconfig", &kubeconfig, "--cluster-context", "test"];
     check(&fleet, &arguments, "");
     fleet.on_plane(&["get", "cluster", "member2", "--ignore-not-found", "-o=name"], "");
-    assert_eq!(fleet.member("member2").ask(&["get", "ns", "karmada-cluster", "--ignore-not-found", "-o=name"]), "");
+    fleet.in_member("member2", &["get", "ns", "karmada-cluster", "--ignore-not-found", "-o=name"], "");
 }
 
 fn reads(fleet: &Fleet) {
