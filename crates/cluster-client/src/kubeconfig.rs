@@ -217,6 +217,11 @@ impl Kubeconfig {
         namespace.filter(|n| !n.is_empty())
     }
 
+    /// The name of the cluster of a context (the current one when `None`).
+    pub fn cluster_name(&self, context: Option<&str>) -> Option<&str> {
+        Some(self.context(context).ok()?.cluster.as_str()).filter(|name| !name.is_empty())
+    }
+
     /// The proxy the cluster of a context asks for itself, whatever the environment says.
     pub fn proxy_url(&self, context: Option<&str>) -> Option<&str> {
         let cluster = self.clusters.get(&self.context(context).ok()?.cluster)?;

@@ -14,6 +14,7 @@ mod output;
 pub mod plane;
 pub mod program;
 pub mod promote;
+pub mod register;
 mod resources;
 mod scope;
 mod table;
@@ -21,6 +22,7 @@ mod tabs;
 pub mod taint;
 pub mod token;
 pub mod unjoin;
+pub mod unregister;
 pub mod version;
 pub mod why;
 
@@ -40,6 +42,8 @@ pub enum Command {
     Join(Box<join::JoinArgs>),
     Unjoin(Box<unjoin::UnjoinArgs>),
     Token(Box<token::TokenArgs>),
+    Register(Box<register::RegisterArgs>),
+    Unregister(Box<unregister::UnregisterArgs>),
     Cordon(cordon::CordonArgs),
     Uncordon(cordon::UncordonArgs),
     Taint(taint::TaintArgs),
@@ -83,6 +87,8 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
         Command::Join(args) => join::run(console, *args).await,
         Command::Unjoin(args) => unjoin::run(console, *args).await,
         Command::Token(args) => token::run(console, *args).await,
+        Command::Register(args) => register::run(console, *args).await,
+        Command::Unregister(args) => unregister::run(console, *args).await,
         Command::Cordon(args) => cordon::cordon(console, args).await,
         Command::Uncordon(args) => cordon::uncordon(console, args).await,
         Command::Taint(args) => taint::run(console, args).await,

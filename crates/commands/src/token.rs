@@ -167,7 +167,7 @@ async fn create(console: &Console, plane: &Plane, args: &CreateArgs, now: jiff::
     Ok(())
 }
 
-fn random(length: usize) -> anyhow::Result<String> {
+pub fn random(length: usize) -> anyhow::Result<String> {
     let random = SystemRandom::new();
     let mut text = String::with_capacity(length);
     let mut byte = [0u8];
@@ -189,7 +189,7 @@ fn register_command(console: &Console, plane: &Plane, token: &str) -> anyhow::Re
 }
 
 /// SHA-256 of the public key of every certificate.
-fn key_pins(pem: &[u8]) -> anyhow::Result<Vec<String>> {
+pub fn key_pins(pem: &[u8]) -> anyhow::Result<Vec<String>> {
     let mut pins: Vec<String> = Vec::new();
     for block in x509_parser::pem::Pem::iter_from_buffer(pem) {
         let block = block.context("failed to parse CA certificate from kubeconfig")?;

@@ -17,10 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 // As with Go's flags, the last of several counts: manifests are often added to.
 #[derive(Args)]
-#[command(args_override_self = true, after_help = "\
+#[command(
+    args_override_self = true,
+    after_help = "\
 The agent opens connections to the member and to the control plane, and needs none to itself. It registers the member as
 a cluster with syncMode Pull, applies its works, and reports status and capacity. While the control plane cannot be
-reached it keeps the member as it was last told, and tries again for ever.")]
+reached it keeps the member as it was last told, and tries again for ever."
+)]
 pub struct AgentArgs {
     /// Kubeconfig of the control plane.
     #[arg(long, value_name = "FILE")]

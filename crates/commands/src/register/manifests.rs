@@ -1,0 +1,123 @@
+//! What an agent is in its cluster: a namespace, a kubeconfig, rights, and a Deployment.
+
+use agent::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS};
+use api::Resource;
+use api::cluster::LABEL_SYSTEM;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use object::Object;
+use serde_json::json;
+
+pub const AGENT: &str = "karmada-agent";
+pub const AGENT_ACCOUNT: &str = "karmada-agent-sa";
+/// The name of the secret, and of the key in it.
+pub const KUBECONFIG_SECRET: &str = "karmada-kubeconfig";
+pub const DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "Deployment", "deployments");
+pub const IMAGE: &str = concat!("flotilla:v", env!("CARGO_PKG_VERSION"));
+
+const RESOURCES: [Resource; 6] =
+    [NAMESPACES, SECRETS, SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, DEPLOYMENTS];
+
+pub struct Installation {
+    pub namespace: String,
+    pub kubeconfig: String,
+    pub image: String,
+    pub replicas: u32,
+    pub arguments: Vec<String>,
+}
+
+/// How an object of the agent is called in the API.
+pub fn resource_of(object: &Object) -> Option<Resource> {
+    RESOURCES.into_iter().find(|resource| resource.kind == object.kind())
+}
+
+impl Installation {
+    /// In the order they need each other.
+    pub fn objects(&self) -> Vec<Object> {
+        let namespace = self.namespace.as_str();
+        let mut secret = SECRETS.object(namespace, KUBECONFIG_SECRET);
+        secret.set(&["type"], "Opaque");
+        secret.set(&["data"], json!({KUBECONFIG_SECRET: STANDARD.encode(&self.kubeconfig)}));
+        let mut role = CLUSTER_ROLES.object("", AGENT);
+        role.set(
+            &["rules"],
+            json!([
+                {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+                {"nonResourceURLs": ["*"], "verbs": ["get"]},
+            ]),
+        );
+        let account = SERVICE_ACCOUNTS.object(namespace, AGENT_ACCOUNT);
+        let mut binding = CLUSTER_ROLE_BINDINGS.object("", AGENT);
+        binding.set(&["roleRef"], json!({"apiGroup": CLUSTER_ROLES.group, "kind": CLUSTER_ROLES.kind, "name": AGENT}));
+        binding.set(&["subjects"], json!([{"kind": "ServiceAccount", "name": AGENT_ACCOUNT, "namespace": namespace}]));
+        let mut objects = vec![NAMESPACES.object("", namespace), secret, role, account, binding, self.deployment()];
+        for object in &mut objects {
+            object.set_label(LABEL_SYSTEM, "true");
+        }
+        objects
+    }
+
+    fn deployment(&self) -> Object {
+        let mut deployment = DEPLOYMENTS.object(&self.namespace, AGENT);
+        deployment.set_label("app", AGENT);
+        let mut arguments = vec!["--karmada-kubeconfig=/etc/kubeconfig/karmada-kubeconfig".to_owned()];
+        arguments.extend(self.arguments.iter().filter(|argument| !argument.ends_with('=')).cloned());
+        arguments.push("--health-probe-bind-address=0.0.0.0:10357".to_owned());
+        if self.replicas > 1 {
+            arguments.push("--leader-elect=true".to_owned());
+        }
+        deployment.set(
+            &["spec"],
+            json!({
+                "replicas": self.replicas,
+                "selector": {"matchLabels": {"app": AGENT}},
+                "template": {
+                    "metadata": {"labels": {"app": AGENT}},
+                    "spec": {
+                        "serviceAccountName": AGENT_ACCOUNT,
+                        "tolerations": [
+                            {"key": "node-role.kubernetes.io/master", "operator": "Exists"},
+                            {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"},
+                        ],
+                        "volumes": [{"name": "kubeconfig", "secret": {"secretName": KUBECONFIG_SECRET}}],
+                        "containers": [{
+                            "name": AGENT,
+                            "image": self.image,
+                            "command": ["flotilla", "agent"],
+                            "args": arguments,
+                            "livenessProbe": {"httpGet": {"path": "/healthz", "port": 10357}, "periodSeconds": 15},
+                            "volumeMounts": [{"name": "kubeconfig", "mountPath": "/etc/kubeconfig", "readOnly": true}],
+                        }],
+                    },
+                },
+            }),
+        );
+        deployment
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_object_of_the_agent_has_its_place_and_flags_say_only_what_is_known() {
+        let arguments = vec!["--cluster-name=m1".to_owned(), "--cluster-region=".to_owned()];
+        let installation = Installation {
+            namespace: "karmada-system".into(),
+            kubeconfig: "text".into(),
+            image: "registry.example/flotilla:1".into(),
+            replicas: 2,
+            arguments,
+        };
+        let objects = installation.objects();
+        let kinds: Vec<&str> = objects.iter().map(Object::kind).collect();
+        assert_eq!(kinds, ["Namespace", "Secret", "ClusterRole", "ServiceAccount", "ClusterRoleBinding", "Deployment"]);
+        assert!(objects.iter().all(|object| resource_of(object).is_some()));
+        let container = &objects[5].items(&["spec", "template", "spec", "containers"])[0];
+        let arguments: Vec<&str> =
+            container["args"].as_array().expect("args").iter().filter_map(|a| a.as_str()).collect();
+        assert!(arguments.contains(&"--cluster-name=m1") && arguments.contains(&"--leader-elect=true"));
+        assert!(!arguments.iter().any(|argument| argument.starts_with("--cluster-region")), "{arguments:?}");
+    }
+}
