@@ -1,5 +1,7 @@
 //! `flotilla completion`: scripts for the shells people use.
 
+use std::io::Write;
+
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
@@ -13,6 +15,9 @@ pub fn run(args: &CompletionArgs, name: &'static str) -> anyhow::Result<()> {
     let mut command = ::commands::program::adapt(super::Cli::command(), name);
     // Shells complete the name of the program's file.
     let file = if name == "kubectl karmada" { "kubectl-karmada" } else { name };
-    clap_complete::generate(args.shell, &mut command, file, &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, file, &mut script);
+    // Written here, so that a reader who goes away is no panic.
+    std::io::stdout().write_all(&script)?;
     Ok(())
 }
