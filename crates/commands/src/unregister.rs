@@ -119,11 +119,18 @@ async fn unregister(
         return Ok(());
     }
     let deadline = Instant::now() + args.wait;
-    remove_works(plane, name, deadline).await?;
+    // Its works go with it, and the agent, which still runs, takes away what they brought. Deleting them before would
+    // only have them made again.
     ignore_missing(plane.delete(target.clone(), DeleteOptions::default()).await)?;
     while plane.find(target.clone()).await?.is_some() {
         if Instant::now() >= deadline {
-            bail!("cluster {name} is not removed after {:?}; its removal goes on", args.wait);
+            let works = ResourceRef::within(&WORKS.gvr(), &execution_namespace(name));
+            let left = plane.list_all(works, ListOptions::default()).await.map_or(0, |list| list.items.len());
+            bail!(
+                "cluster {name} is not removed after {:?}: {left} object(s) in it are not cleaned up yet; does its agent \
+                 run? The removal goes on",
+                args.wait
+            );
         }
         tokio::time::sleep(POLL).await;
     }
@@ -139,25 +146,6 @@ async fn unregister(
     clean_member(args, name, member).await?;
     console.line(format!("cluster({name}) is unregistered successfully"))?;
     Ok(())
-}
-
-/// While its agent still runs, so that it takes away what they brought.
-async fn remove_works(plane: &ClusterClient, name: &str, deadline: Instant) -> anyhow::Result<()> {
-    let namespace = execution_namespace(name);
-    loop {
-        let works = plane.list_all(ResourceRef::within(&WORKS.gvr(), &namespace), ListOptions::default()).await?.items;
-        if works.is_empty() {
-            return Ok(());
-        }
-        if Instant::now() >= deadline {
-            bail!("{} object(s) in cluster {name} are not cleaned up yet; does its agent run?", works.len());
-        }
-        for work in works.iter().filter(|work| !work.is_deleting()) {
-            let target = ResourceRef::namespaced(&WORKS.gvr(), &namespace, work.name());
-            ignore_missing(plane.delete(target, DeleteOptions::default()).await)?;
-        }
-        tokio::time::sleep(POLL).await;
-    }
 }
 
 async fn clean_member(args: &UnregisterArgs, name: &str, member: &ClusterClient) -> anyhow::Result<()> {

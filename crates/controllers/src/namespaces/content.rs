@@ -48,7 +48,7 @@ impl Left {
     }
 }
 
-/// Deletes everything in the namespace that can be deleted. Pods go first and alone: what they use must outlive them.
+/// Deletes everything in the namespace that can be deleted, one step after the other.
 pub async fn remove(client: &ClusterClient, namespace: &str) -> Left {
     let mut left = Left::default();
     let found = match ApiResources::discover(client).await {
@@ -59,9 +59,7 @@ pub async fn remove(client: &ClusterClient, namespace: &str) -> Left {
         }
     };
     left.groups_unknown.clone_from(&found.incomplete);
-    let (pods, others): (Vec<ApiResource>, Vec<ApiResource>) =
-        plan_removal(found).into_iter().partition(|r| r.gvr.group.is_empty() && r.gvr.resource == "pods");
-    for resources in [pods, others] {
+    for resources in steps(plan_removal(found)) {
         let removals = resources.into_iter().map(|resource| async move {
             let removed = tokio::time::timeout(RESOURCE_TIMEOUT, remove_all(client, &resource, namespace)).await;
             let timed_out = || Status::timeout(format!("deleting all {} took too long", resource.gvr.resource));
@@ -91,6 +89,21 @@ fn plan_removal(found: ApiResources) -> Vec<ApiResource> {
         }
     }
     planned
+}
+
+/// Pods go first and alone: what they use must outlive them. Rights go last: whoever has to finish something before an
+/// object may go, such as the agent of a cluster with its works, must still be allowed to.
+fn steps(planned: Vec<ApiResource>) -> [Vec<ApiResource>; 3] {
+    let mut steps = [const { Vec::new() }; 3];
+    for resource in planned {
+        let step = match (resource.gvr.group.as_str(), resource.gvr.resource.as_str()) {
+            ("", "pods") => 0,
+            ("rbac.authorization.k8s.io", _) => 2,
+            _ => 1,
+        };
+        steps[step].push(resource);
+    }
+    steps
 }
 
 async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespace: &str) -> Result<ObjectList, Status> {
@@ -149,5 +162,14 @@ mod tests {
             GroupVersionResource::new("autoscaling", "v2", "horizontalpodautoscalers").to_string(),
         ];
         assert_eq!(planned, expected);
+    }
+
+    #[test]
+    fn pods_go_first_and_rights_go_last() {
+        let planned =
+            [("rbac.authorization.k8s.io", "roles"), ("work.karmada.io", "works"), ("", "pods"), ("", "secrets")];
+        let planned = planned.map(|(group, name)| resource(group, "v1", name, true, &[])).to_vec();
+        let names = steps(planned).map(|step| step.into_iter().map(|r| r.gvr.resource).collect::<Vec<_>>().join(" "));
+        assert_eq!(names, ["pods", "works secrets", "roles"]);
     }
 }

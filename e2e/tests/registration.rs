@@ -1,0 +1,223 @@
+//! Clusters that register themselves with a bootstrap token: by our command and by karmadactl, and what that entitles to.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use e2e::agent::Agent;
+use e2e::fleet::{Fleet, run, text};
+use e2e::flotilla::{Flotilla, binary, kubectl, programs};
+use e2e::member::{self, Member};
+
+const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
+
+fn fleet(names: &[&str]) -> Option<Fleet> {
+    let members = Member::start_all(names, 1)?;
+    Some(Fleet { plane: Flotilla::start(), members })
+}
+
+/// The words of the command the plane prints for a cluster that wants to register.
+fn register_command(fleet: &Fleet) -> Vec<String> {
+    let output = fleet.flotilla(&["token", "create", "--print-register-command"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let line = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    line.split_whitespace().skip(1).map(str::to_owned).collect()
+}
+
+fn register(program: &Path, fleet: &Fleet, cluster: &str, more: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(register_command(fleet)).args(["--cluster-name", cluster]).args(more);
+    command.arg("--kubeconfig").arg(fleet.member(cluster).kubeconfig());
+    command.stdin(Stdio::null()).output().expect("the program runs")
+}
+
+/// Writes the kubeconfig that registration left in the member to a file.
+fn agent_kubeconfig(member: &Member, directory: &Path) -> PathBuf {
+    let path = r#"-o=go-template={{index .data "karmada-kubeconfig" | base64decode}}"#;
+    let text = member.ask(&["-n=karmada-system", "get", "secret", "karmada-kubeconfig", path]);
+    assert!(text.contains("client-certificate-data"), "{text}");
+    let file = directory.join(format!("{}.config", member.name));
+    std::fs::write(&file, text).expect("a file");
+    file
+}
+
+fn application(clusters: &str) -> String {
+    format!(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web, namespace: default}}
+spec:
+  replicas: 2
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec: {{containers: [{{name: main, image: 'nginx:1.27'}}]}}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {{name: web, namespace: default}}
+spec:
+  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, name: web}}]
+  placement: {{clusterAffinity: {{clusterNames: [{clusters}]}}}}
+"
+    )
+}
+
+#[test]
+fn karmadactl_registers_clusters_whose_agents_then_pull_with_the_rights_it_gave_them() {
+    let karmadactl = programs().join("karmadactl");
+    if !karmadactl.exists() {
+        eprintln!("SKIPPED: karmadactl is not in {}; `make test` builds it", programs().display());
+        return;
+    }
+    let Some(fleet) = fleet(&["theirs", "ours"]) else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for cluster in ["theirs", "ours"] {
+        let output = register(&karmadactl, &fleet, cluster, &[]);
+        assert!(text(&output).contains("is joined successfully"), "{}", text(&output));
+    }
+    let of = |name: &str| agent_kubeconfig(fleet.member(name), directory.path());
+    let Some(_theirs) = Agent::karmadas(&of("theirs"), fleet.member("theirs"), &[]) else { return };
+    let _ours = Agent::ours(&of("ours"), fleet.member("ours"), &[]);
+    fleet.wait_ready("theirs");
+    fleet.wait_ready("ours");
+    fleet.apply(&application("theirs, ours"));
+    for cluster in ["theirs", "ours"] {
+        fleet.in_member(cluster, &["get", "deploy", "web", READY_REPLICAS], "2");
+    }
+    fleet.on_plane(&["get", "deploy", "web", READY_REPLICAS], "4");
+    assert!(fleet.kubectl(&["delete", "deploy", "web"]).status.success());
+    for cluster in ["theirs", "ours"] {
+        fleet.in_member(cluster, &["get", "deploy", "web", "--ignore-not-found", "-o=name"], "");
+    }
+}
+
+#[test]
+fn a_cluster_registers_works_and_leaves_and_its_agent_can_do_nothing_to_others() {
+    let Some(fleet) = fleet(&["m1", "m2"]) else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    nothing_is_changed_by_a_dry_run(&fleet);
+    manifests_can_be_printed_instead(&fleet);
+    let output = register(&binary(), &fleet, "m1", &["--cluster-region", "north"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let output = register(&binary(), &fleet, "m1", &[]);
+    assert!(!output.status.success() && text(&output).contains("already exists"), "{}", text(&output));
+    let config = agent_kubeconfig(fleet.member("m1"), directory.path());
+    let agent = Agent::ours(&config, fleet.member("m1"), &["--cluster-region", "north"]);
+    fleet.wait_ready("m1");
+    fleet.on_plane(&["get", "cluster", "m1", "-o=jsonpath={.spec.syncMode}/{.spec.region}"], "Pull/north");
+    fleet.apply(&application("m1"));
+    fleet.in_member("m1", &["get", "deploy", "web", READY_REPLICAS], "2");
+    fleet.on_plane(&["get", "deploy", "web", READY_REPLICAS], "2");
+    an_agent_is_kept_to_its_own(&fleet, &config);
+    leaves(&fleet);
+    drop(agent);
+}
+
+fn nothing_is_changed_by_a_dry_run(fleet: &Fleet) {
+    let output = register(&binary(), fleet, "m1", &["--dry-run"]);
+    assert!(output.status.success() && text(&output).contains("checks were passed"), "{}", text(&output));
+    assert_eq!(fleet.ask(&["get", "clusters", "-o=name"]), "");
+    assert_eq!(fleet.member("m1").ask(&["get", "ns", "karmada-system", "--ignore-not-found", "-o=name"]), "");
+}
+
+fn manifests_can_be_printed_instead(fleet: &Fleet) {
+    let output = register(&binary(), fleet, "m2", &["--print-manifest-only"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let member = fleet.member("m2");
+    assert_eq!(member.ask(&["get", "ns", "karmada-system", "--ignore-not-found", "-o=name"]), "");
+    let applied = member::apply(member.kubeconfig(), &["apply", "-f", "-"], &String::from_utf8_lossy(&output.stdout));
+    assert!(applied.status.success(), "{}", text(&applied));
+    fleet.in_member("m2", &["-n=karmada-system", "get", "deploy", "karmada-agent", READY_REPLICAS], "1");
+}
+
+/// What the credential of m1's agent is tried for; all of it must be refused.
+const FORBIDDEN: &[&str] = &[
+    "get clusters",
+    "get cluster m2",
+    "get works -A",
+    "get works -n karmada-es-m2",
+    "delete works --all -n karmada-es-m2",
+    "get secrets -A",
+    "get secrets -n karmada-cluster",
+    "get secret m2 -n karmada-cluster",
+    "get secrets -n karmada-es-m1",
+    "get lease m2 -n karmada-cluster",
+    "get deploy -A",
+    "delete deploy web",
+    "get propagationpolicies -A",
+    "get resourcebindings -A",
+    "get namespaces",
+    "create namespace mine",
+    "delete cluster m2",
+    "label cluster m2 a=b",
+    "patch cluster m2 --type merge -p {\"spec\":{\"apiEndpoint\":\"https://evil\"}}",
+    "patch cluster m2 --subresource=status --type merge -p {\"status\":{\"conditions\":[]}}",
+    "patch secret m2 -n karmada-cluster --type merge -p {\"data\":{}}",
+    "create secret generic stolen -n karmada-cluster",
+    "create secret generic stolen -n karmada-es-m1",
+    "create clusterrolebinding all --clusterrole=cluster-admin --user=system:karmada:agent:m1",
+    "create rolebinding all --clusterrole=cluster-admin --user=system:karmada:agent:m1 -n karmada-es-m1",
+    "create token default",
+    "get clusters --as=system:admin --as-group=system:masters",
+    "get csr",
+    "get --raw /apis/cluster.karmada.io/v1alpha1/clusters/m2/proxy/api",
+    "get --raw /apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy/api",
+    "get --raw /metrics",
+];
+
+fn an_agent_is_kept_to_its_own(fleet: &Fleet, config: &Path) {
+    let own = kubectl(config, &["get", "works", "-n=karmada-es-m1", "-o=name"]);
+    assert!(own.status.success() && !own.stdout.is_empty(), "{}", text(&own));
+    let own = kubectl(config, &["get", "cluster", "m1", "-o=name"]);
+    assert!(own.status.success(), "{}", text(&own));
+    for tried in FORBIDDEN {
+        let words: Vec<&str> = tried.split_whitespace().collect();
+        let output = kubectl(config, &words);
+        let said = text(&output);
+        assert!(!output.status.success() && said.to_lowercase().contains("forbidden"), "{tried}: {said}");
+    }
+    for (resource, document) in CREATED {
+        let output = member::apply(config, &["create", "-f", "-"], document);
+        assert!(!output.status.success() && text(&output).contains("forbidden"), "{resource}: {}", text(&output));
+    }
+    assert_eq!(fleet.ask(&["get", "cluster", "m3", "--ignore-not-found", "-o=name"]), "");
+}
+
+/// Objects that would be a way out.
+const CREATED: &[(&str, &str)] = &[
+    (
+        "another cluster",
+        "{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m3}, spec: {syncMode: Pull}}",
+    ),
+    (
+        "a work for another cluster",
+        "{apiVersion: work.karmada.io/v1alpha1, kind: Work, metadata: {name: w, namespace: karmada-es-m2},
+          spec: {workload: {manifests: []}}}",
+    ),
+    (
+        "a lease of another cluster",
+        "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: m3, namespace: karmada-cluster}}",
+    ),
+    (
+        "a customization for all",
+        "{apiVersion: config.karmada.io/v1alpha1, kind: ResourceInterpreterCustomization, metadata: {name: c},
+          spec: {target: {apiVersion: apps/v1, kind: Deployment},
+          customizations: {retention: {luaScript: 'function Retain(d, o) return d end'}}}}",
+    ),
+    (
+        "a policy",
+        "{apiVersion: policy.karmada.io/v1alpha1, kind: ClusterPropagationPolicy, metadata: {name: p},
+          spec: {resourceSelectors: [{apiVersion: v1, kind: Secret}], placement: {}}}",
+    ),
+];
+
+fn leaves(fleet: &Fleet) {
+    let kubeconfig = fleet.member("m1").kubeconfig().to_str().expect("a path in UTF-8").to_owned();
+    let output = run(&binary(), Path::new("/nonexistent"), &["unregister", "m1", "--cluster-kubeconfig", &kubeconfig]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(fleet.ask(&["get", "cluster", "m1", "--ignore-not-found", "-o=name"]), "");
+    let member = fleet.member("m1");
+    assert_eq!(member.ask(&["get", "deploy", "web", "--ignore-not-found", "-o=name"]), "");
+    assert_eq!(member.ask(&["get", "deploy", "-n=karmada-system", "-o=name"]), "");
+}
