@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::cluster::ClusterSpec;
 use api::names::{execution_namespace, work_name};
@@ -22,6 +23,8 @@ use crate::work::{Context, joined};
 
 /// Works of one binding that are written at the same time.
 const WRITES_MAX: usize = 16;
+/// Before a write that lost a race is tried again beside one that failed.
+const RACE_PAUSE: Duration = Duration::from_millis(50);
 
 /// What all members of one binding have in common.
 struct Shipment<'a> {
@@ -226,6 +229,10 @@ impl Context {
         }
         if troubles.iter().all(is_race) {
             return Ok(Outcome::Retry);
+        }
+        if troubles.iter().any(is_race) {
+            // The wait of a member that fails for long must not become the wait of one that only raced.
+            return Ok(Outcome::After(RACE_PAUSE));
         }
         let texts = troubles.into_iter().filter_map(|trouble| match trouble {
             Trouble::Failed(text) => Some(text),
