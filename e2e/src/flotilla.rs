@@ -29,11 +29,16 @@ impl Flotilla {
 
     /// Starts on a directory the caller owns, to start again on the same data.
     pub fn start_in(data_dir: &Path, arguments: &[&str]) -> Self {
+        Self::start_at(data_dir, 0, arguments)
+    }
+
+    /// Starts where it was before, for clients that wait for it to come back.
+    pub fn start_at(data_dir: &Path, port: u16, arguments: &[&str]) -> Self {
         let log = std::fs::File::create(data_dir.join("server.log")).expect("a log file");
         let kubeconfig = data_dir.join("karmada-apiserver.config");
         let _ = std::fs::remove_file(&kubeconfig);
         let child = Command::new(binary())
-            .args(["server", "--bind", "127.0.0.1:0", "--data-dir"])
+            .args(["server", "--bind", &format!("127.0.0.1:{port}"), "--data-dir"])
             .arg(data_dir)
             .args(arguments)
             .stdin(Stdio::null())

@@ -87,6 +87,42 @@ fn a_member_that_is_registered_under_another_name_is_refused() {
     assert_eq!(fleet.ask(&["get", "cluster", "second", "--ignore-not-found", "-o=name"]), "");
 }
 
+const READY_REASON: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].reason}"#;
+
+/// A lease that tells of life every two seconds, so that a test need not wait for most of a minute.
+const QUICK: &[&str] = &["--cluster-lease-duration=8s", "--cluster-status-update-frequency=2s"];
+
+#[test]
+fn an_agent_outlives_its_plane_and_a_plane_notices_the_silence_of_its_agent() {
+    let Some(members) = Member::start_all(&["m1"], 1) else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let grace = ["--cluster-monitor-grace-period=10s", "--cluster-monitor-period=1s"];
+    let mut fleet = Fleet { plane: Flotilla::start_in(directory.path(), &grace), members };
+    let agent = Agent::ours(&fleet.plane.kubeconfig, fleet.member("m1"), QUICK);
+    fleet.wait_ready("m1");
+    fleet.apply(&application("pulled", "m1"));
+    fleet.in_member("m1", &["get", "deploy", "pulled", READY_REPLICAS], "2");
+
+    // Without its plane the agent keeps the member as it was told, and nothing goes.
+    let port = fleet.plane.port();
+    fleet.plane.kill();
+    let member = &fleet.members[0];
+    assert!(member.kubectl(&["scale", "deploy", "pulled", "--replicas=7"]).status.success());
+    eventually("what was changed is put right while the plane is away", CROSSING, || {
+        member.ask(&["get", "deploy", "pulled", "-o=jsonpath={.spec.replicas}"]) == "2"
+    });
+    fleet.plane = Flotilla::start_at(directory.path(), port, &grace);
+    fleet.on_plane(&["get", "cluster", "m1", READY], "True");
+    assert!(fleet.kubectl(&["scale", "deploy", "pulled", "--replicas=3"]).status.success());
+    fleet.in_member("m1", &["get", "deploy", "pulled", READY_REPLICAS], "3");
+
+    drop(agent);
+    fleet.on_plane(&["get", "cluster", "m1", READY_REASON], "ClusterStatusUnknown");
+    let _again = Agent::ours(&fleet.plane.kubeconfig, fleet.member("m1"), QUICK);
+    fleet.on_plane(&["get", "cluster", "m1", READY_REASON], "ClusterReady");
+    fleet.in_member("m1", &["get", "deploy", "pulled", READY_REPLICAS], "3");
+}
+
 /// The real Karmada, as processes.
 struct Karmada {
     directory: tempfile::TempDir,

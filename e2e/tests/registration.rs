@@ -103,7 +103,7 @@ fn a_cluster_registers_works_and_leaves_and_its_agent_can_do_nothing_to_others()
     let output = register(&binary(), &fleet, "m1", &[]);
     assert!(!output.status.success() && text(&output).contains("already exists"), "{}", text(&output));
     let config = agent_kubeconfig(fleet.member("m1"), directory.path());
-    let agent = Agent::ours(&config, fleet.member("m1"), &["--cluster-region", "north"]);
+    let agent = Agent::ours(&config, fleet.member("m1"), &[]);
     fleet.wait_ready("m1");
     fleet.on_plane(&["get", "cluster", "m1", "-o=jsonpath={.spec.syncMode}/{.spec.region}"], "Pull/north");
     fleet.apply(&application("m1"));
@@ -153,6 +153,8 @@ const FORBIDDEN: &[&str] = &[
     "label cluster m2 a=b",
     "patch cluster m2 --type merge -p {\"spec\":{\"apiEndpoint\":\"https://evil\"}}",
     "patch cluster m2 --subresource=status --type merge -p {\"status\":{\"conditions\":[]}}",
+    // Its own Cluster names the secret that is sent to the endpoint it names.
+    "patch cluster m1 --type merge -p {\"spec\":{\"secretRef\":{\"namespace\":\"karmada-cluster\",\"name\":\"m2\"}}}",
     "patch secret m2 -n karmada-cluster --type merge -p {\"data\":{}}",
     "create secret generic stolen -n karmada-cluster",
     "create secret generic stolen -n karmada-es-m1",
@@ -186,6 +188,11 @@ fn an_agent_is_kept_to_its_own(fleet: &Fleet, config: &Path) {
 
 /// Objects that would be a way out.
 const CREATED: &[(&str, &str)] = &[
+    (
+        "a certificate",
+        "{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: admin},
+          spec: {request: '', signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}}",
+    ),
     (
         "another cluster",
         "{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m3}, spec: {syncMode: Pull}}",

@@ -266,7 +266,7 @@ pub fn owner(cluster: &Object, is_controller: bool) -> Value {
 }
 
 /// The Cluster as it should be: what the agent says of it, and all else as it is.
-fn cluster_object(current: Option<&Object>, registration: &Registration, id: &str) -> Result<Object, Status> {
+pub fn cluster_object(current: Option<&Object>, registration: &Registration, id: &str) -> Result<Object, Status> {
     let mut cluster = current.cloned().unwrap_or_else(|| CLUSTERS.object("", &registration.name));
     let mut spec: ClusterSpec = api::read(&cluster)?;
     let secret = |name: String| Some(SecretReference { namespace: registration.namespace.clone(), name });

@@ -1,3 +1,5 @@
+//! The lease against an API in memory and paused time: renewed, owned, and patient while the plane is away.
+
 use cluster_client::testing::MemoryApi;
 use reconcile::VirtualClock;
 

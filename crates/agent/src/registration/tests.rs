@@ -1,3 +1,5 @@
+//! Registration against APIs in memory: what is made on both sides, what is kept, and what is refused.
+
 use cluster_client::testing::MemoryApi;
 
 use super::*;

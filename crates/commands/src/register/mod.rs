@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agent::credentials::{NAMESPACES, SECRETS, SERVICE_ACCOUNTS};
+use agent::{Registration, ReportSecrets, registration};
 use anyhow::{Context, bail};
 use api::Resource;
 use api::cluster::{CLUSTERS, ClusterSpec};
@@ -118,6 +119,9 @@ struct Registering {
     token: Token,
     member: ClusterClient,
     endpoint: String,
+    insecure: bool,
+    /// Of the kubeconfig itself.
+    proxy: Option<String>,
 }
 
 pub async fn run(console: &Console, args: RegisterArgs) -> anyhow::Result<()> {
@@ -162,6 +166,8 @@ impl RegisterArgs {
             server: format!("https://{server}"),
             token: Token::parse(&self.token)?,
             endpoint: remote.server.clone(),
+            insecure: remote.insecure_skip_tls_verify,
+            proxy: kubeconfig.proxy_url(context).map(str::to_owned),
             member: ClusterClient::connect(Endpoint::Remote(remote))?,
         })
     }
@@ -170,6 +176,22 @@ impl RegisterArgs {
         match self.discovery_token_unsafe_skip_ca_verification {
             true => discovery::Trust::Signature,
             false => discovery::Trust::Pins(self.discovery_token_ca_cert_hash.clone()),
+        }
+    }
+
+    /// What the agent would say of its cluster.
+    fn registration(&self, registering: &Registering) -> Registration {
+        Registration {
+            name: registering.name.clone(),
+            namespace: self.cluster_namespace.clone(),
+            report: ReportSecrets::default(),
+            api_endpoint: registering.endpoint.clone(),
+            proxy: registering.proxy.clone().unwrap_or_else(|| self.proxy_server_address.clone()),
+            insecure: registering.insecure,
+            provider: self.cluster_provider.clone(),
+            region: self.cluster_region.clone(),
+            zones: self.cluster_zones.clone(),
+            authority: None,
         }
     }
 
@@ -233,7 +255,8 @@ async fn register(
     console.note("[karmada-agent-start] Assign the necessary RBAC permissions to the agent");
     let rights = Rights::new(name, &args.cluster_namespace);
     let outcome = async {
-        rights.give(&giver, &id).await?;
+        let cluster = registration::cluster_object(None, &args.registration(registering), &id)?;
+        rights.give(&giver, cluster).await?;
         console.note("[karmada-agent-start] Waiting to construct karmada-agent kubeconfig");
         let csr = format!("{name}-{}", crate::token::random(5)?);
         let user = format!("system:karmada:agent:{name}");

@@ -1,7 +1,8 @@
 //! What an agent may do in the control plane: its own works, its own Cluster, its own lease and secrets, nothing else.
 //!
 //! Karmada lets agents create Clusters, secrets and leases of any name, since such a right cannot name the object. Here
-//! these are made for the agent in advance, so that it needs no right to create what could be another's.
+//! these are made for the agent in advance, so that it needs no right to create what could be another's. Nor may it change
+//! the spec of its Cluster: that names the secret the control plane sends to the endpoint it names.
 
 use agent::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SECRETS};
 use anyhow::Context;
@@ -30,7 +31,7 @@ impl Rights {
     }
 
     /// Gives them, and makes what the agent finds in place.
-    pub async fn give(&self, plane: &ClusterClient, id: &str) -> anyhow::Result<()> {
+    pub async fn give(&self, plane: &ClusterClient, cluster: Object) -> anyhow::Result<()> {
         for namespace in self.namespaces() {
             ensure(plane, &NAMESPACES, NAMESPACES.object("", &namespace)).await?;
         }
@@ -40,8 +41,6 @@ impl Rights {
         for name in self.secrets() {
             ensure(plane, &SECRETS, SECRETS.object(&self.namespace, &name)).await?;
         }
-        let mut cluster = CLUSTERS.object("", &self.cluster);
-        cluster.set(&["spec"], json!({"syncMode": "Pull", "id": id}));
         ensure(plane, &CLUSTERS, cluster).await?;
         let cluster = plane.get(ResourceRef::cluster(&CLUSTERS.gvr(), &self.cluster)).await?;
         let mut lease = LEASES.object(CLUSTER_NAMESPACE, &self.cluster);
@@ -102,7 +101,7 @@ impl Rights {
         let own = json!([cluster]);
         let everywhere = json!([
             {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "resourceNames": own,
-                "verbs": ["get", "list", "watch", "update", "patch", "delete"]},
+                "verbs": ["get", "list", "watch", "delete"]},
             {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/status"], "resourceNames": own,
                 "verbs": ["update", "patch"]},
             {"apiGroups": ["config.karmada.io"],
