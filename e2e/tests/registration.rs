@@ -86,10 +86,33 @@ fn karmadactl_registers_clusters_whose_agents_then_pull_with_the_rights_it_gave_
         fleet.in_member(cluster, &["get", "deploy", "web", READY_REPLICAS], "2");
     }
     fleet.on_plane(&["get", "deploy", "web", READY_REPLICAS], "4");
+    the_server_keeps_agents_to_their_own(&of("ours"));
     assert!(fleet.kubectl(&["delete", "deploy", "web"]).status.success());
     for cluster in ["theirs", "ours"] {
         fleet.in_member(cluster, &["get", "deploy", "web", "--ignore-not-found", "-o=name"], "");
     }
+}
+
+/// The rights karmadactl gives would allow all of this; the plane does not.
+fn the_server_keeps_agents_to_their_own(config: &Path) {
+    let cluster = |spec: &str| {
+        format!("{{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {{name: third}}, spec: {spec}}}")
+    };
+    let documents = [
+        cluster("{syncMode: Pull}"),
+        cluster("{syncMode: Push, apiEndpoint: 'https://evil', secretRef: {namespace: karmada-cluster, name: theirs}}"),
+        "{apiVersion: v1, kind: Secret, metadata: {name: third, namespace: karmada-cluster}}".to_owned(),
+        "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: third, namespace: kube-system}}".to_owned(),
+    ];
+    for document in documents {
+        let output = member::apply(config, &["create", "-f", "-"], &document);
+        let said = text(&output);
+        assert!(!output.status.success() && said.contains("the agent of cluster ours"), "{document}: {said}");
+    }
+    let lease = "{apiVersion: coordination.k8s.io/v1, kind: Lease, spec: {holderIdentity: evil},
+        metadata: {name: theirs, namespace: karmada-cluster, resourceVersion: ''}}";
+    let output = member::apply(config, &["replace", "-f", "-"], lease);
+    assert!(text(&output).contains("the agent of cluster ours"), "{}", text(&output));
 }
 
 #[test]

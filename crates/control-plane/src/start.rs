@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use api::capacity::Board;
+use apiserver::admission::agents::AgentRestriction;
 use apiserver::admission::karmada;
 use apiserver::admission::limit_ranger::LimitRanger;
 use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
@@ -187,6 +188,7 @@ fn admission_steps(options: &Options) -> Chain {
         Box::new(MutatingWebhooks::default()),
         Box::new(ServiceAddresses),
         Box::new(EscalationCheck),
+        Box::new(AgentRestriction),
         Box::new(ValidatingPolicies::default()),
         Box::new(ValidatingWebhooks::default()),
     ];

@@ -1,5 +1,6 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
 
+pub mod agents;
 pub mod dynamic;
 pub mod karmada;
 pub mod limit_ranger;

@@ -1,0 +1,149 @@
+//! Keeps the agents of pull clusters to their own cluster, whatever rights whoever registered them gave them.
+//!
+//! `karmadactl register` must let agents create Clusters, secrets and leases, and a right to create cannot name the
+//! object. As for the kubelets of Kubernetes, the server itself looks at who writes what.
+
+use async_trait::async_trait;
+use object::{Object, Status};
+
+use super::{Admission, Attributes};
+use crate::context::Context;
+use crate::server::Server;
+
+const GROUP: &str = "system:karmada:agents";
+const USER_PREFIX: &str = "system:karmada:agent:";
+/// Gives agents their rights while they register; not an agent.
+const RIGHTS_GIVER: &str = "rbac-generator";
+
+pub struct AgentRestriction;
+
+#[async_trait]
+impl Admission for AgentRestriction {
+    fn name(&self) -> &'static str {
+        "AgentRestriction"
+    }
+
+    async fn validate(
+        &self,
+        _server: &Server,
+        ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let Some(cluster) = cluster_of(&ctx.user.name, &ctx.user.groups) else { return Ok(()) };
+        let resource = attributes.resource.kind.group_resource();
+        let write = Write {
+            group: &resource.group,
+            resource: &resource.resource,
+            namespace: attributes.namespace,
+            name: object.map_or(attributes.name, Object::name),
+            object: object.filter(|_| attributes.subresource.is_empty()),
+        };
+        match refusal(cluster, &write) {
+            Some(why) => Err(Status::forbidden(&resource, attributes.name_in_refusals(object), why)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The cluster whose agent a user is.
+fn cluster_of<'a>(user: &'a str, groups: &[String]) -> Option<&'a str> {
+    let cluster = user.strip_prefix(USER_PREFIX).filter(|cluster| *cluster != RIGHTS_GIVER)?;
+    groups.iter().any(|group| group == GROUP).then_some(cluster)
+}
+
+/// What an agent wants to write.
+struct Write<'a> {
+    group: &'a str,
+    resource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    /// As it would be; not for subresources and deletes.
+    object: Option<&'a Object>,
+}
+
+/// Why the agent of a cluster may not write this.
+fn refusal(cluster: &str, write: &Write<'_>) -> Option<String> {
+    let impersonator = format!("{cluster}-impersonator");
+    let is_own = match (write.group, write.resource) {
+        ("cluster.karmada.io", "clusters") => write.name == cluster,
+        ("", "secrets") => write.name == cluster || write.name == impersonator,
+        ("coordination.k8s.io", "leases") => write.name == cluster || write.name == format!("karmada-agent-{cluster}"),
+        ("work.karmada.io", "works") => write.namespace == api::names::execution_namespace(cluster),
+        _ => true,
+    };
+    if !is_own {
+        return Some(format!("the agent of cluster {cluster} may write only what belongs to its own cluster"));
+    }
+    let spec = write.object.filter(|_| write.resource == "clusters")?;
+    // A Cluster names the secret that is sent to the endpoint it names: with another's, that would be given away.
+    for (field, own) in [("secretRef", cluster), ("impersonatorSecretRef", impersonator.as_str())] {
+        let named = spec.str_at(&["spec", field, "name"]);
+        if !named.is_empty() && named != own {
+            return Some(format!("the agent of cluster {cluster} may name in {field} only the secret {own}"));
+        }
+    }
+    // Pushed to, its endpoint would be called with the rights of the control plane.
+    match spec.str_at(&["spec", "syncMode"]) {
+        "Pull" => None,
+        _ => Some(format!("the agent of cluster {cluster} may register it with syncMode Pull only")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn agents_are_known_by_name_and_group() {
+        let groups = [GROUP.to_owned()];
+        assert_eq!(cluster_of("system:karmada:agent:m1", &groups), Some("m1"));
+        assert_eq!(cluster_of("system:karmada:agent:rbac-generator", &groups), None);
+        assert_eq!(cluster_of("system:karmada:agent:m1", &[]), None, "a name alone proves nothing");
+        assert_eq!(cluster_of("system:admin", &groups), None);
+    }
+
+    #[track_caller]
+    fn check(group: &str, resource: &str, namespace: &str, name: &str, object: Option<Value>, is_allowed: bool) {
+        let object = object.map(|value| Object::from_value(value).expect("a map"));
+        let write = Write { group, resource, namespace, name, object: object.as_ref() };
+        assert_eq!(refusal("m1", &write).is_none(), is_allowed, "{resource} {namespace}/{name} {object:?}");
+    }
+
+    #[test]
+    fn an_agent_writes_only_what_is_its_own() {
+        for (resource, group, own, others) in [
+            ("secrets", "", ["m1", "m1-impersonator"], ["m2", ""]),
+            ("leases", "coordination.k8s.io", ["m1", "karmada-agent-m1"], ["m2", "karmada-agent-m2"]),
+        ] {
+            for (names, is_allowed) in [(own, true), (others, false)] {
+                for name in names {
+                    check(group, resource, "karmada-cluster", name, None, is_allowed);
+                }
+            }
+        }
+        check("work.karmada.io", "works", "karmada-es-m1", "w", None, true);
+        check("work.karmada.io", "works", "karmada-es-m2", "w", None, false);
+        check("", "events", "default", "e", None, true);
+    }
+
+    #[test]
+    fn an_agent_registers_its_own_cluster_with_its_own_secrets_only() {
+        let check = |name: &str, spec: Value, is_allowed| {
+            check("cluster.karmada.io", "clusters", "", name, Some(json!({"spec": spec})), is_allowed);
+        };
+        check("m1", json!({"syncMode": "Pull"}), true);
+        check("m2", json!({"syncMode": "Pull"}), false);
+        check("m1", json!({"syncMode": "Push"}), false);
+        check("m1", json!({}), false);
+        let secrets = |own: &str, impersonator: &str| {
+            json!({"syncMode": "Pull", "secretRef": {"namespace": "karmada-cluster", "name": own},
+                "impersonatorSecretRef": {"namespace": "karmada-cluster", "name": impersonator}})
+        };
+        check("m1", secrets("m1", "m1-impersonator"), true);
+        check("m1", secrets("m2", "m1-impersonator"), false);
+        check("m1", secrets("m1", "m2-impersonator"), false);
+    }
+}
