@@ -19,6 +19,7 @@ use crate::propagation::planes::{Plane, Which};
 use crate::wire::{Call, Target};
 
 const CLIENTS: usize = 16;
+const STATUS_WRITERS: usize = 4;
 /// Nothing new for this long is the end of a run that will not end by itself.
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 
@@ -61,9 +62,16 @@ pub async fn measure(
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments?watch=true");
     for member in members {
         let sender = sender.clone();
+        let (arrived, arrivals) = mpsc::unbounded_channel();
+        if !own.real_workloads {
+            tokio::spawn(say_ready(member.target().clone(), namespace.clone(), own.replicas, arrivals));
+        }
         tokio::spawn(follow(member.target().clone(), path.clone(), move |event| {
             if event["type"] == "ADDED" {
-                let _ = sender.send((Seen::In { name: name_of(event) }, Instant::now()));
+                let name = name_of(event);
+                // Nobody listens where real controllers run.
+                let _ = arrived.send(name.clone());
+                let _ = sender.send((Seen::In { name }, Instant::now()));
             }
         }));
     }
@@ -77,7 +85,7 @@ pub async fn measure(
     let cpu_before = process::cpu(&plane.pids)?;
     let start = Instant::now();
     let created = tokio::spawn(create_all(plane.target.clone(), namespace, count, own.replicas));
-    let collected = collect(receiver, members.len(), count, !own.bare_members && own.replicas > 0).await?;
+    let collected = collect(receiver, members.len(), count, own.replicas > 0).await?;
     let created = created.await.context("the load ended badly")??;
     let cpu = process::cpu(&plane.pids)?.saturating_sub(cpu_before);
     let after = process::memory(&plane.pids)?;
@@ -171,6 +179,31 @@ fn deployment(name: &str, replicas: u32) -> Value {
             },
         },
     })
+}
+
+/// Plays the controllers of a member: every Deployment that arrives is ready at once.
+async fn say_ready(
+    target: Target,
+    namespace: String,
+    replicas: u32,
+    arrivals: mpsc::UnboundedReceiver<String>,
+) -> anyhow::Result<()> {
+    let arrivals = Arc::new(tokio::sync::Mutex::new(arrivals));
+    let status = json!({"status": {"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
+        "readyReplicas": replicas, "availableReplicas": replicas}});
+    let body = bytes::Bytes::from(status.to_string());
+    for _ in 0..STATUS_WRITERS {
+        let (mut connection, arrivals) = (target.connect().await?, Arc::clone(&arrivals));
+        let (namespace, body) = (namespace.clone(), body.clone());
+        tokio::spawn(async move {
+            loop {
+                let Some(name) = arrivals.lock().await.recv().await else { return anyhow::Ok(()) };
+                let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status");
+                connection.read(Call::merge_patch(path, body.clone())).await?;
+            }
+        });
+    }
+    Ok(())
 }
 
 struct Collected {

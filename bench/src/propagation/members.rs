@@ -32,9 +32,9 @@ impl Member {
         let mut member = Self { name: name.to_owned(), kubeconfig, server, children: Vec::new() };
         // Token secrets are filled by a controller, and joining needs them.
         let controllers =
-            if own.bare_members { "serviceaccount-token-controller,namespace-controller" } else { CONTROLLERS };
+            if own.real_workloads { CONTROLLERS } else { "serviceaccount-token-controller,namespace-controller" };
         member.start_controllers(options, controllers)?;
-        if !own.bare_members {
+        if own.real_workloads {
             member.start_program(options, "kube-scheduler", &["--leader-elect=false", "--secure-port=0"])?;
             member.start_program(options, "kwok", &["--manage-all-nodes=true", "--node-lease-duration-seconds=40"])?;
             member.make_nodes().await?;
