@@ -276,7 +276,7 @@ async fn event(server: &Server, resource: &Resource, item: WatchItem) -> WatchEv
             WatchEvent::Bookmark { resource_version: revision.to_string(), initial_events_end }
         }
         WatchItem::Error(status) => WatchEvent::Error(status),
-        WatchItem::Change(Change { kind, entry, .. }) => match served(server, resource, entry.decode()).await {
+        WatchItem::Change(Change { kind, entry, .. }) => match served(server, resource, entry.share()).await {
             Err(status) => WatchEvent::Error(status),
             Ok(object) => match kind {
                 ChangeKind::Added => WatchEvent::Added(object),

@@ -30,8 +30,8 @@ pub struct Entry {
     labels: Box<[(Box<str>, Box<str>)]>,
     /// Values of the kind's selectable fields, in the order the kind lists them.
     fields: Box<[Box<str>]>,
-    /// In-process readers of the same revision share one decoded tree for as long as any of them holds it.
-    decoded: Mutex<Weak<Object>>,
+    /// In-process watchers of the same revision share one decoded tree for as long as any of them holds it.
+    shared: Mutex<Weak<Object>>,
 }
 
 #[derive(Deserialize)]
@@ -69,7 +69,7 @@ impl Entry {
             selectable.iter().map(|field| field.value(&object).into_boxed_str()).collect()
         };
         let stored = Stored::new(bytes, revision).ok_or_else(|| unreadable("it has no metadata".to_owned()))?;
-        Ok(Self { namespace, name, stored, labels, fields, decoded: Mutex::new(Weak::new()) })
+        Ok(Self { namespace, name, stored, labels, fields, shared: Mutex::new(Weak::new()) })
     }
 
     /// The same object under another revision: what a watcher is shown when it is deleted or leaves a selector.
@@ -80,19 +80,32 @@ impl Entry {
             stored: self.stored.at_revision(revision),
             labels: self.labels.clone(),
             fields: self.fields.clone(),
-            decoded: Mutex::new(Weak::new()),
+            shared: Mutex::new(Weak::new()),
         }
     }
 
     /// The object as a tree, in the storage version, with its resourceVersion.
     pub fn decode(&self) -> Arc<Object> {
-        let mut slot = self.decoded.lock();
+        Arc::new(self.stored.decode().expect("an entry is only made from bytes that parse"))
+    }
+
+    /// The same for those in this process who keep it: one tree for all of them, without managedFields, which only the
+    /// server needs and which take as much room as the rest.
+    pub fn share(&self) -> Arc<Object> {
+        let mut slot = self.shared.lock();
         if let Some(shared) = slot.upgrade() {
             return shared;
         }
-        let object = Arc::new(self.stored.decode().expect("an entry is only made from bytes that parse"));
+        let mut object = self.stored.decode().expect("an entry is only made from bytes that parse");
+        object.remove(&["metadata", "managedFields"]);
+        let object = Arc::new(object);
         *slot = Arc::downgrade(&object);
         object
+    }
+
+    /// What it takes on its way over the wire.
+    pub fn bytes(&self) -> usize {
+        self.stored.bytes().len()
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {

@@ -24,6 +24,8 @@ pub use watcher::{Change, ChangeKind, Watcher};
 
 /// Changes kept for watchers that resume; the store's own compaction bounds them in time as well.
 const EVENTS_MAX: usize = 100_000;
+/// Bytes of the objects in those changes; who resumes from before them lists again.
+const EVENTS_BYTES_MAX: usize = 16 << 20;
 /// How long a reader waits for the cache to reach the revision it asked for.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// How long the cache waits before it asks a failing store again.
@@ -57,6 +59,7 @@ pub struct Cache {
 struct State {
     entries: BTreeMap<Box<str>, Arc<Entry>>,
     events: VecDeque<Arc<CacheEvent>>,
+    events_bytes: usize,
     /// Watches may start at this revision or later.
     events_from: u64,
     /// The newest change that touched this resource.
@@ -218,7 +221,7 @@ impl Cache {
         }
         let stream = self.store.watch(&self.prefix, base + 1).await.map_err(to_status)?;
         *self.state.write() =
-            State { entries, events: VecDeque::new(), events_from: base, changed_at: base, revision: base };
+            State { entries, events_from: base, changed_at: base, revision: base, ..State::default() };
         *self.progress.write() = Some(stream.progress());
         self.restarted.notify_waiters();
         Ok(stream)
@@ -281,14 +284,14 @@ impl Cache {
                     CacheEvent { revision, entry, previous: Some(previous), deleted: true, frame: OnceLock::new() }
                 }
             };
+            state.events_bytes += change.entry.bytes();
             state.events.push_back(Arc::new(change));
             state.changed_at = revision;
         }
         state.revision = state.revision.max(batch.revision);
-        while state.events.len() > EVENTS_MAX {
-            if let Some(dropped) = state.events.pop_front() {
-                state.events_from = dropped.revision;
-            }
+        while state.events.len() > EVENTS_MAX || state.events_bytes > EVENTS_BYTES_MAX {
+            let Some(dropped) = state.forget_oldest() else { break };
+            state.events_from = dropped.revision;
         }
         drop(state);
         self.changed.send_modify(|changes| *changes += 1);
@@ -298,13 +301,19 @@ impl Cache {
     pub fn forget_before(&self, revision: u64) {
         let mut state = self.state.write();
         while state.events.front().is_some_and(|event| event.revision <= revision) {
-            state.events.pop_front();
+            state.forget_oldest();
         }
         state.events_from = state.events_from.max(revision);
     }
 }
 
 impl State {
+    fn forget_oldest(&mut self) -> Option<Arc<CacheEvent>> {
+        let oldest = self.events.pop_front()?;
+        self.events_bytes -= oldest.entry.bytes();
+        Some(oldest)
+    }
+
     fn page(&self, filter: &Filter, start: Option<&str>, limit: usize, revision: u64) -> Page {
         let scope = if filter.namespace.is_empty() { String::new() } else { format!("{}/", filter.namespace) };
         let lower = match start {
