@@ -78,8 +78,8 @@ fn arrives(fleet: &Fleet, member: &str, name: &str) {
 }
 
 fn applied_message(fleet: &Fleet, name: &str) -> String {
-    let path = format!(r#"-o=jsonpath={{.status.aggregatedStatus[?(@.clusterName=="member1")].appliedMessage}}"#);
-    fleet.ask(&["get", "rb", &format!("{name}-deployment"), &path])
+    let path = r#"-o=jsonpath={.status.aggregatedStatus[?(@.clusterName=="member1")].appliedMessage}"#;
+    fleet.ask(&["get", "rb", &format!("{name}-deployment"), path])
 }
 
 fn a_member_that_denies_says_why_and_the_other_has_it(fleet: &Fleet) {

@@ -61,14 +61,15 @@ impl Plane {
         let Parts { client, interpreter, features, clock, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let of = |resource: Resource| MirrorSpec::new(&resource.gvr());
-        let bindings_of = |resource| of(resource).index(BY_POLICY, policy_ids).index(BY_TEMPLATE_KIND, template_kind);
+        let bindings_of =
+            |resource| of(resource).packed().index(BY_POLICY, policy_ids).index(BY_TEMPLATE_KIND, template_kind);
         let dependents = bindings_of(RESOURCE_BINDINGS).index(BY_DEPENDENT, dependent_keys);
         let overrides_of = |resource| of(resource).index(BY_SELECTED_KIND, selected_kinds);
         Arc::new(Self {
             templates: Templates::new(client.clone(), settings.skipped_apis.clone(), cancel.clone()),
             bindings: mirror(dependents.index(BY_DEPENDENCY, dependency_keys)),
             cluster_bindings: mirror(bindings_of(CLUSTER_RESOURCE_BINDINGS)),
-            works: mirror(of(WORKS).index(BY_BINDING, binding_ids)),
+            works: mirror(of(WORKS).packed().index(BY_BINDING, binding_ids)),
             clusters: mirror(of(CLUSTERS)),
             policies: mirror(of(PROPAGATION_POLICIES)),
             cluster_policies: mirror(of(CLUSTER_PROPAGATION_POLICIES)),

@@ -257,7 +257,7 @@ impl Templates {
 
     fn start_one(&self, state: &mut State, resource: &ApiResource, is_skipped: bool) -> Watched {
         let cancel = self.cancel.child_token();
-        let spec = MirrorSpec::new(&resource.gvr).index(BY_CLAIM, policy_ids);
+        let spec = MirrorSpec::new(&resource.gvr).packed().index(BY_CLAIM, policy_ids);
         let mirror = Mirror::start(self.client.clone(), spec, cancel.clone());
         let watched = Watched { resource: Arc::new(resource.clone()), mirror, cancel, is_skipped };
         state.watched.insert(resource.gvk(), watched.clone());

@@ -47,7 +47,7 @@ impl Plane {
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let clusters = MirrorSpec::new(&CLUSTERS.gvr()).index(BY_MODE, mode_of).index(BY_TROUBLE, trouble_of);
         let bindings = [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS]
-            .map(|resource| mirror(MirrorSpec::new(&resource.gvr()).index(BY_CLUSTER, targets_of)));
+            .map(|resource| mirror(MirrorSpec::new(&resource.gvr()).packed().index(BY_CLUSTER, targets_of)));
         let plane = Self {
             clusters: mirror(clusters),
             namespaces: mirror(MirrorSpec::new(&namespaces())),

@@ -51,7 +51,7 @@ pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationT
     let recorders = Recorders::start(&parts.client, &parts.clock, &cancel);
     let mirror = |gvr: &GroupVersionResource| {
         let spec = MirrorSpec::new(gvr);
-        let spec = if *gvr == CLUSTERS.gvr() { spec.index(BY_SECRET, by_secret) } else { spec };
+        let spec = if *gvr == CLUSTERS.gvr() { spec.index(BY_SECRET, by_secret) } else { spec.packed() };
         Mirror::start(parts.client.clone(), spec, cancel.clone())
     };
     let plane = Plane {

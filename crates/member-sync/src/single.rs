@@ -31,7 +31,7 @@ pub struct MemberParts {
 
 /// Keeps the member in sync until cancelled. Reads no work and no Cluster but its own.
 pub async fn run_member(parts: MemberParts, cancel: CancellationToken) {
-    let works = MirrorSpec::new(&WORKS.gvr()).within(&names::execution_namespace(&parts.cluster));
+    let works = MirrorSpec::new(&WORKS.gvr()).packed().within(&names::execution_namespace(&parts.cluster));
     let own = MirrorSpec::new(&CLUSTERS.gvr()).fields(&format!("metadata.name={}", parts.cluster));
     let plane = Plane {
         works: Mirror::start(parts.plane.clone(), works, cancel.clone()),

@@ -95,7 +95,7 @@ impl Watches {
 
     fn open_one(&self, gvr: &GroupVersionResource) -> Watch {
         let cancel = self.cancel.child_token();
-        let spec = MirrorSpec::new(gvr).labels(&format!("{LABEL_MANAGED}=true")).trim(trim);
+        let spec = MirrorSpec::new(gvr).packed().labels(&format!("{LABEL_MANAGED}=true")).trim(trim);
         let mirror = Mirror::start(self.client.clone(), spec, cancel.clone());
         let (queue, namespace) = (Arc::clone(&self.queue), self.execution_namespace.clone());
         tokio::spawn(pump(mirror.clone(), queue, namespace, self.waits.reflect));

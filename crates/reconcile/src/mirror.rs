@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::mirror::store::Store;
+use crate::mirror::store::{Kept, Store};
 
 pub use crate::mirror::store::{Change, Subscription};
 
@@ -48,6 +48,8 @@ pub struct MirrorSpec {
     pub indexes: Vec<(&'static str, IndexFn)>,
     /// What is kept of each object; all of it when `None`.
     pub trim: Option<TrimFn>,
+    /// Keep objects encoded.
+    pub is_packed: bool,
 }
 
 /// A handle on a mirror. Clones share it; the feeding task ends with its token.
@@ -90,6 +92,13 @@ impl MirrorSpec {
         self
     }
 
+    /// Keeps objects encoded, in a fraction of the room, and decodes them when they are asked for: for resources of which
+    /// there are many and each is looked at now and then.
+    pub fn packed(mut self) -> Self {
+        self.is_packed = true;
+        self
+    }
+
     /// Keeps less of each object. For members: an object in this process is shared, and trimming would copy it.
     pub fn trim(mut self, trim: TrimFn) -> Self {
         self.trim = Some(trim);
@@ -100,7 +109,7 @@ impl MirrorSpec {
 impl Mirror {
     /// Starts to mirror; the copy is complete once `synced` returns.
     pub fn start(client: ClusterClient, spec: MirrorSpec, cancel: CancellationToken) -> Self {
-        let store = Store::new(&spec.indexes);
+        let store = Store::new(&spec.indexes, spec.is_packed);
         let shared = Arc::new(Shared {
             spec,
             store: RwLock::new(store),
@@ -118,21 +127,25 @@ impl Mirror {
     }
 
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.shared.store.read().get(key)
+        let kept = self.shared.store.read().get(key);
+        kept.map(|kept| kept.object())
     }
 
     /// Everything, ordered by namespace and name.
     pub fn list(&self) -> Vec<Arc<Object>> {
-        self.shared.store.read().list()
+        let kept = self.shared.store.read().list();
+        kept.iter().map(Kept::object).collect()
     }
 
     pub fn list_within(&self, namespace: &str) -> Vec<Arc<Object>> {
-        self.shared.store.read().list_within(namespace)
+        let kept = self.shared.store.read().list_within(namespace);
+        kept.iter().map(Kept::object).collect()
     }
 
     /// The objects an index has under a value. Asking for an index the mirror was not given is a mistake in the program.
     pub fn list_by(&self, index: &'static str, value: &str) -> Vec<Arc<Object>> {
-        self.shared.store.read().list_by(index, value)
+        let kept = self.shared.store.read().list_by(index, value);
+        kept.iter().map(Kept::object).collect()
     }
 
     pub fn len(&self) -> usize {

@@ -115,7 +115,8 @@ impl Room {
     fn new(parts: Parts, cancel: &CancellationToken) -> Self {
         let Parts { client, board, decisions, features, clock, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
-        let bindings = MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr()).index(gather::BY_GROUP, gather::groups_of);
+        let bindings =
+            MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr()).packed().index(gather::BY_GROUP, gather::groups_of);
         let options = Options {
             plugins: Plugins::parse(settings.plugins.iter().map(String::as_str)),
             estimate_from_nodes: settings.estimate_from_nodes,

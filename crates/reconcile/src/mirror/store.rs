@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use object::Object;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -10,10 +11,37 @@ use tokio::sync::Notify;
 use crate::mirror::{IndexFn, ObjectKey};
 
 pub struct Store {
-    objects: BTreeMap<ObjectKey, Arc<Object>>,
+    objects: BTreeMap<ObjectKey, Kept>,
+    is_packed: bool,
     indexes: Vec<Index>,
     subscribers: Vec<Weak<Subscriber>>,
     is_closed: bool,
+}
+
+/// An object as the store keeps it.
+#[derive(Clone)]
+pub enum Kept {
+    Tree(Arc<Object>),
+    /// Its encoding, which takes a fraction of the tree's room; the tree itself while anybody holds it.
+    Packed(Bytes, Weak<Object>),
+}
+
+impl Kept {
+    fn new(object: &Arc<Object>, is_packed: bool) -> Self {
+        match is_packed {
+            true => Self::Packed(object.encode(), Arc::downgrade(object)),
+            false => Self::Tree(Arc::clone(object)),
+        }
+    }
+
+    pub fn object(&self) -> Arc<Object> {
+        match self {
+            Self::Tree(object) => Arc::clone(object),
+            Self::Packed(bytes, tree) => tree.upgrade().unwrap_or_else(|| {
+                Arc::new(Object::decode(bytes).expect("what was encoded from an object decodes to it"))
+            }),
+        }
+    }
 }
 
 struct Index {
@@ -45,33 +73,41 @@ struct Subscriber {
     wake: Notify,
 }
 
+/// A change that was not read yet. Packed objects stay packed until then.
+struct Waiting {
+    before: Option<Kept>,
+    now: Option<Kept>,
+    is_initial: bool,
+}
+
 #[derive(Default)]
 struct Pending {
-    changes: BTreeMap<ObjectKey, Change>,
+    changes: BTreeMap<ObjectKey, Waiting>,
     is_closed: bool,
 }
 
 impl Store {
-    pub fn new(indexes: &[(&'static str, IndexFn)]) -> Self {
+    pub fn new(indexes: &[(&'static str, IndexFn)], is_packed: bool) -> Self {
         let indexes = indexes.iter().map(|(name, values)| Index { name, values: *values, keys: HashMap::new() });
-        Self { objects: BTreeMap::new(), indexes: indexes.collect(), subscribers: Vec::new(), is_closed: false }
+        let indexes = indexes.collect();
+        Self { objects: BTreeMap::new(), is_packed, indexes, subscribers: Vec::new(), is_closed: false }
     }
 
-    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+    pub fn get(&self, key: &ObjectKey) -> Option<Kept> {
         self.objects.get(key).cloned()
     }
 
-    pub fn list(&self) -> Vec<Arc<Object>> {
+    pub fn list(&self) -> Vec<Kept> {
         self.objects.values().cloned().collect()
     }
 
-    pub fn list_within(&self, namespace: &str) -> Vec<Arc<Object>> {
+    pub fn list_within(&self, namespace: &str) -> Vec<Kept> {
         let start = ObjectKey::new(namespace, "");
         let within = self.objects.range(start..).take_while(|(key, _)| key.namespace == namespace);
-        within.map(|(_, object)| Arc::clone(object)).collect()
+        within.map(|(_, kept)| kept.clone()).collect()
     }
 
-    pub fn list_by(&self, index: &'static str, value: &str) -> Vec<Arc<Object>> {
+    pub fn list_by(&self, index: &'static str, value: &str) -> Vec<Kept> {
         let index = self.indexes.iter().find(|i| i.name == index).expect("the mirror was given this index");
         let keys = index.keys.get(value).into_iter().flatten();
         keys.filter_map(|key| self.objects.get(key).cloned()).collect()
@@ -84,7 +120,7 @@ impl Store {
     /// Takes in the newest state of an object. The same version again changes nothing.
     pub fn put(&mut self, object: Arc<Object>) {
         let key = ObjectKey::of(&object);
-        let before = self.objects.get(&key).cloned();
+        let before = self.objects.get(&key).map(Kept::object);
         let is_known = |old: &Arc<Object>| {
             !old.resource_version().is_empty()
                 && old.resource_version() == object.resource_version()
@@ -94,12 +130,12 @@ impl Store {
             return;
         }
         self.reindex(&key, before.as_deref(), Some(&object));
-        self.objects.insert(key.clone(), Arc::clone(&object));
+        self.objects.insert(key.clone(), Kept::new(&object, self.is_packed));
         self.tell(&key, before, Some(object));
     }
 
     pub fn remove(&mut self, key: &ObjectKey) {
-        let Some(before) = self.objects.remove(key) else { return };
+        let Some(before) = self.objects.remove(key).map(|kept| kept.object()) else { return };
         self.reindex(key, Some(&before), None);
         self.tell(key, Some(before), None);
     }
@@ -153,6 +189,7 @@ impl Store {
 impl Subscriber {
     fn record(&self, key: &ObjectKey, before: Option<Arc<Object>>, now: Option<Arc<Object>>) {
         let mut pending = self.pending.lock();
+        let now = now.map(Kept::Tree);
         match pending.changes.get_mut(key) {
             // What it was before stays what the reader last knew.
             Some(change) => {
@@ -160,12 +197,19 @@ impl Subscriber {
                 change.is_initial = false;
             }
             None => {
-                let change = Change { key: key.clone(), before, now, is_initial: false };
-                pending.changes.insert(key.clone(), change);
+                let before = before.map(Kept::Tree);
+                pending.changes.insert(key.clone(), Waiting { before, now, is_initial: false });
             }
         }
         drop(pending);
         self.wake.notify_one();
+    }
+}
+
+impl Waiting {
+    fn told(self, key: ObjectKey) -> Change {
+        let tree = |kept: Option<Kept>| kept.map(|kept| kept.object());
+        Change { key, before: tree(self.before), now: tree(self.now), is_initial: self.is_initial }
     }
 }
 
@@ -175,9 +219,9 @@ impl Subscription {
         {
             let mut pending = subscriber.pending.lock();
             pending.is_closed = store.is_closed;
-            for (key, object) in &store.objects {
-                let now = Some(Arc::clone(object));
-                pending.changes.insert(key.clone(), Change { key: key.clone(), before: None, now, is_initial: true });
+            for (key, kept) in &store.objects {
+                let waiting = Waiting { before: None, now: Some(kept.clone()), is_initial: true };
+                pending.changes.insert(key.clone(), waiting);
             }
         }
         store.subscribers.push(Arc::downgrade(&subscriber));
@@ -189,8 +233,9 @@ impl Subscription {
         loop {
             {
                 let mut pending = self.subscriber.pending.lock();
-                if let Some((_, change)) = pending.changes.pop_first() {
-                    return Some(change);
+                if let Some((key, waiting)) = pending.changes.pop_first() {
+                    drop(pending);
+                    return Some(waiting.told(key));
                 }
                 if pending.is_closed {
                     return None;
