@@ -47,5 +47,5 @@ fn without_karmada(stdout: &str) -> String {
     let is_ours = |line: &str| {
         line.contains(".karmada.io") || line.contains("multicluster.x-k8s.io") || line.starts_with("karmada-")
     };
-    stdout.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n")
+    stdout.split('\n').filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n")
 }

@@ -25,7 +25,7 @@ pub use watcher::{Change, ChangeKind, Watcher};
 /// Changes kept for watchers that resume; the store's own compaction bounds them in time as well.
 const EVENTS_MAX: usize = 100_000;
 /// Bytes of the objects in those changes; who resumes from before them lists again.
-const EVENTS_BYTES_MAX: usize = 16 << 20;
+const EVENTS_BYTES_MAX: usize = 4 << 20;
 /// How long a reader waits for the cache to reach the revision it asked for.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// How long the cache waits before it asks a failing store again.
