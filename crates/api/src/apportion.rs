@@ -21,6 +21,27 @@ impl TieBreak {
     }
 }
 
+/// Who gets seats: its place in the order of names, its votes, and what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Party {
+    pub index: usize,
+    pub votes: i64,
+    pub seats: i32,
+}
+
+/// Gives out `seats` more, one by one; `told` hears who got each. Parties come back in the order of names.
+pub fn give_out(seats: i32, parties: Vec<Party>, tie: TieBreak, mut told: impl FnMut(usize)) -> Vec<Party> {
+    let mut claims: BinaryHeap<Claim> = parties.into_iter().map(|party| Claim { party, tie }).collect();
+    for _ in 0..seats {
+        let Some(mut first) = claims.peek_mut() else { break };
+        told(first.party.index);
+        first.party.seats += 1;
+    }
+    let mut parties: Vec<Party> = claims.into_iter().map(|claim| claim.party).collect();
+    parties.sort_by_key(|party| party.index);
+    parties
+}
+
 /// Adds `seats` to what the parties have in `initial`. A party that only has initial seats has no votes. The result is
 /// by name; without any party nothing is given out.
 pub fn apportion<'a>(
@@ -29,59 +50,56 @@ pub fn apportion<'a>(
     initial: impl IntoIterator<Item = (&'a str, i32)>,
     tie: TieBreak,
 ) -> BTreeMap<&'a str, i32> {
-    let mut parties: BTreeMap<&str, (i64, i32)> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, (i64, i32)> = BTreeMap::new();
     for (name, seats) in initial {
-        parties.insert(name, (0, seats));
+        by_name.insert(name, (0, seats));
     }
     for (name, votes) in votes {
-        parties.entry(name).or_default().0 = votes;
+        by_name.entry(name).or_default().0 = votes;
     }
-    let parties = parties.into_iter().map(|(name, (votes, seats))| Party { name, votes, seats, tie });
-    let mut heap: BinaryHeap<Party> = parties.collect();
-    for _ in 0..seats {
-        let Some(mut next) = heap.peek_mut() else { break };
-        next.seats += 1;
-    }
-    heap.into_iter().map(|party| (party.name, party.seats)).collect()
+    let parties = by_name.values().enumerate();
+    let parties = parties.map(|(index, (votes, seats))| Party { index, votes: *votes, seats: *seats }).collect();
+    let shared = give_out(seats, parties, tie, |_| {});
+    by_name.into_keys().zip(shared).map(|(name, party)| (name, party.seats)).collect()
 }
 
-struct Party<'a> {
-    name: &'a str,
-    votes: i64,
-    seats: i32,
-    tie: TieBreak,
+/// A party on its way to the next seat.
+pub struct Claim {
+    pub party: Party,
+    pub tie: TieBreak,
 }
 
-impl Party<'_> {
+impl Claim {
     fn quotient(&self) -> f64 {
-        self.votes as f64 / (2.0 * f64::from(self.seats) + 1.0)
+        self.party.votes as f64 / (2 * i64::from(self.party.seats) + 1) as f64
     }
 }
 
-impl Ord for Party<'_> {
+impl Ord for Claim {
     /// The greatest gets the next seat: by quotient, then who has fewer seats, then by name.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_name = match self.tie {
-            TieBreak::NameAscending => other.name.cmp(self.name),
-            TieBreak::NameDescending => self.name.cmp(other.name),
+            TieBreak::NameAscending => other.party.index.cmp(&self.party.index),
+            TieBreak::NameDescending => self.party.index.cmp(&other.party.index),
         };
-        self.quotient().total_cmp(&other.quotient()).then(other.seats.cmp(&self.seats)).then(by_name)
+        let by_seats = other.party.seats.cmp(&self.party.seats);
+        self.quotient().total_cmp(&other.quotient()).then(by_seats).then(by_name)
     }
 }
 
-impl PartialOrd for Party<'_> {
+impl PartialOrd for Claim {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Party<'_> {
+impl PartialEq for Claim {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
+        self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Party<'_> {}
+impl Eq for Claim {}
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use crate::filter::observed_term;
 use crate::schedule::{Request, ScheduleError};
 use crate::snapshot::Snapshot;
 use crate::spread::Pick;
-use crate::webster::{NameOrder, Party, share_out};
+use crate::webster::{Party, TieBreak, share_out};
 
 /// How replicas are shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ struct Work<'a, 'l, L: Listener> {
     spec: &'a BindingSpec,
     placement: &'a Placement,
     strategy: Strategy,
-    order: NameOrder,
+    tie: TieBreak,
     is_fresh: bool,
     listener: &'l mut L,
 }
@@ -78,7 +78,7 @@ pub(crate) fn divide<L: Listener>(
         spec,
         placement,
         strategy: Strategy::of(placement),
-        order: NameOrder::by_uid(&spec.resource.uid),
+        tie: TieBreak::of_uid(&spec.resource.uid),
         is_fresh: request.is_reschedule(),
         listener,
     };
@@ -254,7 +254,7 @@ impl<L: Listener> Work<'_, '_, L> {
     fn share(&mut self, step: &str, replicas: i32, weights: &[(usize, i64)], kept: &[Share]) -> Vec<Share> {
         let parties = weights.iter().map(|(place, votes)| Party { index: *place, votes: *votes, seats: 0 }).collect();
         let mut turns = Vec::new();
-        let shared = share_out(replicas, parties, self.order, |place| {
+        let shared = share_out(replicas, parties, self.tie, |place| {
             if turns.len() < TURNS_MAX {
                 turns.push(place);
             }

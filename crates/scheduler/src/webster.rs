@@ -1,74 +1,11 @@
 //! Shares seats out among parties by votes, as Webster and Sainte-Laguë did: every division of replicas is one of these.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
-/// A party: which cluster, its weight, and what it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Party {
-    /// Its place in the order of names.
-    pub index: usize,
-    pub votes: i64,
-    pub seats: i32,
-}
-
-/// Who is first of two that are equal in everything else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NameOrder {
-    #[default]
-    Ascending,
-    Descending,
-}
-
-impl NameOrder {
-    /// Spreads the odd replica of many small workloads: the template's uid decides.
-    pub fn by_uid(uid: &str) -> Self {
-        match !uid.is_empty() && api::names::fnv32a(uid) & 1 == 1 {
-            true => Self::Descending,
-            false => Self::Ascending,
-        }
-    }
-}
-
-struct Claim {
-    party: Party,
-    order: NameOrder,
-}
-
-impl Claim {
-    fn quotient(&self) -> f64 {
-        self.party.votes as f64 / (2 * i64::from(self.party.seats) + 1) as f64
-    }
-}
-
-impl Ord for Claim {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_name = match self.order {
-            NameOrder::Ascending => other.party.index.cmp(&self.party.index),
-            NameOrder::Descending => self.party.index.cmp(&other.party.index),
-        };
-        let by_seats = other.party.seats.cmp(&self.party.seats);
-        self.quotient().total_cmp(&other.quotient()).then(by_seats).then(by_name)
-    }
-}
-
-impl PartialOrd for Claim {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Claim {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Claim {}
+use api::apportion::give_out;
+pub use api::apportion::{Party, TieBreak};
 
 /// Gives out `seats` more seats; `told` hears who got each that was decided singly. Parties come back in the order of
 /// names. Where nobody has votes nothing is given.
-pub fn share_out(seats: i32, mut parties: Vec<Party>, order: NameOrder, mut told: impl FnMut(usize)) -> Vec<Party> {
+pub fn share_out(seats: i32, mut parties: Vec<Party>, tie: TieBreak, told: impl FnMut(usize)) -> Vec<Party> {
     let total: i128 = parties.iter().map(|party| i128::from(party.votes)).sum();
     if total <= 0 || seats <= 0 {
         parties.sort_by_key(|party| party.index);
@@ -78,15 +15,7 @@ pub fn share_out(seats: i32, mut parties: Vec<Party>, order: NameOrder, mut told
     if parties.iter().all(|party| party.seats == 0) {
         left -= head_start(seats, total, &mut parties);
     }
-    let mut claims: BinaryHeap<Claim> = parties.into_iter().map(|party| Claim { party, order }).collect();
-    for _ in 0..left {
-        let Some(mut first) = claims.peek_mut() else { break };
-        told(first.party.index);
-        first.party.seats += 1;
-    }
-    let mut parties: Vec<Party> = claims.into_iter().map(|claim| claim.party).collect();
-    parties.sort_by_key(|party| party.index);
-    parties
+    give_out(left, parties, tie, told)
 }
 
 /// Gives every party what it gets in any case, so that a million replicas cost no more than ten.
@@ -106,6 +35,7 @@ fn head_start(seats: i32, total: i128, parties: &mut [Party]) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use api::apportion::Claim;
     use proptest::prelude::*;
 
     use super::*;
@@ -124,7 +54,7 @@ mod tests {
 
     #[track_caller]
     fn check(replicas: i32, votes: &[i64], had: &[i32], uid: &str, expected: &[i32]) {
-        let shared = share_out(replicas, parties(votes, had), NameOrder::by_uid(uid), |_| {});
+        let shared = share_out(replicas, parties(votes, had), TieBreak::of_uid(uid), |_| {});
         assert_eq!(seats(&shared), expected, "{replicas} among {votes:?} that had {had:?}");
     }
 
@@ -161,16 +91,16 @@ mod tests {
     #[test]
     fn a_huge_number_of_replicas_is_no_work() {
         let mut told = 0;
-        let shared = share_out(i32::MAX, parties(&[3, 2, 1], &[]), NameOrder::Ascending, |_| told += 1);
+        let shared = share_out(i32::MAX, parties(&[3, 2, 1], &[]), TieBreak::NameAscending, |_| told += 1);
         assert_eq!(seats(&shared).iter().map(|seats| i64::from(*seats)).sum::<i64>(), i64::from(i32::MAX));
         assert!(told < 20, "{told} seats were given singly");
     }
 
-    fn one_by_one(replicas: i32, votes: &[i64], order: NameOrder) -> Vec<i32> {
+    fn one_by_one(replicas: i32, votes: &[i64], tie: TieBreak) -> Vec<i32> {
         let mut held = parties(votes, &[]);
         for _ in 0..replicas {
             let best =
-                (0..held.len()).max_by(|a, b| Claim { party: held[*a], order }.cmp(&Claim { party: held[*b], order }));
+                (0..held.len()).max_by(|a, b| Claim { party: held[*a], tie }.cmp(&Claim { party: held[*b], tie }));
             held[best.expect("there are parties")].seats += 1;
         }
         seats(&held)
@@ -184,10 +114,10 @@ mod tests {
             descending: bool,
         ) {
             prop_assume!(votes.iter().sum::<i64>() > 0);
-            let order = if descending { NameOrder::Descending } else { NameOrder::Ascending };
-            let shared = seats(&share_out(replicas, parties(&votes, &[]), order, |_| {}));
+            let tie = if descending { TieBreak::NameDescending } else { TieBreak::NameAscending };
+            let shared = seats(&share_out(replicas, parties(&votes, &[]), tie, |_| {}));
             prop_assert_eq!(shared.iter().sum::<i32>(), replicas);
-            prop_assert_eq!(shared, one_by_one(replicas, &votes, order));
+            prop_assert_eq!(shared, one_by_one(replicas, &votes, tie));
         }
 
         #[test]
@@ -195,7 +125,7 @@ mod tests {
             replicas in 0..300i32,
             votes in proptest::collection::vec(1..1000i64, 2..10),
         ) {
-            let shared = seats(&share_out(replicas, parties(&votes, &[]), NameOrder::Ascending, |_| {}));
+            let shared = seats(&share_out(replicas, parties(&votes, &[]), TieBreak::NameAscending, |_| {}));
             for (a, more) in votes.iter().enumerate() {
                 for (b, less) in votes.iter().enumerate() {
                     prop_assert!(more <= less || shared[a] >= shared[b], "{votes:?} {shared:?}");
