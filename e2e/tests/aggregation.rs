@@ -1,8 +1,12 @@
 //! An API group another server answers for is reached through this one, as the caller and with everything that streams.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use e2e::eventually::eventually;
 use e2e::flotilla::Flotilla;
+
+/// How long anything may take here.
+const LIMIT: Duration = Duration::from_secs(45);
 
 const DEFINITION: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
@@ -23,14 +27,6 @@ fn registration(port: u16) -> String {
          spec:\n  group: sea.example.com\n  version: v1\n  groupPriorityMinimum: 1000\n  versionPriority: 10\n\
          \x20 insecureSkipTLSVerify: true\n  service: {{name: boats, namespace: default, port: {port}}}\n"
     )
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(45), "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 #[test]
@@ -73,7 +69,7 @@ fn a_group_of_another_server_is_served_through_this_one() {
     );
 
     back.kill();
-    eventually("the loss of the other server shows", || {
+    eventually("the loss of the other server shows", LIMIT, || {
         let state = front.kubectl(&[
             "get",
             "apiservice",

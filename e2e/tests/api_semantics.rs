@@ -1,7 +1,5 @@
 //! Lists, watches, versions and preconditions mean what clients rely on, at our server and at a real one alike.
 
-#[path = "../../crates/cluster-client/tests/kube/mod.rs"]
-mod kube_apiserver;
 #[path = "wire/overload.rs"]
 mod overload;
 #[path = "wire/restarts.rs"]
@@ -11,7 +9,7 @@ mod scenarios;
 mod wire;
 
 use e2e::flotilla::Flotilla;
-use kube_apiserver::KubeApiServer;
+use e2e::kube_apiserver::KubeApiServer;
 use wire::Endpoint;
 
 #[test]

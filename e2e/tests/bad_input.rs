@@ -1,7 +1,5 @@
 //! Hostile and broken requests get the answer a real kube-apiserver gives, and leave the server as it was.
 
-#[path = "../../crates/cluster-client/tests/kube/mod.rs"]
-mod kube_apiserver;
 #[path = "wire/table/mod.rs"]
 mod table;
 mod wire;
@@ -9,7 +7,7 @@ mod wire;
 use std::fs;
 
 use e2e::flotilla::Flotilla;
-use kube_apiserver::KubeApiServer;
+use e2e::kube_apiserver::KubeApiServer;
 use serde_json::json;
 use table::Case;
 use wire::{Answer, Endpoint};

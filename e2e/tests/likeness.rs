@@ -1,13 +1,10 @@
 //! Every script of kubectl commands prints the same against our server and against a real kube-apiserver.
 
-#[path = "../../crates/cluster-client/tests/kube/mod.rs"]
-mod kube_apiserver;
-
 use std::path::Path;
 
 use e2e::flotilla::Flotilla;
+use e2e::kube_apiserver::KubeApiServer;
 use e2e::script::Script;
-use kube_apiserver::KubeApiServer;
 
 #[test]
 fn kubectl_cannot_tell_us_from_kube_apiserver() {

@@ -172,12 +172,12 @@ fn a_slow_member_does_not_slow_the_others(fleet: &Fleet) {
 fn a_member_that_was_away_catches_up(fleet: &mut Fleet) {
     let uid = |fleet: &Fleet| fleet.member("member2").ask(&["get", "deploy", "quick-0", "-o=jsonpath={.metadata.uid}"]);
     let before = uid(fleet);
-    fleet.members[1].api.stop_api();
+    fleet.members[1].api.end_api();
     fleet.apply(&deployment("meanwhile", ""));
     assert!(fleet.kubectl(&["delete", "deploy", "quick-1"]).status.success());
     arrives(fleet, "member1", "meanwhile");
     fleet.in_member("member1", &["get", "deploy", "quick-1", "--ignore-not-found", "-o=name"], "");
-    fleet.members[1].api.start_again();
+    fleet.members[1].api.start_api_again();
     arrives(fleet, "member2", "meanwhile");
     fleet.in_member("member2", &["get", "deploy", "quick-1", "--ignore-not-found", "-o=name"], "");
     assert_eq!(uid(fleet), before, "nothing was deleted by mistake");

@@ -1,12 +1,13 @@
 //! Several servers on one etcd are one server: any of them answers for what any other was told.
 
-#[path = "../../crates/cluster-client/tests/kube/mod.rs"]
-mod kube_apiserver;
-
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use e2e::eventually::eventually;
 use e2e::flotilla::{Flotilla, programs};
+
+/// How long anything may take here.
+const LIMIT: Duration = Duration::from_secs(30);
 
 struct Etcd {
     child: Child,
@@ -22,7 +23,7 @@ impl Etcd {
             return None;
         }
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let [client, peer] = kube_apiserver::free_ports_for_etcd();
+        let [client, peer] = e2e::kube_apiserver::free_ports_for_etcd();
         let (url, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let child = Command::new(program)
             .arg("--data-dir")
@@ -46,14 +47,6 @@ impl Drop for Etcd {
     }
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(30), "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn two_servers_on_one_etcd_see_each_others_writes() {
     let Some(etcd) = Etcd::start() else { return };
@@ -61,7 +54,7 @@ fn two_servers_on_one_etcd_see_each_others_writes() {
     let (first, second) = (Flotilla::start_with(&flags), Flotilla::start_with(&flags));
     let made = first.kubectl(&["create", "configmap", "shared", "--from-literal=a=1"]);
     assert!(made.status.success(), "{}{}", String::from_utf8_lossy(&made.stderr), first.log());
-    eventually("the second server lists what the first wrote", || {
+    eventually("the second server lists what the first wrote", LIMIT, || {
         let listed = second.kubectl(&["get", "configmap", "-o", "name"]);
         String::from_utf8_lossy(&listed.stdout).contains("configmap/shared")
     });
@@ -69,7 +62,7 @@ fn two_servers_on_one_etcd_see_each_others_writes() {
     assert!(!first.kubectl(&["get", "configmap", "shared"]).status.success(), "a read is never older than a write");
     first.kill();
     assert!(second.kubectl(&["create", "namespace", "after"]).status.success());
-    eventually("the controllers move to the server that is left", || {
+    eventually("the controllers move to the server that is left", LIMIT, || {
         second.kubectl(&["get", "serviceaccount", "default", "-n", "after"]).status.success()
     });
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use e2e::flotilla::{Flotilla, programs};
 use serde_json::{Value, json};
 
-use crate::kube_apiserver::KubeApiServer;
 use crate::wire::Endpoint;
+use e2e::kube_apiserver::KubeApiServer;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 

@@ -72,16 +72,6 @@ impl KubeApiServer {
         self.children.last().expect("the API server runs").id()
     }
 
-    /// Ends the API server; `start_again` brings it back.
-    pub fn stop_api(&mut self) {
-        end(&mut self.children.pop().expect("the API server runs"));
-    }
-
-    pub fn start_again(&mut self) {
-        self.start_api();
-        self.wait_until_ready();
-    }
-
     /// The answer of `kubectl`, with the administrator's rights.
     pub fn kubectl(&self, args: &[&str]) -> std::process::Output {
         let mut command = Command::new(self.bin.join("kubectl"));
