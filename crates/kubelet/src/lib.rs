@@ -1,0 +1,1 @@
+//! A node with real containers: pods run through the container runtime interface.

@@ -1,0 +1,1 @@
+//! A light Kubernetes cluster in one process: API server, workload controllers, pod placement and nodes.

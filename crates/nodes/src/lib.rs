@@ -1,0 +1,1 @@
+//! Simulated nodes: pods go through their phases without containers, as rules say.

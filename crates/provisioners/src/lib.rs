@@ -1,0 +1,5 @@
+//! Where the clusters of a testbed run: one trait, and an implementation per kind of place.
+
+mod machine;
+
+pub use machine::{Condition, Error, Forward, Machine, Output, Provisioner};

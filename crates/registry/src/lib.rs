@@ -1,0 +1,1 @@
+//! An OCI registry: serves images to clusters and clients, and copies them between places.
