@@ -1,13 +1,13 @@
 //! Wiring: a whole control plane from a data directory, as many of them in one process as wanted.
 
-mod certificates;
 mod explaining;
 mod interpretation;
 mod options;
 mod rooms;
 mod start;
 
-pub use options::{Options, Propagation, Storage};
+pub use api_host::Storage;
+pub use options::{Options, Propagation};
 pub use start::ControlPlane;
 
 /// The parts of settings that are read from text.

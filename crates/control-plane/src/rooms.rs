@@ -4,39 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::capacity::Board;
-use apiserver::direct::Direct;
-use apiserver::server::Server;
-use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
-use controllers::{Clients, Parameters, SignToken};
-use pki::authority::CertificateAuthority;
-use pki::jwt::signer::JwtSigner;
+use api_host::ApiHost;
+use cluster_client::ClusterClient;
+use controllers::{Clients, Parameters};
 use reconcile::{Clock, LeaderElection, LeaderElector, SystemClock};
 use scheduler::Decisions;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::certificates::Certificates;
 use crate::options::Propagation;
-
-const MANAGER: (&str, &[&str]) = ("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
-const FEDERATION: (&str, &[&str]) = ("system:admin", &["system:masters", "system:authenticated"]);
 
 /// Held by the one process that works, of those that share a storage.
 const LEASE: (&str, &str) = ("kube-system", "flotilla-controllers");
 
 /// How long work under way may take when the plane stops.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
-
-/// What works on a plane's objects needs to know of it.
-pub struct Plane<'a> {
-    pub server: &'a Arc<Server>,
-    pub certificates: &'a Certificates,
-    pub url: &'a str,
-    pub propagation: &'a Propagation,
-    pub shared: Shared,
-    /// This process among those that share the storage; `None` when it has the storage for itself.
-    pub candidate: Option<String>,
-}
 
 /// What rooms and those who ask questions both use, whether this process works or waits for its turn.
 #[derive(Clone)]
@@ -65,9 +47,16 @@ impl Running {
     }
 }
 
-pub fn start(plane: Plane<'_>) -> anyhow::Result<Running> {
-    let candidate = plane.candidate.clone();
-    let rooms = Rooms::new(&plane)?;
+/// `candidate` is this process among those that share the storage; `None` when it has the storage for itself.
+pub fn start(
+    host: &ApiHost,
+    shared: Shared,
+    propagation: Propagation,
+    candidate: Option<String>,
+) -> anyhow::Result<Running> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
+    let rooms = Rooms { clients, shared, parameters, propagation, clock };
     let stop = CancellationToken::new();
     let cancel = stop.clone();
     let task = tokio::spawn(async move {
@@ -92,22 +81,6 @@ struct Rooms {
 }
 
 impl Rooms {
-    fn new(plane: &Plane<'_>) -> anyhow::Result<Self> {
-        let direct: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(plane.server)));
-        let manager = connect(&direct, UserInfo::new(MANAGER.0, MANAGER.1))?;
-        let acting = move |name: &str| {
-            connect(&direct, UserInfo::service_account("kube-system", name)).expect("a direct connection cannot fail")
-        };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        Ok(Self {
-            clients: Clients { manager, controller: Arc::new(acting) },
-            shared: plane.shared.clone(),
-            parameters: parameters(plane, Arc::clone(&clock))?,
-            propagation: plane.propagation.clone(),
-            clock,
-        })
-    }
-
     /// Runs until cancelled.
     async fn run(self, cancel: CancellationToken) {
         let mut running = JoinSet::new();
@@ -153,28 +126,4 @@ impl Rooms {
             }
         }
     }
-}
-
-fn parameters(plane: &Plane<'_>, clock: Arc<dyn Clock>) -> anyhow::Result<Parameters> {
-    let signer = JwtSigner::new(plane.certificates.service_account_key.clone());
-    let sign_token: SignToken = Arc::new(move |claims| signer.sign(claims).map_err(|error| error.to_string()));
-    let authority = &plane.certificates.authority;
-    let authority = CertificateAuthority::new(authority.certificate().clone(), authority.key().clone())?;
-    Ok(Parameters {
-        ca_pem: plane.certificates.ca_pem(),
-        authority: Arc::new(authority),
-        sign_token,
-        server_url: plane.url.to_owned(),
-        clock,
-    })
-}
-
-/// The client of everything that propagates.
-pub fn federation_client(server: &Arc<Server>) -> anyhow::Result<ClusterClient> {
-    let direct: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(server)));
-    connect(&direct, UserInfo::new(FEDERATION.0, FEDERATION.1))
-}
-
-fn connect(direct: &Arc<dyn Backend>, user: UserInfo) -> anyhow::Result<ClusterClient> {
-    Ok(ClusterClient::connect(Endpoint::Direct { server: Arc::clone(direct), identity: Identity::of(user) })?)
 }

@@ -9,7 +9,7 @@ use control_plane::{ControlPlane, Options, Storage};
 
 async fn plane(directory: &tempfile::TempDir) -> ControlPlane {
     let mut options = Options::new(directory.path(), ([127, 0, 0, 1], 0).into());
-    options.storage = Storage::Memory;
+    options.host.storage = Storage::Memory;
     ControlPlane::start(options).await.expect("a plane starts")
 }
 

@@ -25,7 +25,7 @@ impl World {
     async fn start(name: &str) -> Self {
         let data_dir = std::env::temp_dir().join(format!("flotilla-controllers-{name}-{}", std::process::id()));
         let mut options = Options::new(&data_dir, ([127, 0, 0, 1], 0).into());
-        options.storage = Storage::Memory;
+        options.host.storage = Storage::Memory;
         let plane = ControlPlane::start(options).await.expect("a plane starts");
         let server = Arc::new(Direct::new(plane.server.clone()));
         let identity = Identity::of(UserInfo::new("admin", &["system:masters", "system:authenticated"]));

@@ -1,1 +1,5 @@
 //! A light Kubernetes cluster in one process: API server, workload controllers, pod placement and nodes.
+
+mod start;
+
+pub use start::{Member, Options};

@@ -1,7 +1,7 @@
 //! Subresources that are more than a part of their object: scale, eviction, binding, tokens and streaming connections.
 
 mod binding;
-mod connect;
+pub mod connect;
 mod eviction;
 mod scale;
 

@@ -12,8 +12,9 @@ use api::features::Features;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::{ArgAction, Args};
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+
+use super::termination::Termination;
 
 // As with Go's flags, the last of several counts: manifests are often added to.
 #[derive(Args)]
@@ -103,7 +104,7 @@ pub struct AgentArgs {
 }
 
 pub async fn run(args: AgentArgs) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut termination = Termination::listen()?;
     let cancel = CancellationToken::new();
     if let Some(address) = probe_address(&args.health_probe_bind_address)? {
         ::agent::probe::serve(address, cancel.clone()).await.with_context(|| format!("cannot listen on {address}"))?;
@@ -112,8 +113,7 @@ pub async fn run(args: AgentArgs) -> anyhow::Result<()> {
     tokio::pin!(working);
     tokio::select! {
         ended = &mut working => return Ok(ended?),
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+        () = termination.asked() => {}
     }
     tracing::info!("stopping: work under way may finish");
     cancel.cancel();

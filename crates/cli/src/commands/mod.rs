@@ -3,8 +3,10 @@
 mod agent;
 mod completion;
 mod identity;
+mod member;
 mod propagation;
 mod server;
+mod termination;
 
 use std::process::ExitCode;
 
@@ -42,6 +44,8 @@ enum Command {
     Server(Box<server::ServerArgs>),
     /// Look after one member from beside it: register it, pull its works, report its status and capacity.
     Agent(Box<agent::AgentArgs>),
+    /// Run a light Kubernetes cluster: API server, workload controllers, pod placement and nodes in one process.
+    Member(Box<member::MemberArgs>),
     /// Print a completion script for your shell.
     Completion(completion::CompletionArgs),
     #[command(flatten)]
@@ -59,6 +63,7 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
     match cli.command {
         Command::Server(args) => block_on(server::run(*args)),
         Command::Agent(args) => block_on(agent::run(*args)),
+        Command::Member(args) => block_on(member::run(*args)),
         Command::Completion(args) => completion::run(&args, name),
         Command::Client(command) => block_on(::commands::run(&Console::standard(name), command)),
     }

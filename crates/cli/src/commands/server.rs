@@ -8,7 +8,8 @@ use anyhow::{Context, bail};
 use apiserver::audit::Level;
 use clap::{Args, ValueEnum};
 use control_plane::{ControlPlane, Options, Storage};
-use tokio::signal::unix::{SignalKind, signal};
+
+use super::termination::Termination;
 
 #[derive(Args)]
 pub struct ServerArgs {
@@ -78,7 +79,7 @@ enum StorageKind {
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
     let options = args.into_options()?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut termination = Termination::listen()?;
     let started = std::time::Instant::now();
     let plane = ControlPlane::start(options).await?;
     tracing::info!(
@@ -87,10 +88,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
         took = ?started.elapsed(),
         "the control plane is ready"
     );
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
+    termination.asked().await;
     tracing::info!("stopping: requests under way may finish");
     plane.stop().await;
     Ok(())
@@ -105,20 +103,20 @@ impl ServerArgs {
                 .join(".flotilla"),
         };
         let mut options = Options::new(data_dir, self.bind);
-        options.storage = storage;
-        options.names = self.names;
-        options.advertise = self.advertise_url;
-        options.audit_log = self.audit_log;
-        options.audit_level = self.audit_level;
-        options.event_ttl = Duration::from_secs(self.event_ttl);
-        options.oidc = self.identity.oidc()?;
-        options.static_tokens = self.identity.tokens()?;
-        options.anonymous = self.identity.anonymous_auth;
-        options.admission_off.retain(|step| !self.enable_admission_plugins.contains(step));
-        options.admission_off.extend(self.disable_admission_plugins);
+        options.host.storage = storage;
+        options.host.names = self.names;
+        options.host.advertise = self.advertise_url;
+        options.host.audit_log = self.audit_log;
+        options.host.audit_level = self.audit_level;
+        options.host.event_ttl = Duration::from_secs(self.event_ttl);
+        options.host.oidc = self.identity.oidc()?;
+        options.host.static_tokens = self.identity.tokens()?;
+        options.host.anonymous = self.identity.anonymous_auth;
+        options.host.admission_off.retain(|step| !self.enable_admission_plugins.contains(step));
+        options.host.admission_off.extend(self.disable_admission_plugins);
         options.propagation = self.propagation.read()?;
-        options.limits.reads_max = self.max_requests_inflight;
-        options.limits.writes_max = self.max_mutating_requests_inflight;
+        options.host.limits.reads_max = self.max_requests_inflight;
+        options.host.limits.writes_max = self.max_mutating_requests_inflight;
         Ok(options)
     }
 

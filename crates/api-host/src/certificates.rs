@@ -1,7 +1,7 @@
-//! The keys and certificates of a control plane: made at first start, renewed while it runs.
+//! The keys and certificates of an API server: made at first start, renewed while it runs.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +17,10 @@ use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::ReloadableCertResolver;
 use tokio_util::sync::CancellationToken;
 
-/// The context (and cluster and user) name in the kubeconfig everybody's scripts expect.
-const CONTEXT: &str = "karmada-apiserver";
-pub const KUBECONFIG_FILE: &str = "karmada-apiserver.config";
 /// How often certificates are looked at.
 const CHECK_EVERY: Duration = Duration::from_secs(3600);
 
-/// Everything secret a control plane holds.
+/// Everything secret an API server holds.
 pub struct Certificates {
     directory: KeyDir,
     dns_names: Vec<String>,
@@ -71,33 +68,33 @@ impl Certificates {
     }
 
     /// Writes the administrator's kubeconfig, readable by its owner only.
-    pub fn write_admin_kubeconfig(&self, data_dir: &Path, url: &str) -> anyhow::Result<()> {
+    pub fn write_admin_kubeconfig(&self, file: &Path, context: &str, url: &str) -> anyhow::Result<()> {
         let identity = ("system:admin", ["system:masters".to_owned()]);
         let admin =
             self.directory.ensure_client_cert(&self.authority, "admin", (identity.0, &identity.1), Timestamp::now())?;
         let (certificate, key) = (admin.certificate.to_pem(), admin.key.to_pem());
         let credential = Credential::ClientCertificate { certificate_pem: &certificate, key_pem: &key };
-        let text = kubeconfig(url, &self.ca_pem(), &credential, CONTEXT);
-        key_dir::write_atomic(&data_dir.join(KUBECONFIG_FILE), text.as_bytes(), key_dir::PRIVATE)?;
+        let text = kubeconfig(url, &self.ca_pem(), &credential, context);
+        key_dir::write_atomic(file, text.as_bytes(), key_dir::PRIVATE)?;
         Ok(())
     }
 
-    fn renew(&self, data_dir: &Path, url: &str) -> anyhow::Result<()> {
+    fn renew(&self, (file, context, url): &(PathBuf, String, String)) -> anyhow::Result<()> {
         let names = (&self.dns_names[..], &self.addresses[..]);
         let serving = self.directory.ensure_server_cert(&self.authority, "apiserver", names, Timestamp::now())?;
         self.resolver.replace(&serving)?;
         self.front_proxy_identity.replace(&ensure_proxy_client(&self.directory, &self.front_proxy)?)?;
-        self.write_admin_kubeconfig(data_dir, url)
+        self.write_admin_kubeconfig(file, context, url)
     }
 
-    /// Renews what comes near its end until told to stop. Connections and the listener are not touched.
-    pub async fn keep_fresh(self: Arc<Self>, data_dir: std::path::PathBuf, url: String, stop: CancellationToken) {
+    /// Renews what comes near its end, the kubeconfig (file, context, URL) too, until told to stop. Connections and the listener are not touched.
+    pub async fn keep_fresh(self: Arc<Self>, kubeconfig: (PathBuf, String, String), stop: CancellationToken) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(CHECK_EVERY) => {}
             }
-            if let Err(error) = self.renew(&data_dir, &url) {
+            if let Err(error) = self.renew(&kubeconfig) {
                 tracing::error!(error = format!("{error:#}"), "certificates could not be renewed; trying again");
             }
         }

@@ -1,0 +1,236 @@
+//! Starts and stops an API server with what it needs: store, certificates, listener, in that order.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use apiserver::admission::limit_ranger::LimitRanger;
+use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
+use apiserver::admission::policies::ValidatingPolicies;
+use apiserver::admission::quota::Quotas;
+use apiserver::admission::service_account::ServiceAccountDefaults;
+use apiserver::admission::service_ip::ServiceAddresses;
+use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
+use apiserver::admission::{Admission, Chain};
+use apiserver::aggregate::Aggregator;
+use apiserver::audit::Audit;
+use apiserver::auth::bootstrap::{self, PublishedTrust};
+use apiserver::auth::escalation::EscalationCheck;
+use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
+use apiserver::direct::Direct;
+use apiserver::extension::Extension;
+use apiserver::http::{Listening, listen};
+use apiserver::server::{Server, ServerConfig};
+use apiserver::subresource::connect::ConnectHandler;
+use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
+use controllers::{Clients, Parameters, SignToken};
+use kinds::Kind;
+use pki::authority::CertificateAuthority;
+use pki::jwt::signer::JwtSigner;
+use pki::tls::client_trust::ClientTrust;
+use pki::tls::server::{ClientCertificates, server_config};
+use reconcile::Clock;
+use store::Store;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::certificates::Certificates;
+use crate::options::{Options, Storage};
+
+/// `iss` of ServiceAccount tokens, as in every Kubernetes cluster that was not told otherwise.
+const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+const MANAGER: (&str, &[&str]) = ("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
+
+/// What a server has beside Kubernetes' own.
+#[derive(Default)]
+pub struct Additions {
+    pub kinds: Vec<Kind>,
+    /// Run after Kubernetes' own steps that change objects and before those that only judge.
+    pub judges: Vec<Box<dyn Admission>>,
+    /// Run after everything but the quota.
+    pub admission: Vec<Box<dyn Admission>>,
+    pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
+    pub extensions: Vec<Box<dyn Extension>>,
+}
+
+/// A running API server.
+pub struct ApiHost {
+    pub address: SocketAddr,
+    /// Where clients on this machine reach it, or what `advertise` says.
+    pub url: String,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    pub server: Arc<Server>,
+    pub certificates: Arc<Certificates>,
+    /// Cancelled when the server stops.
+    pub stop: CancellationToken,
+    listening: Listening,
+    store: Arc<dyn Store>,
+}
+
+impl ApiHost {
+    /// Returns when the API answers and is ready.
+    pub async fn start(options: &Options, additions: Additions) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&options.data_dir)
+            .with_context(|| format!("cannot make the data directory {}", options.data_dir.display()))?;
+        let stop = CancellationToken::new();
+        let store = open_store(options).await?;
+        let listener = TcpListener::bind(options.bind).await.with_context(|| {
+            format!("cannot listen on {}: choose another address with --bind, or port 0 for a free one", options.bind)
+        })?;
+        let address = listener.local_addr()?;
+        let certificates = Arc::new(Certificates::ensure(&options.data_dir.join("pki"), address, &options.names)?);
+        let url = options.advertise.clone().unwrap_or_else(|| format!("https://{}", reachable(address)));
+        let kubeconfig = options.kubeconfig();
+        certificates.write_admin_kubeconfig(&kubeconfig, &options.context, &url)?;
+
+        let server = Server::new(server_parts(options, additions, &certificates, store.clone(), stop.clone())?);
+        server.set_address(address);
+        let tls = server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
+        let listening = listen(server.clone(), listener, Arc::new(tls))?;
+        apiserver::prepare(&server).await.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
+        publish_trust(&server, &certificates).await?;
+        server.set_ready();
+        let keep = (kubeconfig.clone(), options.context.clone(), url.clone());
+        tokio::spawn(certificates.clone().keep_fresh(keep, stop.clone()));
+        Ok(Self { address, url, kubeconfig, server, certificates, stop, listening, store })
+    }
+
+    /// A client in this process.
+    pub fn client(&self, user: UserInfo) -> anyhow::Result<ClusterClient> {
+        connect(&direct(&self.server), user)
+    }
+
+    /// What Kubernetes' own controllers need to work here.
+    pub fn controllers(&self, clock: Arc<dyn Clock>) -> anyhow::Result<(Clients, Parameters)> {
+        let manager = self.client(UserInfo::new(MANAGER.0, MANAGER.1))?;
+        let direct = direct(&self.server);
+        let acting = move |name: &str| {
+            connect(&direct, UserInfo::service_account("kube-system", name)).expect("a direct connection cannot fail")
+        };
+        let signer = JwtSigner::new(self.certificates.service_account_key.clone());
+        let sign_token: SignToken = Arc::new(move |claims| signer.sign(claims).map_err(|error| error.to_string()));
+        let authority = &self.certificates.authority;
+        let authority = CertificateAuthority::new(authority.certificate().clone(), authority.key().clone())?;
+        let parameters = Parameters {
+            ca_pem: self.certificates.ca_pem(),
+            authority: Arc::new(authority),
+            sign_token,
+            server_url: self.url.clone(),
+            clock,
+        };
+        Ok((Clients { manager, controller: Arc::new(acting) }, parameters))
+    }
+
+    /// Lets requests and writes finish, then closes the store.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.listening.task.await {
+            tracing::error!(%error, "the listener ended badly");
+        }
+        self.store.close().await;
+    }
+}
+
+fn direct(server: &Arc<Server>) -> Arc<dyn Backend> {
+    Arc::new(Direct::new(Arc::clone(server)))
+}
+
+fn connect(direct: &Arc<dyn Backend>, user: UserInfo) -> anyhow::Result<ClusterClient> {
+    Ok(ClusterClient::connect(Endpoint::Direct { server: Arc::clone(direct), identity: Identity::of(user) })?)
+}
+
+async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(match &options.storage {
+        Storage::Memory => Arc::new(store::memory::Memory::new()),
+        Storage::Embedded => {
+            let place = store::embedded::Options::new(options.data_dir.join("store"));
+            let opened = tokio::task::spawn_blocking(move || store::embedded::Embedded::open(&place)).await?;
+            Arc::new(opened.context("cannot open the store")?)
+        }
+        Storage::Etcd(etcd) => Arc::new(store::etcd::Etcd::connect(etcd).await.context("cannot use etcd")?),
+    })
+}
+
+fn server_parts(
+    options: &Options,
+    additions: Additions,
+    certificates: &Certificates,
+    store: Arc<dyn Store>,
+    stop: CancellationToken,
+) -> anyhow::Result<ServerConfig> {
+    let audit = match &options.audit_log {
+        Some(path) => Audit::to_file(path, options.audit_level)
+            .with_context(|| format!("cannot write the audit log {}", path.display()))?,
+        None => Audit::off(),
+    };
+    let steps = admission_steps(additions.judges, additions.admission);
+    Ok(ServerConfig {
+        store,
+        kinds: [kinds::builtin(), additions.kinds].concat(),
+        auth: callers(options, certificates)?,
+        admission: steps.without(&options.admission_off).map_err(anyhow::Error::msg)?,
+        aggregator: Aggregator::new(certificates.front_proxy_identity.clone()),
+        audit,
+        limits: options.limits,
+        version: options.version.clone(),
+        event_ttl: options.event_ttl,
+        connect_handlers: additions.connect_handlers,
+        extensions: additions.extensions,
+        stop,
+    })
+}
+
+/// Who is believed: holders of our certificates, of our ServiceAccount tokens, and what the front proxy says.
+fn callers(options: &Options, certificates: &Certificates) -> anyhow::Result<Auth> {
+    let front_proxy = ClientTrust::new(std::slice::from_ref(certificates.front_proxy.certificate()))?;
+    let signer = JwtSigner::new(certificates.service_account_key.clone());
+    Ok(Auth::new(AuthConfig {
+        client_ca: certificates.client_trust.clone(),
+        front_proxy: Some(FrontProxyConfig { ca: Arc::new(front_proxy), allowed_names: Vec::new() }),
+        service_accounts: ServiceAccountConfig::new(SERVICE_ACCOUNT_ISSUER, signer),
+        oidc: options.oidc.clone(),
+        static_tokens: options.static_tokens.clone(),
+        anonymous: options.anonymous,
+    }))
+}
+
+/// Every admission step, in the order they run.
+fn admission_steps(judges: Vec<Box<dyn Admission>>, last: Vec<Box<dyn Admission>>) -> Chain {
+    let mut steps: Vec<Box<dyn Admission>> = vec![
+        Box::new(NamespaceLifecycle),
+        Box::new(LimitRanger),
+        Box::new(ServiceAccountDefaults),
+        Box::new(MutatingWebhooks::default()),
+        Box::new(ServiceAddresses),
+        Box::new(EscalationCheck),
+    ];
+    steps.extend(judges);
+    steps.push(Box::new(ValidatingPolicies::default()));
+    steps.push(Box::new(ValidatingWebhooks::default()));
+    steps.extend(last);
+    // Last, so that nothing is booked for a write another step refuses.
+    steps.push(Box::new(Quotas));
+    Chain::new(steps)
+}
+
+async fn publish_trust(server: &Arc<Server>, certificates: &Certificates) -> anyhow::Result<()> {
+    let (client_ca, front_proxy_ca) = (certificates.ca_pem(), certificates.front_proxy.certificate().to_pem());
+    let trust = PublishedTrust {
+        client_ca: &client_ca,
+        front_proxy_ca: &front_proxy_ca,
+        front_proxy_names: &["front-proxy-client"],
+    };
+    let published = bootstrap::publish_trust(server, &trust).await;
+    published.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))
+}
+
+/// An address clients on this machine can use: a wildcard is no destination.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    SocketAddr::new([127, 0, 0, 1].into(), address.port())
+}
