@@ -2,7 +2,7 @@
 
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Unit, Zoned};
+use jiff::{SignedDuration, Timestamp, ToSpan, Unit, Zoned};
 
 /// A schedule that is not due within this time never is.
 const YEARS_MAX: i16 = 5;
@@ -56,8 +56,15 @@ struct Field {
 
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    fields: [Field; 5],
+    rule: Rule,
     zone: TimeZone,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    Fields([Field; 5]),
+    /// `@every`: so much after the last time.
+    Every(SignedDuration),
 }
 
 impl Schedule {
@@ -75,6 +82,10 @@ impl Schedule {
             None => TimeZone::system(),
             Some(name) => TimeZone::get(name).map_err(|_| ScheduleError::Zone(name.to_owned()))?,
         };
+        if let Some(every) = text.strip_prefix("@every ") {
+            let every = parse_duration(every.trim()).ok_or_else(|| ScheduleError::Part(every.to_owned()))?;
+            return Ok(Self { rule: Rule::Every(every), zone });
+        }
         let described = DESCRIPTORS.iter().find(|(name, _)| *name == text).map(|(_, fields)| *fields);
         let parts: Vec<&str> = described.unwrap_or(text).split_whitespace().collect();
         let parts: [&str; 5] = parts.try_into().map_err(|parts: Vec<&str>| ScheduleError::Fields(parts.len()))?;
@@ -82,17 +93,21 @@ impl Schedule {
         for ((field, part), bounds) in fields.iter_mut().zip(parts).zip(FIELDS) {
             *field = parse_field(part, bounds)?;
         }
-        Ok(Self { fields, zone })
+        Ok(Self { rule: Rule::Fields(fields), zone })
     }
 
     /// The first time after this one; `None` where there is none.
     pub fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let fields = match &self.rule {
+            Rule::Fields(fields) => fields,
+            Rule::Every(every) => return Timestamp::from_second(now.as_second()).ok()?.checked_add(*every).ok(),
+        };
         let start = now.to_zoned(self.zone.clone());
         let mut date = start.date();
         let last = date.checked_add(YEARS_MAX.years()).ok()?;
         while date <= last {
-            if self.is_day(date)
-                && let Some(found) = self.next_within(date, &start)
+            if is_day(fields, date)
+                && let Some(found) = self.next_within(fields, date, &start)
             {
                 return Some(found);
             }
@@ -103,7 +118,7 @@ impl Schedule {
 
     /// By real minutes rather than those of the clock on the wall: one that is left out in spring does not come, one that
     /// is repeated in autumn comes twice, as in robfig/cron.
-    fn next_within(&self, date: Date, after: &Zoned) -> Option<Timestamp> {
+    fn next_within(&self, fields: &[Field; 5], date: Date, after: &Zoned) -> Option<Timestamp> {
         let midnight = date.to_zoned(self.zone.clone()).ok()?;
         let mut time = if midnight > *after {
             midnight
@@ -114,7 +129,7 @@ impl Schedule {
                 .checked_add(1.minute())
                 .ok()?
         };
-        let [minute, hour, ..] = self.fields;
+        let [minute, hour, ..] = fields;
         while time.date() == date {
             if hour.has(time.hour()) && minute.has(time.minute()) {
                 return Some(time.timestamp());
@@ -123,24 +138,46 @@ impl Schedule {
         }
         None
     }
-
-    /// Day of month and day of week: both where one of them is any, else one is enough.
-    fn is_day(&self, date: Date) -> bool {
-        let [_, _, day, month, weekday] = self.fields;
-        let is_day = day.has(date.day());
-        let is_weekday = weekday.has(match date.weekday() {
-            Weekday::Sunday => 0,
-            other => other.to_monday_one_offset(),
-        });
-        let is_either = if day.is_any || weekday.is_any { is_day && is_weekday } else { is_day || is_weekday };
-        month.has(date.month()) && is_either
-    }
 }
 
 impl Field {
     fn has(self, value: i8) -> bool {
         u32::try_from(value).is_ok_and(|value| self.bits & (1 << value) != 0)
     }
+}
+
+/// Day of month and day of week: both where one of them is any, else one is enough.
+fn is_day(fields: &[Field; 5], date: Date) -> bool {
+    let [_, _, day, month, weekday] = fields;
+    let is_day = day.has(date.day());
+    let is_weekday = weekday.has(match date.weekday() {
+        Weekday::Sunday => 0,
+        other => other.to_monday_one_offset(),
+    });
+    let is_either = if day.is_any || weekday.is_any { is_day && is_weekday } else { is_day || is_weekday };
+    month.has(date.month()) && is_either
+}
+
+/// A duration as Go writes it, such as `1h30m`; at least a second, and whole ones.
+fn parse_duration(text: &str) -> Option<SignedDuration> {
+    let mut seconds = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let amount: f64 = rest[..digits].parse().ok()?;
+        let unit = &rest[digits..];
+        let length = unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len());
+        let unit_seconds = match &unit[..length] {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 0.001,
+            _ => return None,
+        };
+        seconds += amount * unit_seconds;
+        rest = &unit[length..];
+    }
+    (!text.is_empty()).then(|| SignedDuration::from_secs((seconds as i64).max(1)))
 }
 
 fn parse_field(text: &str, bounds: Bounds) -> Result<Field, ScheduleError> {
@@ -208,6 +245,8 @@ mod tests {
         check("@weekly", "UTC", now, "2026-05-03T00:00:00Z");
         check("30 9 * * *", "Asia/Shanghai", now, "2026-05-02T01:30:00Z");
         check("CRON_TZ=Asia/Shanghai 30 9 * * *", "UTC", now, "2026-05-02T01:30:00Z");
+        check("@every 1h30m", "UTC", now, "2026-05-01T11:50:30Z");
+        check("@every 10ms", "UTC", now, "2026-05-01T10:20:31Z");
         check("0 0 30 2 *", "UTC", now, "");
         check("0 0 29 2 *", "UTC", now, "2028-02-29T00:00:00Z");
     }
@@ -241,6 +280,9 @@ mod tests {
             "5-1 * * * *",
             "a * * * *",
             "@always",
+            "@every ",
+            "@every 5",
+            "@every 5x",
             "TZ=Nowhere/Land * * * * *",
         ] {
             assert!(Schedule::parse(text, Some("UTC")).is_err(), "{text}");

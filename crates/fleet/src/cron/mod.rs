@@ -5,12 +5,12 @@
 
 mod history;
 mod scale;
-mod schedule;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::cron::Schedule;
 use api::autoscaling::{CRON_FEDERATED_HPAS, CronHpaSpec, CronHpaStatus, CronRule, ScaleTarget};
 use cluster_client::{ResourceRef, RestMapper};
 use jiff::Timestamp;
@@ -20,7 +20,6 @@ use reconcile::{Change, Controller, MirrorSpec, ObjectKey, Outcome, ReconcileErr
 use tokio_util::sync::CancellationToken;
 
 use crate::cron::history::{Execution, RuleState, merge};
-use crate::cron::schedule::Schedule;
 use crate::plane::{FIELD_MANAGER, Plane};
 
 const COMPONENT: &str = "cronfederatedhpa-controller";
