@@ -2,6 +2,8 @@
 
 mod commands;
 
+// Heap profilers see only the allocator of the system.
+#[cfg(not(feature = "system-allocator"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
