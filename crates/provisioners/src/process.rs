@@ -1,0 +1,355 @@
+//! Machines that are processes of this host: a directory, a program kept running in it, and forwarded ports.
+
+mod child;
+mod log;
+pub mod wire;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use crate::process::child::{Keeper, Place};
+use crate::process::wire::{Address, Lead, Wire};
+use crate::{Condition, Error, Forward, Machine, Output, Provisioner};
+
+pub use child::TETHER;
+
+/// The process behind a machine, for people and for tests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub name: String,
+    pub condition: Condition,
+    pub pid: Option<u32>,
+    pub memory_bytes: Option<u64>,
+    /// Seconds since 1970.
+    pub started: Option<u64>,
+    pub restarts: u32,
+    pub last_end: Option<String>,
+    pub forwards: Vec<ForwardReport>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForwardReport {
+    #[serde(flatten)]
+    pub forward: Forward,
+    pub wire: Wire,
+}
+
+/// All machines of one testbed. They live as long as this does.
+pub struct Processes {
+    /// Each machine has a directory of its name in it.
+    directory: PathBuf,
+    logs: PathBuf,
+    entries: Mutex<BTreeMap<String, Entry>>,
+}
+
+struct Entry {
+    machine: Machine,
+    keeper: Option<Keeper>,
+    /// Open while the machine is started.
+    leads: BTreeMap<String, Lead>,
+    wires: BTreeMap<String, Wire>,
+}
+
+impl Processes {
+    pub fn new(directory: impl Into<PathBuf>, logs: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), logs: logs.into(), entries: Mutex::default() }
+    }
+
+    pub async fn reports(&self) -> Vec<Report> {
+        let entries = self.entries.lock().await;
+        entries.values().map(Entry::report).collect()
+    }
+
+    /// Ends a machine's program as a crash would, and leaves it so until it is started. Its ports stay open.
+    pub async fn kill(&self, machine: &str) -> Result<(), Error> {
+        let keeper = self.entry(&mut *self.entries.lock().await, machine)?.keeper.take();
+        if let Some(keeper) = keeper {
+            keeper.kill().await;
+        }
+        Ok(())
+    }
+
+    /// What happens to bytes on a forwarded port, from now on and after the machine was started anew.
+    pub async fn set_wire(&self, machine: &str, forward: &str, wire: Wire) -> Result<(), Error> {
+        let mut entries = self.entries.lock().await;
+        let entry = self.entry(&mut entries, machine)?;
+        if !entry.machine.forwards.iter().any(|known| known.name == forward) {
+            return Err(failed("change a wire", format!("{machine} has no forward {forward}")));
+        }
+        if let Some(lead) = entry.leads.get(forward) {
+            lead.set_wire(wire);
+        }
+        entry.wires.insert(forward.to_owned(), wire);
+        Ok(())
+    }
+
+    /// Holds every program still, so that files can be copied as they are at one moment.
+    pub async fn freeze(&self) {
+        self.signal_all(Signal::STOP).await;
+    }
+
+    pub async fn thaw(&self) {
+        self.signal_all(Signal::CONT).await;
+    }
+
+    async fn signal_all(&self, signal: Signal) {
+        let entries = self.entries.lock().await;
+        for keeper in entries.values().filter_map(|entry| entry.keeper.as_ref()) {
+            keeper.signal(signal);
+        }
+    }
+
+    /// Stops everything, all at the same time.
+    pub async fn stop_all(&self) {
+        let mut stopping = JoinSet::new();
+        for entry in self.entries.lock().await.values_mut() {
+            let (keeper, leads) = (entry.keeper.take(), std::mem::take(&mut entry.leads));
+            stopping.spawn(end(keeper, leads));
+        }
+        stopping.join_all().await;
+    }
+
+    fn entry<'a>(&self, entries: &'a mut BTreeMap<String, Entry>, machine: &str) -> Result<&'a mut Entry, Error> {
+        entries.get_mut(machine).ok_or_else(|| Error::NoMachine(machine.to_owned()))
+    }
+
+    fn place(&self, machine: &str) -> Place {
+        Place {
+            directory: self.directory.join(machine),
+            log: self.logs.join(format!("{machine}.log")),
+            pid_file: self.directory.join(format!("{machine}.pid")),
+        }
+    }
+
+    /// A path in the machine, which is one below its directory.
+    fn inside(&self, machine: &str, path: &str) -> Result<PathBuf, Error> {
+        let relative = Path::new(path.trim_start_matches('/'));
+        let is_inside = relative.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !is_inside {
+            return Err(failed(format!("use {path}"), "a machine's files are below its directory"));
+        }
+        Ok(self.directory.join(machine).join(relative))
+    }
+}
+
+impl Entry {
+    fn report(&self) -> Report {
+        let state = self.keeper.as_ref().map(Keeper::state).unwrap_or_default();
+        let condition = match &self.keeper {
+            None => Condition::Stopped,
+            Some(_) if state.is_failing() => Condition::Failing,
+            Some(_) => Condition::Running,
+        };
+        let wire = |forward: &Forward| self.wires.get(&forward.name).copied().unwrap_or_default();
+        let forwards = self.machine.forwards.iter();
+        Report {
+            name: self.machine.name.clone(),
+            condition,
+            memory_bytes: state.pid.and_then(child::memory_bytes),
+            pid: state.pid,
+            started: state.started,
+            restarts: state.restarts,
+            last_end: state.last_end,
+            forwards: forwards.map(|f| ForwardReport { forward: f.clone(), wire: wire(f) }).collect(),
+        }
+    }
+
+    async fn open(&mut self, forward: &Forward) -> Result<(), Error> {
+        if let Some(old) = self.leads.remove(&forward.name) {
+            old.close().await;
+        }
+        let opened = Lead::open(forward.listen, Arc::new(Address(forward.target.clone()))).await;
+        let lead = opened.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => Error::Host {
+                problem: format!("another program listens on {}", forward.listen),
+                remedy: format!("see which with `ss -tlpn | grep :{}`, or choose another port", forward.listen.port()),
+            },
+            _ => failed(format!("listen on {}", forward.listen), error),
+        })?;
+        lead.set_wire(self.wires.get(&forward.name).copied().unwrap_or_default());
+        self.leads.insert(forward.name.clone(), lead);
+        Ok(())
+    }
+}
+
+async fn end(keeper: Option<Keeper>, leads: BTreeMap<String, Lead>) {
+    if let Some(keeper) = keeper {
+        keeper.stop().await;
+    }
+    for lead in leads.into_values() {
+        lead.close().await;
+    }
+}
+
+fn failed(doing: impl Into<String>, why: impl ToString) -> Error {
+    Error::Failed { doing: doing.into(), why: why.to_string() }
+}
+
+#[async_trait]
+impl Provisioner for Processes {
+    fn name(&self) -> &'static str {
+        "process"
+    }
+
+    /// A machine that changed is stopped, to start anew as it is now.
+    async fn create(&self, machine: &Machine) -> Result<(), Error> {
+        let place = self.place(&machine.name);
+        let doing = |path: &Path| format!("make {}", path.display());
+        std::fs::create_dir_all(&place.directory).map_err(|error| failed(doing(&place.directory), error))?;
+        for (from, to) in &machine.files {
+            let to_path = self.inside(&machine.name, to)?;
+            if !to_path.exists() {
+                self.push_file(&machine.name, from, to).await?;
+            }
+        }
+        let changed = {
+            let mut entries = self.entries.lock().await;
+            match entries.get_mut(&machine.name) {
+                None => {
+                    child::end_leftover(machine, &place.pid_file).await;
+                    let machine_entry = Entry {
+                        machine: machine.clone(),
+                        keeper: None,
+                        leads: BTreeMap::new(),
+                        wires: BTreeMap::new(),
+                    };
+                    entries.insert(machine.name.clone(), machine_entry);
+                    None
+                }
+                Some(entry) if entry.machine == *machine => None,
+                Some(entry) => {
+                    entry.machine = machine.clone();
+                    Some((entry.keeper.take(), std::mem::take(&mut entry.leads)))
+                }
+            }
+        };
+        if let Some((keeper, leads)) = changed {
+            end(keeper, leads).await;
+        }
+        Ok(())
+    }
+
+    async fn start(&self, machine: &str) -> Result<(), Error> {
+        let mut entries = self.entries.lock().await;
+        let entry = self.entry(&mut entries, machine)?;
+        for forward in entry.machine.forwards.clone() {
+            if !entry.leads.contains_key(&forward.name) {
+                entry.open(&forward).await?;
+            }
+        }
+        if entry.keeper.is_none() {
+            entry.keeper = Some(Keeper::start(entry.machine.clone(), self.place(machine)));
+        }
+        Ok(())
+    }
+
+    async fn stop(&self, machine: &str) -> Result<(), Error> {
+        let (keeper, leads) = {
+            let mut entries = self.entries.lock().await;
+            let entry = self.entry(&mut entries, machine)?;
+            (entry.keeper.take(), std::mem::take(&mut entry.leads))
+        };
+        end(keeper, leads).await;
+        Ok(())
+    }
+
+    async fn delete(&self, machine: &str) -> Result<(), Error> {
+        let entry = self.entries.lock().await.remove(machine);
+        if let Some(entry) = entry {
+            end(entry.keeper, entry.leads).await;
+        }
+        let place = self.place(machine);
+        let _ = std::fs::remove_file(log::rotated(&place.log));
+        for file in [&place.log, &place.pid_file] {
+            let _ = std::fs::remove_file(file);
+        }
+        match std::fs::remove_dir_all(&place.directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(failed(format!("remove {}", place.directory.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn condition(&self, machine: &str) -> Result<Condition, Error> {
+        Ok(self.entries.lock().await.get(machine).map_or(Condition::Missing, |entry| entry.report().condition))
+    }
+
+    async fn exec(&self, machine: &str, command: &[String], stdin: Option<Vec<u8>>) -> Result<Output, Error> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(failed("run a command", "none was named"));
+        };
+        let doing = || format!("run {program} in {machine}");
+        let mut process = tokio::process::Command::new(program);
+        process.args(arguments).current_dir(self.place(machine).directory).kill_on_drop(true);
+        process.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        let mut running =
+            process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| failed(doing(), error))?;
+        let input = running.stdin.take();
+        let feeding = async {
+            if let (Some(mut input), Some(bytes)) = (input, stdin) {
+                // A program may end without having read all.
+                let _ = input.write_all(&bytes).await;
+            }
+        };
+        let ((), output) = tokio::join!(feeding, running.wait_with_output());
+        let output = output.map_err(|error| failed(doing(), error))?;
+        Ok(Output { code: output.status.code().unwrap_or(-1), stdout: output.stdout, stderr: output.stderr })
+    }
+
+    async fn push_file(&self, machine: &str, from: &Path, to: &str) -> Result<(), Error> {
+        let to = self.inside(machine, to)?;
+        let copied = match to.parent().map(std::fs::create_dir_all) {
+            Some(Err(error)) => Err(error),
+            _ => tokio::fs::copy(from, &to).await,
+        };
+        copied.map(drop).map_err(|error| failed(format!("copy {} to {}", from.display(), to.display()), error))
+    }
+
+    async fn read_file(&self, machine: &str, path: &str) -> Result<Vec<u8>, Error> {
+        let path = self.inside(machine, path)?;
+        tokio::fs::read(&path).await.map_err(|error| failed(format!("read {}", path.display()), error))
+    }
+
+    async fn forward(&self, machine: &str, forward: &Forward) -> Result<(), Error> {
+        let mut entries = self.entries.lock().await;
+        let entry = self.entry(&mut entries, machine)?;
+        let known = entry.machine.forwards.iter().any(|known| known == forward);
+        if !known {
+            entry.machine.forwards.retain(|known| known.name != forward.name);
+            entry.machine.forwards.push(forward.clone());
+        }
+        let is_started = entry.keeper.is_some();
+        if is_started && !(known && entry.leads.contains_key(&forward.name)) {
+            entry.open(forward).await?;
+        }
+        Ok(())
+    }
+
+    async fn unforward(&self, machine: &str, forward: &str) -> Result<(), Error> {
+        let lead = {
+            let mut entries = self.entries.lock().await;
+            let entry = self.entry(&mut entries, machine)?;
+            entry.machine.forwards.retain(|known| known.name != forward);
+            entry.leads.remove(forward)
+        };
+        if let Some(lead) = lead {
+            lead.close().await;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

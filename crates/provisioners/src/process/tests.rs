@@ -1,0 +1,142 @@
+//! Machines as processes, with shell scripts for programs.
+
+use std::time::Duration;
+
+use super::*;
+
+struct Scene {
+    directory: tempfile::TempDir,
+    processes: Processes,
+}
+
+fn scene() -> Scene {
+    let directory = tempfile::tempdir().unwrap();
+    let processes = Processes::new(directory.path().join("data"), directory.path().join("logs"));
+    Scene { directory, processes }
+}
+
+fn machine(name: &str, script: &str) -> Machine {
+    Machine {
+        name: name.into(),
+        command: ["sh", "-c", script].map(str::to_owned).into(),
+        env: BTreeMap::new(),
+        files: Vec::new(),
+        forwards: Vec::new(),
+    }
+}
+
+impl Scene {
+    async fn started(&self, machine: &Machine) {
+        self.processes.create(machine).await.unwrap();
+        self.processes.start(&machine.name).await.unwrap();
+    }
+
+    async fn report(&self, name: &str) -> Report {
+        self.processes.reports().await.into_iter().find(|report| report.name == name).unwrap()
+    }
+
+    async fn eventually(&self, what: &str, name: &str, holds: impl Fn(&Report) -> bool) -> Report {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            let report = self.report(name).await;
+            if holds(&report) {
+                return report;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "never: {what}: {report:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.directory.path().join(format!("logs/{name}.log"))).unwrap_or_default()
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_ends_is_started_again_and_one_that_keeps_ending_is_failing() {
+    let scene = scene();
+    scene.started(&machine("a", "echo I am here; exit 3")).await;
+    let report = scene.eventually("failing", "a", |report| report.condition == Condition::Failing).await;
+    assert!(report.restarts >= 2 && report.last_end.as_deref() == Some("exit status: 3"), "{report:?}");
+    assert!(scene.log("a").matches("I am here").count() >= 3);
+    scene.processes.stop("a").await.unwrap();
+    assert_eq!(scene.report("a").await.condition, Condition::Stopped);
+}
+
+#[tokio::test]
+async fn what_is_well_is_left_alone_and_what_changed_starts_anew() {
+    let scene = scene();
+    let first = machine("a", "exec sleep 1000");
+    scene.started(&first).await;
+    let pid = scene.eventually("it runs", "a", |report| report.pid.is_some()).await.pid;
+    scene.started(&first).await;
+    assert_eq!(scene.report("a").await.pid, pid);
+    scene.started(&machine("a", "exec sleep 1001")).await;
+    let changed = scene.eventually("it runs", "a", |report| report.pid.is_some()).await.pid;
+    assert_ne!(changed, pid);
+    scene.processes.stop_all().await;
+    assert!(!Path::new(&format!("/proc/{}", changed.unwrap())).exists());
+}
+
+#[tokio::test]
+async fn a_killed_machine_stays_down_until_it_is_started() {
+    let scene = scene();
+    scene.started(&machine("a", "trap '' TERM; while :; do sleep 1; done")).await;
+    scene.eventually("it runs", "a", |report| report.pid.is_some()).await;
+    scene.processes.kill("a").await.unwrap();
+    let report = scene.report("a").await;
+    assert_eq!((report.condition, report.pid), (Condition::Stopped, None));
+    scene.processes.start("a").await.unwrap();
+    scene.eventually("it runs again", "a", |report| report.pid.is_some()).await;
+    scene.processes.kill("a").await.unwrap();
+}
+
+#[tokio::test]
+async fn deleting_leaves_nothing() {
+    let scene = scene();
+    let mut wanted = machine("a", "cat greeting; exec sleep 1000");
+    let source = scene.directory.path().join("source");
+    std::fs::write(&source, "good morning").unwrap();
+    wanted.files = vec![(source.clone(), "/greeting".into())];
+    wanted.forwards =
+        vec![Forward { name: "api".into(), listen: "127.0.0.1:0".parse().unwrap(), target: "127.0.0.1:1".into() }];
+    scene.started(&wanted).await;
+    scene.eventually("it runs", "a", |_| scene.log("a") == "good morning").await;
+    assert_eq!(scene.processes.read_file("a", "greeting").await.unwrap(), b"good morning");
+    scene.processes.delete("a").await.unwrap();
+    scene.processes.delete("a").await.unwrap();
+    assert_eq!(scene.processes.condition("a").await.unwrap(), Condition::Missing);
+    std::fs::remove_file(source).unwrap();
+    for folder in ["data", "logs"] {
+        let left: Vec<_> = std::fs::read_dir(scene.directory.path().join(folder)).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_left_by_a_killed_supervisor_is_ended_before_another_starts() {
+    let scene = scene();
+    let wanted = machine("a", "exec sleep 1002");
+    let mut left = std::process::Command::new("sleep").arg("1002").spawn().unwrap();
+    std::fs::create_dir_all(scene.directory.path().join("data")).unwrap();
+    std::fs::write(scene.directory.path().join("data/a.pid"), left.id().to_string()).unwrap();
+    // Another program under a noted id is nobody's business.
+    scene.processes.create(&wanted).await.unwrap();
+    assert!(left.try_wait().unwrap().is_none());
+    let again = Processes::new(scene.directory.path().join("data"), scene.directory.path().join("logs"));
+    std::fs::write(scene.directory.path().join("data/a.pid"), left.id().to_string()).unwrap();
+    let same = Machine { command: vec!["sleep".into(), "1002".into()], ..wanted };
+    let (_, ended) = tokio::join!(again.create(&same), tokio::task::spawn_blocking(move || left.wait()));
+    assert!(!ended.unwrap().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_command_in_a_machine_gets_its_input_and_nobody_leaves_the_directory() {
+    let scene = scene();
+    scene.processes.create(&machine("a", "exec sleep 1000")).await.unwrap();
+    let command = ["sh", "-c", "cat; pwd >&2; exit 4"].map(str::to_owned);
+    let output = scene.processes.exec("a", &command, Some(b"hello".to_vec())).await.unwrap();
+    assert_eq!((output.code, output.stdout.as_slice()), (4, b"hello".as_slice()));
+    assert!(String::from_utf8_lossy(&output.stderr).trim_end().ends_with("data/a"));
+    assert!(scene.processes.read_file("a", "../b").await.is_err());
+}

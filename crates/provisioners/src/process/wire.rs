@@ -1,0 +1,292 @@
+//! A port of this host led elsewhere, with a switch on the wire: pass everything, be late, or swallow.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Connections one port carries or holds back at the same time; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 1024;
+/// What one direction of a connection may have under way while it is late.
+const LATE_BYTES_MAX: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What happens to bytes on their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Wire {
+    #[default]
+    Pass,
+    /// Every byte arrives this much later, both ways.
+    Delay { millis: u64 },
+    /// Connections are accepted and nothing ever comes of them, as behind a firewall that drops.
+    Swallow,
+}
+
+impl Wire {
+    fn delay(self) -> Duration {
+        match self {
+            Self::Delay { millis } => Duration::from_millis(millis),
+            Self::Pass | Self::Swallow => Duration::ZERO,
+        }
+    }
+}
+
+/// Both directions of a connection.
+pub trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Pipe for T {}
+
+/// Where connections are led. Asked for each one, so that what is behind may move.
+#[async_trait]
+pub trait Dial: Send + Sync {
+    async fn dial(&self) -> io::Result<Box<dyn Pipe>>;
+}
+
+/// Always the same HOST:PORT.
+pub struct Address(pub String);
+
+#[async_trait]
+impl Dial for Address {
+    async fn dial(&self) -> io::Result<Box<dyn Pipe>> {
+        let stream = TcpStream::connect(&self.0).await?;
+        stream.set_nodelay(true)?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// A port that is open. Ends, with every connection through it, when it is closed or dropped.
+pub struct Lead {
+    address: SocketAddr,
+    wire: watch::Sender<Wire>,
+    cancel: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Lead {
+    pub async fn open(listen: SocketAddr, dial: Arc<dyn Dial>) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen).await?;
+        let address = listener.local_addr()?;
+        let (wire, seen) = watch::channel(Wire::Pass);
+        let (cancel, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.spawn(accept(listener, dial, seen, cancel.clone(), tasks.clone()));
+        Ok(Self { address, wire, cancel, tasks })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn wire(&self) -> Wire {
+        *self.wire.borrow()
+    }
+
+    pub fn set_wire(&self, wire: Wire) {
+        self.wire.send_replace(wire);
+    }
+
+    /// Returns when the port is free again.
+    pub async fn close(self) {
+        self.cancel.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    dial: Arc<dyn Dial>,
+    wire: watch::Receiver<Wire>,
+    cancel: CancellationToken,
+    tasks: TaskTracker,
+) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = async {
+            let slot = Arc::clone(&room).acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            () = cancel.cancelled() => return,
+            accepted = accepted => accepted,
+        };
+        match accepted {
+            Ok((client, _)) => {
+                let (dial, wire, cancel) = (Arc::clone(&dial), wire.clone(), cancel.clone());
+                tasks.spawn(async move {
+                    let _slot = slot;
+                    tokio::select! {
+                        () = cancel.cancelled() => {}
+                        ended = carry(client, dial, wire) => if let Err(error) = ended {
+                            tracing::debug!(%error, "a forwarded connection ended");
+                        }
+                    }
+                });
+            }
+            // Out of file descriptors, or a client that was quicker to go: others may have more luck.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn carry(client: TcpStream, dial: Arc<dyn Dial>, mut wire: watch::Receiver<Wire>) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let gone = || io::Error::other("the port was closed");
+    let delay = wire.wait_for(|wire| *wire != Wire::Swallow).await.map_err(|_| gone())?.delay();
+    tokio::time::sleep(delay).await;
+    let far = tokio::time::timeout(DIAL_TIMEOUT, dial.dial()).await;
+    let far = far.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let (near_read, near_write) = tokio::io::split(client);
+    let (far_read, far_write) = tokio::io::split(far);
+    tokio::try_join!(flow(near_read, far_write, wire.clone()), flow(far_read, near_write, wire))?;
+    Ok(())
+}
+
+/// One direction, until its end has been passed on.
+async fn flow(
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+    mut wire: watch::Receiver<Wire>,
+) -> io::Result<()> {
+    let mut late: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
+    let mut late_bytes = 0;
+    let mut is_at_end = false;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let mode = *wire.borrow_and_update();
+        if is_at_end && late.is_empty() && mode != Wire::Swallow {
+            return writer.shutdown().await;
+        }
+        let due = late.front().map_or_else(Instant::now, |(due, _)| *due);
+        tokio::select! {
+            read = reader.read(&mut chunk), if !is_at_end && late_bytes < LATE_BYTES_MAX => match read? {
+                0 => is_at_end = true,
+                length if mode == Wire::Pass && late.is_empty() => writer.write_all(&chunk[..length]).await?,
+                length => {
+                    late_bytes += length;
+                    late.push_back((Instant::now() + mode.delay(), chunk[..length].to_vec()));
+                }
+            },
+            () = tokio::time::sleep_until(due), if !late.is_empty() && mode != Wire::Swallow => {
+                if let Some((_, bytes)) = late.pop_front() {
+                    late_bytes -= bytes.len();
+                    writer.write_all(&bytes).await?;
+                }
+            }
+            changed = wire.changed() => if changed.is_err() {
+                return Err(io::Error::other("the port was closed"));
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers every byte with itself.
+    async fn echo() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut read, mut write) = stream.split();
+                    let _ = tokio::io::copy(&mut read, &mut write).await;
+                });
+            }
+        });
+        address
+    }
+
+    async fn lead() -> Lead {
+        let dial = Arc::new(Address(echo().await));
+        Lead::open("127.0.0.1:0".parse().unwrap(), dial).await.unwrap()
+    }
+
+    async fn say(stream: &mut TcpStream, text: &[u8]) -> Vec<u8> {
+        stream.write_all(text).await.unwrap();
+        let mut answer = vec![0; text.len()];
+        stream.read_exact(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn bytes_and_their_end_pass_both_ways() {
+        let lead = lead().await;
+        let mut stream = TcpStream::connect(lead.address()).await.unwrap();
+        let large = vec![7; 3 * LATE_BYTES_MAX];
+        let (mut read, mut write) = stream.split();
+        let mut answer = Vec::new();
+        let sent = async {
+            write.write_all(&large).await.unwrap();
+            write.shutdown().await.unwrap();
+        };
+        let ((), received) = tokio::join!(sent, read.read_to_end(&mut answer));
+        received.unwrap();
+        assert_eq!(answer.len(), large.len());
+        lead.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_slow_wire_is_late_by_what_it_was_told_in_each_direction() {
+        let lead = lead().await;
+        let mut stream = TcpStream::connect(lead.address()).await.unwrap();
+        assert_eq!(say(&mut stream, b"quick").await, b"quick");
+        lead.set_wire(Wire::Delay { millis: 40 });
+        let start = Instant::now();
+        assert_eq!(say(&mut stream, b"slow").await, b"slow");
+        assert!(start.elapsed() >= Duration::from_millis(80), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_wire_that_swallows_holds_everything_back_until_it_is_mended() {
+        let lead = lead().await;
+        let mut old = TcpStream::connect(lead.address()).await.unwrap();
+        assert_eq!(say(&mut old, b"before").await, b"before");
+        lead.set_wire(Wire::Swallow);
+        let mut new = TcpStream::connect(lead.address()).await.unwrap();
+        for stream in [&mut old, &mut new] {
+            stream.write_all(b"lost").await.unwrap();
+            let mut byte = [0];
+            let answer = tokio::time::timeout(Duration::from_millis(50), stream.read(&mut byte)).await;
+            assert!(answer.is_err(), "nothing may come back");
+        }
+        lead.set_wire(Wire::Pass);
+        for stream in [&mut old, &mut new] {
+            let mut answer = [0; 4];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"lost");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_free_and_ends_its_connections() {
+        let lead = lead().await;
+        let address = lead.address();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        assert_eq!(say(&mut stream, b"hello").await, b"hello");
+        lead.close().await;
+        assert_eq!(stream.read(&mut [0]).await.unwrap_or(0), 0);
+        assert!(TcpListener::bind(address).await.is_ok());
+    }
+}
