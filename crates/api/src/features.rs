@@ -44,6 +44,9 @@ features! {
     controller_priority_queue "ControllerPriorityQueue" true,
     workload_affinity "WorkloadAffinity" false,
     overcommit_protection "SchedulingOvercommitProtection" false,
+    /// Not of Karmada: lost clusters are tainted without a policy, clusters without a usable node count as lost, nothing
+    /// is removed on doubt, moves are remembered and can be undone.
+    resilient_failover "ResilientFailover" false,
 }
 
 /// A `--feature-gates` text that cannot be used.
@@ -59,9 +62,19 @@ impl fmt::Display for FeatureError {
 impl std::error::Error for FeatureError {}
 
 impl Features {
-    /// Reads `A=true,B=false` over the defaults.
+    /// What a control plane does unless it is told to be like Karmada, whose defaults are `default`.
+    pub fn flotilla() -> Self {
+        Self { failover: true, stateful_failover_injection: true, resilient_failover: true, ..Self::default() }
+    }
+
+    /// Reads `A=true,B=false` over Karmada's defaults.
     pub fn parse(text: &str) -> Result<Self, FeatureError> {
-        let mut features = Self::default();
+        Self::default().with(text)
+    }
+
+    /// Reads `A=true,B=false` over these.
+    pub fn with(self, text: &str) -> Result<Self, FeatureError> {
+        let mut features = self;
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let Some((name, value)) = item.split_once('=') else {
                 return Err(FeatureError(format!("{item:?} is not like Name=true or Name=false")));

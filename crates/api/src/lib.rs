@@ -8,6 +8,7 @@ pub mod capacity;
 pub mod cluster;
 pub mod config;
 pub mod core;
+pub mod failover;
 pub mod features;
 pub mod multicluster;
 pub mod names;

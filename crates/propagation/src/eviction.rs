@@ -1,5 +1,7 @@
 //! Leaving a member: when a workload goes, and when what it leaves behind may be taken away.
 
+mod care;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,7 +13,10 @@ use object::Object;
 use object::time::{format_seconds, parse};
 use serde_json::{Value, json};
 
+use crate::failover_history::History;
 use crate::state::{self, StateError};
+
+pub use crate::eviction::care::{Standing, Standings, assess_with_care};
 
 /// How long a copy stays in the member it leaves, unless its task says otherwise.
 pub const GRACEFUL_TIMEOUT: Duration = Duration::from_secs(600);
@@ -32,12 +37,34 @@ pub enum Fate {
     TimedOut,
     /// The workload is healthy in all members it was scheduled to.
     HealthyElsewhere,
+    /// Its time is up, but nobody can say that the workload is well anywhere else.
+    InDoubt,
+    /// There is no other place, and the member is well again: the workload stays where it was.
+    Returned,
 }
 
 impl Fate {
     /// Does the task stay?
     pub fn is_kept(self) -> bool {
-        matches!(self, Self::Begin | Self::KeptByUser | Self::Wait { .. })
+        matches!(self, Self::Begin | Self::KeptByUser | Self::Wait { .. } | Self::InDoubt)
+    }
+
+    /// Does it change the binding?
+    pub fn is_news(self) -> bool {
+        !matches!(self, Self::Wait { .. } | Self::KeptByUser | Self::InDoubt)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Begin => "Begin",
+            Self::KeptByUser => "KeptByUser",
+            Self::Wait { .. } => "Wait",
+            Self::ReleasedByUser => "ReleasedByUser",
+            Self::TimedOut => "TimedOut",
+            Self::HealthyElsewhere => "HealthyElsewhere",
+            Self::InDoubt => "InDoubt",
+            Self::Returned => "Returned",
+        }
     }
 }
 
@@ -61,22 +88,28 @@ pub fn assess(
 ) -> Assessment {
     let is_scheduled = status.scheduler_observed_generation == Some(generation);
     let is_healthy = is_scheduled && is_healthy_everywhere(spec, &status.aggregated_status);
-    let timeout_of = |task: &GracefulEvictionTask| match task.grace_period_seconds {
-        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
-        None => timeout,
-    };
     let mut assessment = Assessment::default();
     for task in &spec.graceful_eviction_tasks {
-        let fate = fate(task, now, timeout_of(task), is_healthy);
+        let timeout = timeout_of(task, timeout);
+        assessment.add(task, fate(task, now, timeout, is_healthy), timeout);
+    }
+    assessment
+}
+
+impl Assessment {
+    fn add(&mut self, task: &GracefulEvictionTask, fate: Fate, timeout: Duration) {
         let again_in = match fate {
-            Fate::Begin if task.suppress_deletion.is_none() => Some(timeout_of(task)),
+            Fate::Begin if task.suppress_deletion.is_none() => Some(timeout),
             Fate::Wait { remaining } => Some(remaining),
             _ => None,
         };
-        assessment.again_in = assessment.again_in.into_iter().chain(again_in).min();
-        assessment.fates.push(fate);
+        self.again_in = self.again_in.into_iter().chain(again_in).min();
+        self.fates.push(fate);
     }
-    assessment
+}
+
+fn timeout_of(task: &GracefulEvictionTask, default: Duration) -> Duration {
+    task.grace_period_seconds.map_or(default, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
 fn fate(task: &GracefulEvictionTask, now: Timestamp, timeout: Duration, is_healthy: bool) -> Fate {
@@ -105,23 +138,41 @@ fn is_healthy_everywhere(spec: &BindingSpec, items: &[AggregatedStatusItem]) -> 
     })
 }
 
-/// The tasks that stay, as they are to be written, and the members that are left for good.
-pub fn settle(binding: &Object, assessment: &Assessment, now: Timestamp) -> (Vec<Value>, Vec<String>) {
+/// What the binding holds after an assessment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settled {
+    /// The tasks that stay, as they are to be written.
+    pub tasks: Vec<Value>,
+    /// The members whose tasks go, and why.
+    pub ended: Vec<(String, Fate)>,
+    /// What was scheduled, where a member takes its part back.
+    pub clusters: Option<Vec<Value>>,
+}
+
+pub fn settle(binding: &Object, assessment: &Assessment, now: Timestamp) -> Settled {
     let tasks = binding.items(&["spec", "gracefulEvictionTasks"]);
-    let mut kept = Vec::new();
-    let mut left = Vec::new();
+    let mut settled = Settled::default();
     for (task, fate) in tasks.iter().zip(&assessment.fates) {
+        let cluster = task["fromCluster"].as_str().unwrap_or_default();
+        if *fate == Fate::Returned {
+            let scheduled = binding.items(&["spec", "clusters"]);
+            let mut target = json!({"name": cluster});
+            if !task["replicas"].is_null() {
+                target["replicas"] = task["replicas"].clone();
+            }
+            settled.clusters.get_or_insert_with(|| scheduled.to_vec()).push(target);
+        }
         if !fate.is_kept() {
-            left.push(task["fromCluster"].as_str().unwrap_or_default().to_owned());
+            settled.ended.push((cluster.to_owned(), *fate));
             continue;
         }
         let mut task = task.clone();
         if *fate == Fate::Begin {
             task["creationTimestamp"] = format_seconds(now).into();
         }
-        kept.push(task);
+        settled.tasks.push(task);
     }
-    (kept, left)
+    settled
 }
 
 /// Why and how a workload leaves a member.
@@ -169,6 +220,21 @@ pub fn evict(binding: &mut Object, cluster: &str, eviction: Eviction) -> bool {
     let tasks: Vec<Value> = tasks.iter().cloned().chain([json!(task)]).collect();
     binding.set(&["spec", "gracefulEvictionTasks"], tasks);
     true
+}
+
+/// `evict`, and the binding remembers it.
+pub fn evict_on_record(binding: &mut Object, cluster: &str, eviction: Eviction, now: Timestamp) -> bool {
+    let has_task = |binding: &Object| {
+        binding.items(&["spec", "gracefulEvictionTasks"]).iter().any(|task| task["fromCluster"] == cluster)
+    };
+    let target = binding.items(&["spec", "clusters"]).iter().find(|target| target["name"] == cluster);
+    let replicas = target.and_then(|target| i32::try_from(target["replicas"].as_i64()?).ok());
+    if !has_task(binding) && target.is_some() {
+        let mut history = History::of(binding);
+        history.begin(cluster, replicas, &eviction, now);
+        history.write_to(binding);
+    }
+    evict(binding, cluster, eviction)
 }
 
 /// Why a workload that should leave a member cannot yet.

@@ -101,12 +101,13 @@ fn tasks_that_begin_get_their_time_and_keep_all_else() {
     let binding = binding(json!({"gracefulEvictionTasks": [
         {"fromCluster": "a", "unknown": 1}, {"fromCluster": "b", "creationTimestamp": "t"}, {"fromCluster": "c"}]}));
     let assessment = Assessment { fates: vec![Fate::Begin, Fate::TimedOut, Fate::KeptByUser], again_in: None };
-    let (kept, left) = settle(&binding, &assessment, now());
+    let settled = settle(&binding, &assessment, now());
     assert_eq!(
-        json!(kept),
+        json!(settled.tasks),
         json!([{"fromCluster": "a", "unknown": 1, "creationTimestamp": NOW}, {"fromCluster": "c"}])
     );
-    assert_eq!(left, ["b"]);
+    assert_eq!(settled.ended, [("b".to_owned(), Fate::TimedOut)]);
+    assert_eq!(settled.clusters, None);
 }
 
 #[test]
@@ -180,7 +181,9 @@ fn the_policy_says_how_an_unhealthy_workload_leaves() {
         reason: "ApplicationFailure".to_owned(),
         ..Default::default()
     };
-    assert_eq!(leave("Directly", "a", ""), Ok(plain("Directly")));
+    for mode in ["Directly", "Immediately"] {
+        assert_eq!(leave(mode, "a", ""), Ok(plain(mode)));
+    }
     assert_eq!(leave("Never", "a", ""), Ok(Eviction { suppress_deletion: Some(true), ..plain("Never") }));
     for mode in ["Gracefully", "Graciously"] {
         assert_eq!(leave(mode, "a", ""), Ok(Eviction { grace_period_seconds: Some(30), ..plain(mode) }));
