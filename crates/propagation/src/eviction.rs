@@ -237,6 +237,23 @@ pub fn evict_on_record(binding: &mut Object, cluster: &str, eviction: Eviction, 
     evict(binding, cluster, eviction)
 }
 
+/// The binding as what it needs sees it: a copy that stays until its successors are well still needs what it needed.
+/// `None` where no copy stays.
+pub fn with_staying_copies(binding: &Object) -> Option<Object> {
+    let scheduled = binding.items(&["spec", "clusters"]);
+    let tasks = binding.items(&["spec", "gracefulEvictionTasks"]).iter();
+    let stays = |task: &&Value| !matches!(task["purgeMode"].as_str(), Some("Immediately" | "Directly"));
+    let is_new = |task: &&Value| !scheduled.iter().any(|target| target["name"] == task["fromCluster"]);
+    let staying: Vec<Value> =
+        tasks.filter(stays).filter(is_new).map(|task| json!({"name": task["fromCluster"]})).collect();
+    if staying.is_empty() {
+        return None;
+    }
+    let mut whole = binding.clone();
+    whole.set(&["spec", "clusters"], scheduled.iter().cloned().chain(staying).collect::<Vec<Value>>());
+    Some(whole)
+}
+
 /// Why a workload that should leave a member cannot yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvictionError {

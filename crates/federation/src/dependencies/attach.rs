@@ -12,6 +12,7 @@ use propagation::dependency::{
     Attachment, Treatment, TreatmentConflict, attached_binding, dependent_label, detached, plan_attachment,
     recorded_dependencies, refers_to, treatment,
 };
+use propagation::eviction::with_staying_copies;
 use reconcile::commit_object;
 use reconcile::mirror::ObjectKey;
 
@@ -165,7 +166,8 @@ impl Distributor {
     /// Says whether anything was written.
     async fn attach_one(&self, dependent: &Object, needed: &Object) -> Result<bool, Status> {
         let client = &self.plane.client;
-        let desired = attached_binding(dependent, needed);
+        let staying = with_staying_copies(dependent).filter(|_| self.plane.features.resilient_failover);
+        let desired = attached_binding(staying.as_ref().unwrap_or(dependent), needed);
         let key = ObjectKey::of(&desired);
         let target = self.plane.bindings.target(&key);
         let existing = client.find(target.clone()).await?;

@@ -9,7 +9,7 @@ use api::work::{BindingSpec, BindingStatus};
 use interpreter::Operation;
 use object::Object;
 use parking_lot::Mutex;
-use propagation::eviction::{Eviction, Unhealthy, application_eviction, detect_failures, evict};
+use propagation::eviction::{Eviction, Unhealthy, application_eviction, detect_failures, evict, evict_on_record};
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Source, commit_object};
 use tokio_util::sync::CancellationToken;
 
@@ -69,7 +69,15 @@ impl Context {
             let items = &status.aggregated_status;
             let eviction = application_eviction(&behavior, &spec, items, cluster, &self.plane.features);
             let eviction = eviction.map_err(ReconcileError::other)?;
-            evict(&mut desired, cluster, Eviction { producer: producer_of(&key).to_owned(), ..eviction });
+            let eviction = Eviction { producer: producer_of(&key).to_owned(), ..eviction };
+            match self.plane.features.resilient_failover {
+                true => {
+                    let message = format!("unhealthy for longer than {seconds} s");
+                    let eviction = Eviction { message, ..eviction };
+                    evict_on_record(&mut desired, cluster, eviction, self.plane.clock.now())
+                }
+                false => evict(&mut desired, cluster, eviction),
+            };
         }
         if !failover.evicted.is_empty() {
             self.commit(&key, &binding, &desired, &spec, &failover.evicted).await?;
@@ -90,8 +98,10 @@ impl Context {
         let is_known = !binding.items(&["status", "aggregatedStatus"]).is_empty();
         let gvk = Template::from(&spec.resource).gvk();
         let is_judged = self.plane.interpreter.load().has_hook(&gvk, Operation::InterpretHealth);
-        // What a namespaced workload needs must be able to follow it.
-        let takes_needs_along = spec.propagate_deps || key.namespace.is_empty();
+        // In Karmada what a namespaced workload needs must be able to follow it; policies that do without are refused
+        // there, and taken here for what they say: see `validation::rules::propagation`.
+        let is_free_to_go = self.plane.features.resilient_failover || key.namespace.is_empty();
+        let takes_needs_along = spec.propagate_deps || is_free_to_go;
         Ok(behavior.filter(|_| is_known && is_judged && takes_needs_along).map(|behavior| (binding, spec, behavior)))
     }
 

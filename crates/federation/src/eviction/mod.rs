@@ -4,9 +4,14 @@ mod failover;
 
 use std::sync::Arc;
 
+use api::cluster::CONDITION_READY;
+use api::failover::ANNOTATION_HISTORY;
 use api::work::{BindingSpec, BindingStatus};
 use cluster_client::{Patch, WriteOptions};
-use propagation::eviction::{self, Fate};
+use jiff::Timestamp;
+use object::Object;
+use propagation::eviction::{self, Fate, Settled, Standing, Standings};
+use propagation::failover_history::History;
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Source};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -52,25 +57,78 @@ impl Context {
         let status: BindingStatus = api::read_at(&binding, &["status"])?;
         let now = self.plane.clock.now();
         let timeout = self.plane.settings.graceful_eviction_timeout;
-        let assessment = eviction::assess(&spec, &status, binding.generation(), now, timeout);
-        let is_news = |fate: &Fate| !matches!(fate, Fate::Wait { .. } | Fate::KeptByUser);
-        if assessment.fates.iter().any(is_news) {
-            let (kept, left) = eviction::settle(&binding, &assessment, now);
-            let kept = if kept.is_empty() { Value::Null } else { Value::Array(kept) };
-            let patch = json!({
-                "metadata": {"resourceVersion": binding.resource_version(), "uid": binding.uid()},
-                "spec": {"gracefulEvictionTasks": kept},
-            });
+        let generation = binding.generation();
+        let assessment = match self.plane.features.resilient_failover {
+            true => {
+                let standings = self.gather_standings(&spec);
+                eviction::assess_with_care(&spec, &status, generation, now, timeout, &standings)
+            }
+            false => eviction::assess(&spec, &status, generation, now, timeout),
+        };
+        if assessment.fates.iter().any(|fate| fate.is_news()) {
+            let settled = eviction::settle(&binding, &assessment, now);
             let options = WriteOptions::managed_by(FIELD_MANAGER);
+            let patch = self.patch(&binding, &settled, now);
             self.plane.client.patch(mirror.target(&key), Patch::merge(patch), options).await?;
-            for cluster in left {
-                let message = format!("Evict from cluster {cluster} succeed.");
-                let recorder = self.recorders.of(&key);
-                recorder.normal(&*binding, "EvictWorkloadFromClusterSucceed", message.clone());
-                recorder.normal(template_of(&spec.resource), "EvictWorkloadFromClusterSucceed", message);
+            for (cluster, fate) in settled.ended {
+                self.tell(&key, &binding, &spec, &cluster, fate);
             }
         }
         Ok(assessment.again_in.map_or(Outcome::Done, Outcome::After))
+    }
+
+    /// The members the workload leaves, and those it goes to.
+    fn gather_standings(&self, spec: &BindingSpec) -> Standings {
+        let targets = spec.clusters.iter().map(|target| &target.name);
+        let left = spec.graceful_eviction_tasks.iter().map(|task| &task.from_cluster);
+        let known = |name: &String| {
+            let cluster = self.plane.clusters.get(&ObjectKey::new("", name))?;
+            Some((name.clone(), standing_of(&cluster)))
+        };
+        targets.chain(left).filter_map(known).collect()
+    }
+
+    fn patch(&self, binding: &Object, settled: &Settled, now: Timestamp) -> Value {
+        let tasks = if settled.tasks.is_empty() { Value::Null } else { json!(settled.tasks) };
+        let mut patch = json!({
+            "metadata": {"resourceVersion": binding.resource_version(), "uid": binding.uid()},
+            "spec": {"gracefulEvictionTasks": tasks},
+        });
+        if let Some(clusters) = &settled.clusters {
+            patch["spec"]["clusters"] = json!(clusters);
+        }
+        let mut history = History::of(binding);
+        let mut is_news = false;
+        for (cluster, fate) in &settled.ended {
+            is_news |= history.end(cluster, fate.name(), *fate == Fate::Returned, now);
+        }
+        if is_news {
+            patch["metadata"]["annotations"] = json!({ANNOTATION_HISTORY: history.text()});
+        }
+        patch
+    }
+
+    fn tell(&self, key: &ObjectKey, binding: &Object, spec: &BindingSpec, cluster: &str, fate: Fate) {
+        let (reason, message) = match fate {
+            Fate::Returned => {
+                let text = format!("Cluster {cluster} is well again and there was no other place: the workload stays.");
+                ("EvictWorkloadFromClusterCancelled", text)
+            }
+            _ => ("EvictWorkloadFromClusterSucceed", format!("Evict from cluster {cluster} succeed.")),
+        };
+        let recorder = self.recorders.of(key);
+        recorder.normal(binding, reason, message.clone());
+        recorder.normal(template_of(&spec.resource), reason, message);
+    }
+}
+
+fn standing_of(cluster: &Object) -> Standing {
+    let conditions = cluster.items(&["status", "conditions"]);
+    let ready = conditions.iter().find(|condition| condition["type"] == CONDITION_READY);
+    let drives_out = |taint: &Value| taint["effect"] == "NoExecute";
+    Standing {
+        is_ready: !cluster.is_deleting() && ready.is_some_and(|ready| ready["status"] == "True"),
+        is_open: !cluster.is_deleting() && !cluster.items(&["spec", "taints"]).iter().any(drives_out),
     }
 }
 

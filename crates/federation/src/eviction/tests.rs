@@ -87,3 +87,54 @@ async fn a_workload_that_stays_unhealthy_leaves_after_the_tolerated_time() {
         "producer": "resource-binding-application-failover-controller"});
     assert_eq!(tasks(&stage).await, [task]);
 }
+
+/// A plane that removes nothing on doubt, with a task that began long before.
+fn careful(clusters: Value) -> Stage {
+    let stage = Stage::new(&["m1", "m2"]);
+    let template = stage.put_deployment("web");
+    let task = json!({"fromCluster": "m1", "purgeMode": "Gracefully", "reason": "TaintUntolerated", "replicas": 2,
+        "producer": "TaintManager", "creationTimestamp": "2026-11-16T06:00:00Z"});
+    let spec = json!({"clusters": clusters, "replicas": 2, "gracefulEvictionTasks": [task]});
+    stage.put_binding(&template, spec);
+    tokio::spawn(run(stage.plane(Features::flotilla()), stage.cancel.clone()));
+    stage
+}
+
+async fn set_ready(stage: &Stage, cluster: &str, ready: &str) {
+    let conditions = json!({"conditions": [{"type": "Ready", "status": ready}]});
+    stage.patch_status(api::cluster::CLUSTERS, "", cluster, conditions).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_in_a_lost_member_outlives_its_time_until_the_replacement_is_confirmed() {
+    let stage = careful(json!([{"name": "m2", "replicas": 2}]));
+    let binding = stage.find(RESOURCE_BINDINGS, "default", "web-deployment").await.expect("there");
+    let report = |health: &str, available: i64| {
+        json!({"schedulerObservedGeneration": binding.generation(), "aggregatedStatus": [{"clusterName": "m2",
+            "health": health, "applied": true, "status": {"replicas": 2, "availableReplicas": available}}]})
+    };
+    stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Unhealthy", 0)).await;
+    set_ready(&stage, "m1", "True").await;
+    set_ready(&stage, "m2", "Unknown").await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(tasks(&stage).await.len(), 1, "the member came back, but its replacement is not well");
+    stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Healthy", 2)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(tasks(&stage).await.len(), 1, "nobody hears of the replacement: what it said last proves nothing");
+    set_ready(&stage, "m2", "True").await;
+    until("the task to go", || async { tasks(&stage).await.is_empty().then_some(()) }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_go_nowhere_stays_in_the_member_that_is_well_again() {
+    let stage = careful(json!([]));
+    let refused = json!({"schedulerObservedGeneration": 0, "conditions": [{"type": "Scheduled", "status": "False",
+        "reason": "NoClusterFit"}]});
+    stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", refused).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(tasks(&stage).await.len(), 1, "it may be the only copy");
+    set_ready(&stage, "m1", "True").await;
+    until("the task to go", || async { tasks(&stage).await.is_empty().then_some(()) }).await;
+    let binding = stage.find(RESOURCE_BINDINGS, "default", "web-deployment").await.expect("there");
+    assert_eq!(json!(binding.items(&["spec", "clusters"])), json!([{"name": "m1", "replicas": 2}]));
+}

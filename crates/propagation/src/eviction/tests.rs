@@ -135,6 +135,38 @@ fn an_evicted_member_leaves_the_schedule_and_gets_one_task() {
 }
 
 #[test]
+fn what_a_staying_copy_needs_stays_with_it() {
+    let task = |from: &str, mode: &str| json!({"fromCluster": from, "purgeMode": mode});
+    let leaving = binding(json!({"clusters": [{"name": "new", "replicas": 2}],
+        "gracefulEvictionTasks": [task("old", "Gracefully"), task("purged", "Directly"), task("new", "Gracefully")]}));
+    let whole = with_staying_copies(&leaving).expect("a copy stays");
+    assert_eq!(json!(whole.items(&["spec", "clusters"])), json!([{"name": "new", "replicas": 2}, {"name": "old"}]));
+    assert_eq!(with_staying_copies(&binding(json!({"gracefulEvictionTasks": [task("x", "Immediately")]}))), None);
+}
+
+#[test]
+fn an_eviction_is_put_on_record_once() {
+    let eviction = || Eviction { reason: "TaintUntolerated".to_owned(), ..Default::default() };
+    let mut scheduled = binding(json!({"clusters": [{"name": "a", "replicas": 2}]}));
+    assert!(!evict_on_record(&mut scheduled, "z", eviction(), now()));
+    assert!(evict_on_record(&mut scheduled, "a", eviction(), now()));
+    scheduled.set(&["spec", "clusters"], vec![json!({"name": "a"})]);
+    assert!(evict_on_record(&mut scheduled, "a", eviction(), now()));
+    let moves = History::of(&scheduled).0;
+    assert_eq!((moves.len(), moves[0].from.as_str(), moves[0].replicas), (1, "a", Some(2)));
+}
+
+#[test]
+fn a_member_that_keeps_its_part_is_scheduled_to_again() {
+    let binding = binding(json!({"clusters": [{"name": "b"}],
+        "gracefulEvictionTasks": [{"fromCluster": "a", "replicas": 3}, {"fromCluster": "c"}]}));
+    let assessment = Assessment { fates: vec![Fate::Returned, Fate::InDoubt], again_in: None };
+    let settled = settle(&binding, &assessment, now());
+    assert_eq!(settled.clusters, Some(vec![json!({"name": "b"}), json!({"name": "a", "replicas": 3})]));
+    assert_eq!(settled.tasks, [json!({"fromCluster": "c"})]);
+}
+
+#[test]
 fn a_workload_leaves_where_it_has_been_unhealthy_for_too_long() {
     let target = |name: &str| TargetCluster { name: name.to_owned(), replicas: 1 };
     let spec = BindingSpec { clusters: vec![target("a"), target("b")], ..Default::default() };
