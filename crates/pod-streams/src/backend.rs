@@ -79,6 +79,12 @@ pub struct Refusal {
     pub message: String,
 }
 
+impl Refusal {
+    pub fn new(code: u16, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
 #[async_trait]
 pub trait PodBackend: Send + Sync {
     async fn logs(&self, pod: &PodRef, options: LogOptions) -> Result<LogStream, Refusal>;

@@ -1,7 +1,21 @@
 //! Talking to what runs in a pod: logs, exec, attach and port-forward, and the protocols clients speak for them.
 
 mod backend;
+pub mod client;
+mod exit;
+mod logs;
+mod pipe;
+mod port_forward;
+mod query;
+mod remote_command;
+mod spdy;
+mod upgrade;
+mod websocket;
 
 pub use backend::{
     Attach, Exec, ExitStatus, LogOptions, LogStream, PodBackend, PodRef, Refusal, Streams, TerminalSize, Tunnel,
 };
+pub use logs::serve_logs;
+pub use port_forward::serve_port_forward;
+pub use remote_command::{serve_attach, serve_exec};
+pub use upgrade::StreamRequest;

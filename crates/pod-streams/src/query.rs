@@ -1,0 +1,128 @@
+//! The query of a streaming request.
+
+use http::Uri;
+
+use crate::backend::{LogOptions, Refusal};
+
+/// Names and values in the order they came, escapes resolved.
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn of(uri: &Uri) -> Self {
+        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (unescape(name), unescape(value))
+        });
+        Self(pairs.collect())
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// As Go reads booleans in queries: only an explicit no is a no.
+    pub fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
+        let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let refused = || Refusal::new(400, format!("{name}: {text:?} is not a number that can stand here"));
+        text.parse().map(Some).map_err(|_| refused())
+    }
+
+    pub fn log_options(&self) -> Result<LogOptions, Refusal> {
+        let options = LogOptions {
+            follow: self.flag("follow"),
+            previous: self.flag("previous"),
+            timestamps: self.flag("timestamps"),
+            tail_lines: self.number("tailLines")?,
+            limit_bytes: self.number("limitBytes")?,
+            since_seconds: self.number("sinceSeconds")?,
+            since_time: self.get("sinceTime").filter(|text| !text.is_empty()).map(str::to_owned),
+        };
+        if options.since_seconds.is_some() && options.since_time.is_some() {
+            let text = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+            return Err(Refusal::new(422, format!("PodLogOptions \"\" is invalid: : Forbidden: {text}")));
+        }
+        if options.since_seconds.is_some_and(|seconds| seconds < 1) {
+            let text = "PodLogOptions \"\" is invalid: sinceSeconds: Invalid value: must be greater than 0";
+            return Err(Refusal::new(422, text));
+        }
+        Ok(options)
+    }
+
+    /// `ports` as clients of an API server say it, `port` as clients of a kubelet do; each may be a list.
+    pub fn ports(&self) -> Result<Vec<u16>, Refusal> {
+        let named = self.all("ports").chain(self.all("port")).flat_map(|text| text.split(','));
+        let read = |text: &str| {
+            let refused = || Refusal::new(400, format!("unable to parse {text:?} as a port"));
+            text.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(refused)
+        };
+        named.filter(|text| !text.is_empty()).map(read).collect()
+    }
+}
+
+fn unescape(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = || {
+            let digits = text.get(at + 1..at + 3)?;
+            digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u8::from_str_radix(digits, 16).ok())?
+        };
+        match bytes[at] {
+            b'+' => out.push(b' '),
+            b'%' => {
+                if let Some(byte) = hex() {
+                    out.push(byte);
+                    at += 2;
+                } else {
+                    out.push(b'%');
+                }
+            }
+            byte => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Query {
+        Query::of(&format!("/x?{text}").parse().expect("a query"))
+    }
+
+    #[test]
+    fn commands_keep_their_order_and_escapes_are_resolved() {
+        let q = query("command=sh&command=-c&command=echo+a%26b%20%C3%A9%zz&tty=false&stdin=true&stdout");
+        assert_eq!(q.all("command").collect::<Vec<_>>(), ["sh", "-c", "echo a&b é%zz"]);
+        assert_eq!((q.flag("tty"), q.flag("stdin"), q.flag("stdout"), q.flag("stderr")), (false, true, true, false));
+    }
+
+    #[test]
+    fn options_of_logs_are_checked() {
+        let options = query("tailLines=5&sinceSeconds=60&follow=1").log_options().expect("good");
+        assert_eq!((options.tail_lines, options.since_seconds, options.follow), (Some(5), Some(60), true));
+        let bad = ["tailLines=-1", "limitBytes=x", "sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z", "sinceSeconds=0"];
+        for text in bad {
+            assert!(query(text).log_options().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ports_come_in_two_spellings() {
+        assert_eq!(query("ports=80,81&port=443").ports().expect("ports"), [80, 81, 443]);
+        assert!(query("ports=0").ports().is_err());
+        assert!(query("ports=99999").ports().is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! Numbered channels over one WebSocket: the first byte of a message says which it belongs to.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{self, Message as Wire};
+use tokio_util::sync::CancellationToken;
+
+use crate::pipe::{FRAMES_WAITING_MAX, Outgoing};
+
+/// Of version 5: the channel named in the message has ended.
+const CLOSE: u8 = 255;
+/// How long the other side may take to hang up once all was said.
+const LINGER_MAX: Duration = Duration::from_secs(10);
+
+/// How messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// A byte, then the data. `ends` when the end of a channel can be told, too.
+    Binary { ends: bool },
+    /// A digit, then the data in base64, as text.
+    Base64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    Data { channel: u8, bytes: Bytes },
+    End { channel: u8 },
+}
+
+pub struct Channels {
+    pub arriving: mpsc::Receiver<Message>,
+    /// The socket is closed once the last of these is gone.
+    pub out: mpsc::Sender<Outgoing>,
+    /// The other side hung up.
+    pub gone: CancellationToken,
+    pub driver: JoinHandle<()>,
+}
+
+/// Speaks over `socket` until both sides are done.
+pub fn start<S>(socket: WebSocketStream<S>, encoding: Encoding) -> Channels
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sink, mut stream) = socket.split();
+    let (out, mut outgoing) = mpsc::channel::<Outgoing>(FRAMES_WAITING_MAX);
+    let (taking, arriving) = mpsc::channel(FRAMES_WAITING_MAX);
+    let gone = CancellationToken::new();
+    let at_end = gone.clone().drop_guard();
+    let driver = tokio::spawn(async move {
+        let mut reading = tokio::spawn(async move {
+            let _at_end = at_end;
+            while let Some(Ok(wire)) = stream.next().await {
+                if let Some(message) = encoding.read(wire) {
+                    // Nobody listens: what still comes is read so that the other side can finish.
+                    let _ = taking.send(message).await;
+                }
+            }
+        });
+        let sent: Result<(), tungstenite::Error> = async {
+            while let Some(next) = outgoing.recv().await {
+                if let Some(wire) = encoding.write(next) {
+                    sink.send(wire).await?;
+                }
+            }
+            let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+            sink.send(Wire::Close(Some(close))).await
+        }
+        .await;
+        if let Err(error) = sent {
+            tracing::debug!(%error, "the other side of a stream went away");
+        }
+        if tokio::time::timeout(LINGER_MAX, &mut reading).await.is_err() {
+            reading.abort();
+        }
+    });
+    Channels { arriving, out, gone, driver }
+}
+
+impl Encoding {
+    /// `None` for what carries nothing: pings, and messages that are not in this encoding.
+    fn read(self, wire: Wire) -> Option<Message> {
+        match (self, wire) {
+            (Self::Binary { ends }, Wire::Binary(mut bytes)) => {
+                if bytes.is_empty() {
+                    return None;
+                }
+                let channel = bytes.split_to(1)[0];
+                match bytes.first() {
+                    Some(ended) if ends && channel == CLOSE => Some(Message::End { channel: *ended }),
+                    _ => Some(Message::Data { channel, bytes }),
+                }
+            }
+            (Self::Base64, Wire::Text(text)) => {
+                let (digit, data) = text.split_at_checked(1)?;
+                let channel = digit.parse().ok()?;
+                let bytes = STANDARD.decode(data).ok()?.into();
+                Some(Message::Data { channel, bytes })
+            }
+            _ => None,
+        }
+    }
+
+    fn write(self, outgoing: Outgoing) -> Option<Wire> {
+        match (self, outgoing) {
+            (Self::Binary { .. }, Outgoing::Data { channel, bytes }) => {
+                let mut message = BytesMut::with_capacity(1 + bytes.len());
+                message.put_u8(channel as u8);
+                message.extend_from_slice(&bytes);
+                Some(Wire::Binary(message.freeze()))
+            }
+            (Self::Base64, Outgoing::Data { channel, bytes }) => {
+                Some(Wire::text(format!("{channel}{}", STANDARD.encode(bytes))))
+            }
+            (Self::Binary { ends: true }, Outgoing::End { channel }) => {
+                Some(Wire::Binary(Bytes::copy_from_slice(&[CLOSE, channel as u8])))
+            }
+            (_, Outgoing::End { .. } | Outgoing::Accepted { .. } | Outgoing::Pong(_)) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    use super::*;
+
+    #[test]
+    fn messages_survive_each_encoding() {
+        let sent = Outgoing::Data { channel: 4, bytes: Bytes::from_static(b"\x00\xffhello") };
+        let expected = Some(Message::Data { channel: 4, bytes: Bytes::from_static(b"\x00\xffhello") });
+        for encoding in [Encoding::Binary { ends: false }, Encoding::Binary { ends: true }, Encoding::Base64] {
+            assert_eq!(encoding.write(sent.clone()).and_then(|wire| encoding.read(wire)), expected);
+        }
+        let newest = Encoding::Binary { ends: true };
+        let end = newest.write(Outgoing::End { channel: 0 });
+        assert_eq!(end.and_then(|wire| newest.read(wire)), Some(Message::End { channel: 0 }));
+        assert_eq!(Encoding::Base64.read(Wire::text("éx")), None);
+        assert_eq!(Encoding::Binary { ends: true }.read(Wire::Binary(Bytes::new())), None);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_too_large_ends_the_session_without_being_kept() {
+        let (client, server) = tokio::io::duplex(64 * 1024);
+        let channels = start(super::super::over(server, Role::Server).await, Encoding::Binary { ends: true });
+        let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+        let sent = client.send(Wire::Binary(vec![0; super::super::MESSAGE_BYTES_MAX + 1].into()));
+        tokio::select! {
+            _ = sent => channels.gone.cancelled().await,
+            () = channels.gone.cancelled() => {}
+        }
+    }
+}

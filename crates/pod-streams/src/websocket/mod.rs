@@ -1,0 +1,29 @@
+//! WebSockets as Kubernetes uses them: numbered channels in messages, or a whole other protocol inside.
+
+mod channels;
+mod tunnel;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+pub use channels::{Channels, Encoding, Message, start};
+pub use tunnel::MessageIo;
+
+/// A message takes at most this much room.
+pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+const FRAME_BUFFER_BYTES: usize = 64 * 1024;
+
+/// A WebSocket over a connection whose handshake is done.
+pub async fn over<S>(io: S, role: Role) -> WebSocketStream<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
+        .read_buffer_size(FRAME_BUFFER_BYTES)
+        .write_buffer_size(0)
+        .max_write_buffer_size(2 * MESSAGE_BYTES_MAX);
+    WebSocketStream::from_raw_socket(io, role, Some(config)).await
+}
