@@ -6,9 +6,9 @@ use access::User;
 use access::impersonation::Impersonation;
 use async_trait::async_trait;
 use bytes::Bytes;
-use cluster_client::backend::{Backend, Identity};
+use cluster_client::backend::{Backend, Identity, Origin};
 use cluster_client::call::{
-    self, ApiCall, ObjectList, PatchKind, Reply, ReplyBody, Verb, WatchCall, WatchEvent, WatchEvents,
+    self, ApiCall, ObjectList, PatchKind, Reply, ReplyBody, ResourceRef, Verb, WatchCall, WatchEvent, WatchEvents,
 };
 use futures::StreamExt;
 use object::selector::{FieldSelector, LabelSelector};
@@ -230,6 +230,17 @@ impl Backend for Direct {
             Some((futures::stream::iter(events), (server, resource, watch)))
         });
         Ok(Box::pin(events.flatten()))
+    }
+
+    fn origin(&self, object: &ResourceRef, resource_version: &str) -> Option<Arc<dyn Origin>> {
+        let resource = self.find(&object.gvr).ok().filter(|resource| resource.served_is_stored())?;
+        let name = object.name.as_deref()?;
+        let key = match object.namespace.as_deref() {
+            Some(namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
+            _ => name.to_owned(),
+        };
+        let entry = resource.cache.get(&key)?;
+        (entry.stored.revision.to_string() == resource_version).then_some(entry as Arc<dyn Origin>)
     }
 
     async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {

@@ -1,12 +1,13 @@
 //! What an API must offer to be reached through a `ClusterClient`, and who is asking.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use object::Status;
+use object::{Object, Status};
 
-use crate::call::{ApiCall, Reply, WatchCall, WatchEvents};
+use crate::call::{ApiCall, Reply, ResourceRef, WatchCall, WatchEvents};
 
 /// A Kubernetes API: a server in this process, or one behind a socket.
 ///
@@ -20,9 +21,21 @@ pub trait Backend: Send + Sync + 'static {
     /// and is the last event.
     async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status>;
 
+    /// A hold on an object that this process has encoded anyway, at exactly this version; for those who were shown it by
+    /// a watch and would otherwise keep a copy. `None` when there is no such thing.
+    fn origin(&self, _object: &ResourceRef, _resource_version: &str) -> Option<Arc<dyn Origin>> {
+        None
+    }
+
     /// Any other path: discovery, `/version`, health, OpenAPI. Answers of 400 and above are responses, not errors; the
     /// error is for a request that got no answer.
     async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status>;
+}
+
+/// An object at one version, decoded when asked for.
+pub trait Origin: Send + Sync {
+    /// As a watch shows it.
+    fn object(&self) -> Arc<Object>;
 }
 
 /// A user as the authenticator saw it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object::{Object, Status};
 
-use crate::backend::{Backend, Identity, UserInfo};
+use crate::backend::{Backend, Identity, Origin, UserInfo};
 use crate::call::{
     ApiCall, DeleteOptions, ListOptions, ObjectList, Patch, Reply, ResourceRef, Verb, WatchCall, WatchEvents,
     WriteOptions,
@@ -191,6 +191,11 @@ impl ClusterClient {
 
     pub async fn watch(&self, request: WatchCall) -> Result<WatchEvents, Status> {
         self.backend.watch(&self.identity, request).await
+    }
+
+    /// A hold on an object shown by a watch, where its API is in this process and still has that version.
+    pub fn origin(&self, object: &ResourceRef, resource_version: &str) -> Option<Arc<dyn Origin>> {
+        self.backend.origin(object, resource_version)
     }
 
     /// Any path. An answer of 400 and above is a response here, not an error.

@@ -10,6 +10,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod time;
+mod unmanaged;
 pub mod yaml;
 
 pub use field::{FieldError, FieldErrorKind, FieldPath};

@@ -4,6 +4,10 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::gvk::{GroupVersion, GroupVersionKind};
+use crate::unmanaged;
+
+/// Most objects grow a few times from here while they are encoded.
+const ENCODED_BYTES_USUAL: usize = 2048;
 
 /// Any Kubernetes object. The root is always a JSON map; everything below is as the client wrote it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -248,25 +252,58 @@ impl Object {
     /// Canonical JSON: `apiVersion`, `kind` and `metadata` first, all else sorted, so that a reader finds
     /// what it routes and filters by without parsing the rest.
     pub fn encode(&self) -> Bytes {
-        let mut out = Vec::with_capacity(512);
+        self.encode_but("")
+    }
+
+    /// The same without one field of its metadata, such as a resourceVersion that is the store's to say.
+    pub fn encode_but(&self, metadata_field: &str) -> Bytes {
+        let mut out = Vec::with_capacity(ENCODED_BYTES_USUAL);
         out.push(b'{');
         let head = ["apiVersion", "kind", "metadata"].into_iter().filter_map(|k| self.root.get_key_value(k));
         let tail = self.root.iter().filter(|(k, _)| !matches!(k.as_str(), "apiVersion" | "kind" | "metadata"));
         for (index, (key, value)) in head.chain(tail).enumerate() {
-            if index > 0 {
-                out.push(b',');
+            match value {
+                Value::Object(metadata) if key == "metadata" && !metadata_field.is_empty() => {
+                    begin_field(&mut out, index, key);
+                    out.push(b'{');
+                    let kept = metadata.iter().filter(|(name, _)| *name != metadata_field);
+                    for (index, (name, value)) in kept.enumerate() {
+                        encode_field(&mut out, index, name, value);
+                    }
+                    out.push(b'}');
+                }
+                value => encode_field(&mut out, index, key, value),
             }
-            serde_json::to_writer(&mut out, key).expect("a string encodes to memory");
-            out.push(b':');
-            serde_json::to_writer(&mut out, value).expect("a JSON value encodes to memory");
         }
         out.push(b'}');
-        out.into()
+        // What is kept for long takes no more room than it needs.
+        Bytes::from(out.into_boxed_slice())
+    }
+
+    /// Reads an object without its managedFields, which often take as much room as the rest and which few look at.
+    pub fn decode_unmanaged(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        let mut source = serde_json::Deserializer::from_slice(bytes);
+        let root = unmanaged::read(&mut source)?;
+        source.end()?;
+        Ok(Self { root })
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes).map(|root| Self { root })
     }
+}
+
+fn begin_field(out: &mut Vec<u8>, index: usize, name: &str) {
+    if index > 0 {
+        out.push(b',');
+    }
+    serde_json::to_writer(&mut *out, name).expect("a string encodes to memory");
+    out.push(b':');
+}
+
+fn encode_field(out: &mut Vec<u8>, index: usize, name: &str, value: &Value) {
+    begin_field(out, index, name);
+    serde_json::to_writer(out, value).expect("a JSON value encodes to memory");
 }
 
 impl OwnerReference {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use cluster_client::Origin;
 use kinds::SelectableField;
 use object::Object;
 use object::selector::{FieldSelector, LabelSelector};
@@ -96,8 +97,7 @@ impl Entry {
         if let Some(shared) = slot.upgrade() {
             return shared;
         }
-        let mut object = self.stored.decode().expect("an entry is only made from bytes that parse");
-        object.remove(&["metadata", "managedFields"]);
+        let object = self.stored.decode_unmanaged().expect("an entry is only made from bytes that parse");
         let object = Arc::new(object);
         *slot = Arc::downgrade(&object);
         object
@@ -127,6 +127,13 @@ impl Entry {
                 index.and_then(|i| self.fields.get(i)).map_or("", |value| value)
             }
         }
+    }
+}
+
+/// Mirrors in this process keep a hold on the entry instead of a copy of its object.
+impl Origin for Entry {
+    fn object(&self) -> Arc<Object> {
+        self.share()
     }
 }
 

@@ -115,12 +115,7 @@ pub fn key(resource: &GroupResource, namespace: &str, name: &str) -> String {
 
 /// The stored form: canonical JSON without resourceVersion, which is the store's to say.
 pub fn encode(object: &Object) -> Bytes {
-    if object.resource_version().is_empty() {
-        return object.encode();
-    }
-    let mut stored = object.clone();
-    stored.remove(&["metadata", "resourceVersion"]);
-    stored.encode()
+    object.encode_but("resourceVersion")
 }
 
 /// The bytes of a stored object with the revision that becomes its resourceVersion.
@@ -184,7 +179,16 @@ impl Stored {
 
     /// The object as a tree, in the storage version, with its resourceVersion.
     pub fn decode(&self) -> Result<Object, Status> {
-        let mut object = Object::decode(&self.bytes).map_err(|e| Status::internal(format!("stored object: {e}")))?;
+        self.tree(Object::decode(&self.bytes))
+    }
+
+    /// The same without managedFields.
+    pub fn decode_unmanaged(&self) -> Result<Object, Status> {
+        self.tree(Object::decode_unmanaged(&self.bytes))
+    }
+
+    fn tree(&self, decoded: Result<Object, serde_json::Error>) -> Result<Object, Status> {
+        let mut object = decoded.map_err(|e| Status::internal(format!("stored object: {e}")))?;
         object.set_resource_version(self.revision);
         Ok(object)
     }

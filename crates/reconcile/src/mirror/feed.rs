@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cluster_client::{ClusterClient, ListOptions, ResourceRef, WatchCall, WatchEvent, WatchEvents};
+use cluster_client::{ClusterClient, ListOptions, Origin, ResourceRef, WatchCall, WatchEvent, WatchEvents};
 use futures::StreamExt;
 use object::{Object, Status};
 use tokio::time::Instant;
@@ -104,7 +104,8 @@ impl Feed {
             }
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let object = self.trimmed(object);
-                self.mirror.shared.store.write().put(Arc::clone(&object));
+                let origin = self.origin(&object);
+                self.mirror.shared.store.write().put(Arc::clone(&object), origin);
                 object
             }
         };
@@ -171,10 +172,24 @@ impl Feed {
 
     fn replace(&mut self, objects: Vec<Arc<Object>>, version: String) {
         self.version = Some(version);
+        let objects = objects.into_iter().map(|object| {
+            let origin = self.origin(&object);
+            (object, origin)
+        });
+        let objects = objects.collect();
         let shared = &self.mirror.shared;
         shared.store.write().replace(objects);
         shared.relists.fetch_add(1, Ordering::Relaxed);
         shared.synced.send_replace(true);
+    }
+
+    /// What can be held instead of a copy. A trimmed object is no longer what the API has.
+    fn origin(&self, object: &Object) -> Option<Arc<dyn Origin>> {
+        let spec = &self.mirror.shared.spec;
+        if !spec.is_packed || spec.trim.is_some() {
+            return None;
+        }
+        self.client.origin(&self.mirror.target(&ObjectKey::of(object)), object.resource_version())
     }
 
     fn trimmed(&self, mut object: Arc<Object>) -> Arc<Object> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use cluster_client::Origin;
 use object::Object;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -24,19 +25,23 @@ pub enum Kept {
     Tree(Arc<Object>),
     /// Its encoding, which takes a fraction of the tree's room; the tree itself while anybody holds it.
     Packed(Bytes, Weak<Object>),
+    /// What the API in this process has encoded anyway.
+    Held(Arc<dyn Origin>),
 }
 
 impl Kept {
-    fn new(object: &Arc<Object>, is_packed: bool) -> Self {
-        match is_packed {
-            true => Self::Packed(object.encode(), Arc::downgrade(object)),
-            false => Self::Tree(Arc::clone(object)),
+    fn new(object: &Arc<Object>, is_packed: bool, origin: Option<Arc<dyn Origin>>) -> Self {
+        match (is_packed, origin) {
+            (false, _) => Self::Tree(Arc::clone(object)),
+            (true, Some(origin)) => Self::Held(origin),
+            (true, None) => Self::Packed(object.encode(), Arc::downgrade(object)),
         }
     }
 
     pub fn object(&self) -> Arc<Object> {
         match self {
             Self::Tree(object) => Arc::clone(object),
+            Self::Held(origin) => origin.object(),
             Self::Packed(bytes, tree) => tree.upgrade().unwrap_or_else(|| {
                 Arc::new(Object::decode(bytes).expect("what was encoded from an object decodes to it"))
             }),
@@ -118,7 +123,7 @@ impl Store {
     }
 
     /// Takes in the newest state of an object. The same version again changes nothing.
-    pub fn put(&mut self, object: Arc<Object>) {
+    pub fn put(&mut self, object: Arc<Object>, origin: Option<Arc<dyn Origin>>) {
         let key = ObjectKey::of(&object);
         let before = self.objects.get(&key).map(Kept::object);
         let is_known = |old: &Arc<Object>| {
@@ -130,7 +135,7 @@ impl Store {
             return;
         }
         self.reindex(&key, before.as_deref(), Some(&object));
-        self.objects.insert(key.clone(), Kept::new(&object, self.is_packed));
+        self.objects.insert(key.clone(), Kept::new(&object, self.is_packed, origin));
         self.tell(&key, before, Some(object));
     }
 
@@ -141,14 +146,14 @@ impl Store {
     }
 
     /// Makes the store what a list says: what is not in it is gone.
-    pub fn replace(&mut self, objects: Vec<Arc<Object>>) {
-        let listed: BTreeSet<ObjectKey> = objects.iter().map(|object| ObjectKey::of(object)).collect();
+    pub fn replace(&mut self, objects: Vec<(Arc<Object>, Option<Arc<dyn Origin>>)>) {
+        let listed: BTreeSet<ObjectKey> = objects.iter().map(|(object, _)| ObjectKey::of(object)).collect();
         let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
         for key in gone {
             self.remove(&key);
         }
-        for object in objects {
-            self.put(object);
+        for (object, origin) in objects {
+            self.put(object, origin);
         }
     }
 
