@@ -146,6 +146,13 @@ impl LabelSelector {
         Ok(Self { requirements, matches_nothing: false })
     }
 
+    /// The selector with more requirements; what matches nothing still does.
+    #[must_use]
+    pub fn and(mut self, more: impl IntoIterator<Item = LabelRequirement>) -> Self {
+        self.requirements.extend(more);
+        self
+    }
+
     /// Matches by a lookup of label values, so that callers need no map type in common.
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.matches_nothing && self.requirements.iter().all(|r| r.matches(lookup(&r.key)))

@@ -1,0 +1,189 @@
+//! Making room: which pods of lower priority would have to leave which node.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use object::selector::LabelSelector;
+
+use crate::attempt::Attempt;
+use crate::cluster::{Cluster, PlacedPod};
+use crate::outcome::{Outcome, Refusal, Refusals};
+use crate::pod::Pod;
+use crate::volumes::VolumeNeeds;
+
+/// At least so many nodes are tried out, where there are so many.
+const CANDIDATES_MIN: usize = 100;
+/// Of many nodes, this share is tried out.
+const CANDIDATES_PERCENT: usize = 10;
+
+/// A PodDisruptionBudget: how many of these pods may be disturbed.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    pub namespace: String,
+    pub selector: LabelSelector,
+    pub allowed: i64,
+    /// Pods whose leaving is counted already.
+    pub disrupted: HashSet<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Preemption {
+    /// The node that is made ready, with the pods that must leave it.
+    pub node: Option<Arc<str>>,
+    pub victims: Vec<Victim>,
+    /// Why nothing is done, as kube-scheduler words it; empty when something is.
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub uid: Arc<str>,
+}
+
+struct Candidate {
+    node: Arc<str>,
+    /// Most important first.
+    victims: Vec<PlacedPod>,
+    violations: usize,
+}
+
+/// Finds the node where the least harm makes room for the pod, after `place` found none. Pods are taken off and put back
+/// to try nodes out; the cluster is left as it was found.
+pub fn preempt(
+    cluster: &mut Cluster,
+    pod: &Pod,
+    volumes: &VolumeNeeds,
+    outcome: &Outcome,
+    budgets: &[Budget],
+) -> Preemption {
+    if let Some(message) = refuse(cluster, pod, outcome) {
+        return Preemption { message: format!("preemption: {message}"), ..Preemption::default() };
+    }
+    let nodes = cluster.node_count();
+    let mut potential = outcome.refusals.resolvable.clone();
+    potential.sort_by(|a, b| name_of(cluster, *a).cmp(name_of(cluster, *b)));
+    let enough = CANDIDATES_MIN.max(potential.len() * CANDIDATES_PERCENT / 100);
+    let mut refusals = Refusals { nodes, ..Refusals::default() };
+    let (mut candidates, mut tried) = (Vec::new(), 0);
+    for at in potential {
+        tried += 1;
+        match try_out(cluster, pod, volumes, at, budgets) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(refusal) => refusals.add(at, refusal),
+        }
+        // A node that costs no broken budget is in hand: more would only choose among such.
+        if candidates.len() >= enough && candidates.iter().any(|candidate: &Candidate| candidate.violations == 0) {
+            break;
+        }
+    }
+    let Some(best) = pick(candidates) else {
+        refusals.add_unseen("Preemption is not helpful for scheduling".into(), nodes.saturating_sub(tried));
+        return Preemption { message: format!("preemption: {}", refusals.message()), ..Preemption::default() };
+    };
+    let victims = best.victims.iter().map(|victim| Victim {
+        namespace: Arc::clone(&victim.namespace),
+        name: Arc::clone(&victim.name),
+        uid: Arc::clone(&victim.uid),
+    });
+    Preemption { victims: victims.collect(), node: Some(best.node), message: String::new() }
+}
+
+fn name_of(cluster: &Cluster, at: u32) -> &str {
+    cluster.nodes.get(at).map(|node| &*node.name).unwrap_or_default()
+}
+
+/// Why the pod may not make others leave.
+fn refuse(cluster: &Cluster, pod: &Pod, outcome: &Outcome) -> Option<&'static str> {
+    if pod.preempts_never {
+        return Some("not eligible due to preemptionPolicy=Never.");
+    }
+    let at = cluster.find_node(&pod.nominated)?;
+    // Those it drove out earlier are still leaving; unless the node can no longer do at all, it waits for them.
+    let leaving = cluster.nodes.get(at)?.pods.iter().filter_map(|at| cluster.pods.get(*at));
+    let is_waiting = leaving.into_iter().any(|placed| placed.pod.is_preempted && placed.pod.priority < pod.priority);
+    let may_still_do = outcome.refusals.resolvable.contains(&at);
+    (is_waiting && may_still_do).then_some("not eligible due to a terminating pod on the nominated node.")
+}
+
+/// Takes every less important pod off the node, and puts back as many as still leave room.
+fn try_out(
+    cluster: &mut Cluster,
+    pod: &Pod,
+    volumes: &VolumeNeeds,
+    at: u32,
+    budgets: &[Budget],
+) -> Result<Candidate, Refusal> {
+    let lower: Vec<u32> = match cluster.nodes.get(at) {
+        Some(node) => {
+            let is_lower = |at: &u32| cluster.pods.get(*at).is_some_and(|placed| placed.pod.priority < pod.priority);
+            node.pods.iter().copied().filter(is_lower).collect()
+        }
+        None => Vec::new(),
+    };
+    if lower.is_empty() {
+        return Err(Refusal::for_good("No preemption victims found for incoming pod"));
+    }
+    let mut taken: Vec<PlacedPod> = lower.into_iter().filter_map(|at| Some(cluster.take(at)?.0)).collect();
+    if let Err(refusal) = Attempt::new(cluster, pod, volumes).judge(at) {
+        taken.into_iter().for_each(|pod| cluster.put(pod, at));
+        return Err(refusal);
+    }
+    taken.sort_by(|a, b| importance(a).cmp(&importance(b)));
+    let (violating, others) = divide_by_budgets(taken, budgets);
+    let (mut victims, mut violations) = (Vec::new(), 0);
+    let marked = violating.into_iter().map(|pod| (pod, true)).chain(others.into_iter().map(|pod| (pod, false)));
+    for (spared, violates) in marked {
+        let key = (Arc::clone(&spared.namespace), Arc::clone(&spared.name));
+        let kept = spared.clone();
+        cluster.put(spared, at);
+        if Attempt::new(cluster, pod, volumes).judge(at).is_err() {
+            cluster.remove_placed(&key.0, &key.1);
+            violations += usize::from(violates);
+            victims.push(kept);
+        }
+    }
+    for victim in &victims {
+        cluster.put(victim.clone(), at);
+    }
+    victims.sort_by(|a, b| importance(a).cmp(&importance(b)));
+    Ok(Candidate { node: name_of(cluster, at).into(), victims, violations })
+}
+
+/// Orders pods from the most important: by priority, then who has run longest, then by name.
+fn importance(pod: &PlacedPod) -> (std::cmp::Reverse<i32>, i64, &str, &str) {
+    (std::cmp::Reverse(pod.priority), pod.started, &pod.namespace, &pod.name)
+}
+
+/// Pods whose leaving breaks a budget, and the others.
+fn divide_by_budgets(pods: Vec<PlacedPod>, budgets: &[Budget]) -> (Vec<PlacedPod>, Vec<PlacedPod>) {
+    let mut left: Vec<i64> = budgets.iter().map(|budget| budget.allowed).collect();
+    pods.into_iter().partition(|pod| {
+        let mut violates = false;
+        for (budget, left) in budgets.iter().zip(&mut left) {
+            if *budget.namespace != *pod.namespace
+                || budget.selector.is_everything()
+                || !pod.labels.are_matched_by(&budget.selector)
+                || budget.disrupted.contains(&*pod.name)
+            {
+                continue;
+            }
+            *left -= 1;
+            violates |= *left < 0;
+        }
+        violates
+    })
+}
+
+/// Fewest broken budgets; lowest top priority; lowest sum; fewest victims; latest start; first by name.
+fn pick(candidates: Vec<Candidate>) -> Option<Candidate> {
+    candidates.into_iter().min_by_key(|candidate| {
+        let victims = &candidate.victims;
+        let top = victims.first().map_or(i32::MIN, |victim| victim.priority);
+        let sum: i64 = victims.iter().map(|v| i64::from(v.priority) + i64::from(i32::MAX) + 1).sum();
+        let of_top = victims.iter().filter(|victim| victim.priority == top);
+        let earliest = of_top.map(|victim| victim.started).min().unwrap_or(i64::MAX);
+        (candidate.violations, top, sum, victims.len(), std::cmp::Reverse(earliest), candidate.node.clone())
+    })
+}

@@ -1,0 +1,57 @@
+//! A list with stable places: what is put in keeps its number until it is taken out.
+
+#[derive(Clone, Debug)]
+pub struct Slab<T> {
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    pub fn insert(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                self.places[at as usize] = Some(value);
+                at
+            }
+            None => {
+                self.places.push(Some(value));
+                u32::try_from(self.places.len() - 1).expect("four thousand million things do not fit in memory")
+            }
+        }
+    }
+
+    pub fn remove(&mut self, at: u32) -> Option<T> {
+        let taken = self.places.get_mut(at as usize)?.take();
+        if taken.is_some() {
+            self.free.push(at);
+        }
+        taken
+    }
+
+    pub fn get(&self, at: u32) -> Option<&T> {
+        self.places.get(at as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        self.places.get_mut(at as usize)?.as_mut()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.places.iter().enumerate().filter_map(|(at, place)| Some((at as u32, place.as_ref()?)))
+    }
+
+    /// One more than the highest number in use, ever: the size of a table over all places.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
