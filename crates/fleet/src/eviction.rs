@@ -4,8 +4,13 @@
 //! cluster due, a changed binding itself, and a toleration that runs out the binding at that time. Evictions are paced:
 //! a cluster that fails must not bring down the others by everything arriving at once.
 //!
+//! With the gate ResilientFailover the rate is that of all evictions together, clusters that are lost are tolerated for
+//! a while by those whose policy says nothing, and when no cluster is well nothing is driven out of any: then it is the
+//! control plane that is cut off.
+//!
 //! Writes `spec.clusters` and `spec.gracefulEvictionTasks` of bindings.
 
+mod pace;
 mod plan;
 
 use std::collections::BTreeMap;
@@ -13,21 +18,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::core::Taint;
-use api::policy::{ANNOTATION_APPLIED_PLACEMENT, Placement};
+use api::policy::{ANNOTATION_APPLIED_PLACEMENT, FailoverBehavior, Placement};
 use api::work::BindingSpec;
+use jiff::Timestamp;
 use object::{Object, Status};
-use propagation::eviction::{Eviction, evict};
+use propagation::eviction::{Eviction, evict, evict_on_record};
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Regarding, Source, commit_object};
 use tokio_util::sync::CancellationToken;
 
-use crate::eviction::plan::{Verdict, judge, plan_eviction, purge_mode, state_of};
+use crate::eviction::pace::{Pace, interval};
+use crate::eviction::plan::{Verdict, judge, plan_eviction, plan_eviction_of_loss, purge_mode, state_of, tolerations};
 use crate::plane::{FIELD_MANAGER, Plane, target_names};
+use crate::taint_policies::lost::is_of_loss;
 
 const COMPONENT: &str = "taint-manager";
 /// Workers for each kind of binding.
 const WORKERS: usize = 3;
-/// Between two evictions of a worker when the rate is zero.
-const PACE_MAX: Duration = Duration::from_secs(1800);
+/// How often to look again whether the control plane has been cut off.
+const CUT_OFF_WAIT: Duration = Duration::from_secs(5);
+/// After a start, clusters have this long to say that they are back before a loss that was noted earlier counts.
+const START_WAIT: Duration = Duration::from_secs(10);
 
 /// A binding that may have to leave a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +51,9 @@ struct Evictor {
     plane: Arc<Plane>,
     kind: usize,
     events: Recorder,
+    /// Shared by both kinds.
+    pace: Arc<Pace>,
+    started: Timestamp,
     cancel: CancellationToken,
 }
 
@@ -50,9 +63,11 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         return;
     }
     let events = plane.recorder(COMPONENT, &cancel);
+    let pace = Arc::new(Pace::new(interval(plane.settings.resource_eviction_rate)));
+    let started = plane.clock.now();
     let evictors = ["binding-eviction", "cluster-binding-eviction"].into_iter().enumerate().map(|(kind, name)| {
-        let (plane, events) = (Arc::clone(&plane), events.clone());
-        run_evictor(name, Evictor { plane, kind, events, cancel: cancel.clone() })
+        let (plane, events, pace) = (Arc::clone(&plane), events.clone(), Arc::clone(&pace));
+        run_evictor(name, Evictor { plane, kind, events, pace, started, cancel: cancel.clone() })
     });
     futures::future::join_all(evictors).await;
 }
@@ -97,15 +112,47 @@ impl Evictor {
         (is_there && !taints.is_empty()).then_some((binding, taints))
     }
 
-    async fn evict(&self, cluster: &str, binding: &Object) -> Result<(), Status> {
+    /// Must the workload leave? Without a placement nothing is known of what is tolerated; when one is applied, the
+    /// binding comes again.
+    fn judge(&self, tenancy: &Tenancy, binding: &Object, taints: &[Taint]) -> Result<Verdict, ReconcileError> {
+        let Some(placement) = applied_placement(binding)? else { return Ok(Verdict::Stay) };
+        let now = self.plane.clock.now();
+        if !self.plane.features.resilient_failover {
+            return Ok(judge(taints, &placement.cluster_tolerations, now));
+        }
+        let failover: Option<FailoverBehavior> = api::read_at(binding, &["spec", "failover"])?;
+        let tolerated = tolerations(&placement.cluster_tolerations, failover.as_ref(), &self.plane.settings);
+        let verdict = judge(taints, &tolerated, now);
+        if verdict != Verdict::Leave || !taints.iter().all(is_of_loss) {
+            return Ok(verdict);
+        }
+        let since_start = Duration::try_from(now.duration_since(self.started)).unwrap_or_default();
+        let was_lost_before = taints.iter().all(|taint| is_added_before(taint, self.started));
+        if was_lost_before && since_start < START_WAIT {
+            return Ok(Verdict::StayFor(START_WAIT - since_start));
+        }
+        match self.plane.has_ready_cluster_beside(&tenancy.cluster) {
+            true => Ok(Verdict::Leave),
+            false => Ok(Verdict::StayFor(CUT_OFF_WAIT)),
+        }
+    }
+
+    async fn evict(&self, cluster: &str, binding: &Object, taints: &[Taint]) -> Result<(), Status> {
         let spec: BindingSpec = api::read(binding)?;
+        let features = &self.plane.features;
         let mode = purge_mode(spec.failover.as_ref(), self.plane.settings.no_execute_taint_eviction_purge_mode);
-        let preserved_label_state = match self.plane.features.stateful_failover_injection {
+        let preserved_label_state = match features.stateful_failover_injection {
             true => state_of(&spec, &api::read_at(binding, &["status"])?, cluster).map_err(Status::internal)?,
             false => BTreeMap::new(),
         };
+        let eviction = Eviction { preserved_label_state, ..plan_eviction(mode) };
         let mut desired = binding.clone();
-        evict(&mut desired, cluster, Eviction { preserved_label_state, ..plan_eviction(mode) });
+        if features.resilient_failover {
+            let loss = plan_eviction_of_loss(eviction, spec.failover.as_ref(), taints);
+            evict_on_record(&mut desired, cluster, loss, self.plane.clock.now());
+        } else {
+            evict(&mut desired, cluster, eviction);
+        }
         let target = self.plane.bindings[self.kind].target(&ObjectKey::of(binding));
         let result = commit_object(&self.plane.client, target, binding, &desired, FIELD_MANAGER).await;
         let Err(status) = result else { return Ok(()) };
@@ -125,32 +172,55 @@ impl Evictor {
         Err(status)
     }
 
-    /// Holds the worker after an eviction.
-    async fn pace(&self) {
+    /// Waits until it may be this one's turn. Says whether there is to be one.
+    async fn turn(&self) -> bool {
         tokio::select! {
-            () = self.cancel.cancelled() => {}
-            () = tokio::time::sleep(pace(self.plane.settings.resource_eviction_rate)) => {}
+            () = self.cancel.cancelled() => false,
+            () = self.pace.turn() => true,
         }
     }
-}
 
-fn pace(rate: f32) -> Duration {
-    if rate <= 0.0 { PACE_MAX } else { Duration::from_secs_f32(1.0 / rate).min(PACE_MAX) }
+    /// Holds the worker after an eviction, as Karmada's do.
+    async fn pause(&self) {
+        tokio::select! {
+            () = self.cancel.cancelled() => {}
+            () = tokio::time::sleep(interval(self.plane.settings.resource_eviction_rate)) => {}
+        }
+    }
 }
 
 async fn reconcile(evictor: Arc<Evictor>, tenancy: Tenancy) -> Result<Outcome, ReconcileError> {
     let Some((binding, taints)) = evictor.gather(&tenancy) else { return Ok(Outcome::Done) };
-    // Without a placement nothing is known of what is tolerated; when one is applied, the binding comes again.
-    let Some(placement) = applied_placement(&binding)? else { return Ok(Outcome::Done) };
-    match judge(&taints, &placement.cluster_tolerations, evictor.plane.clock.now()) {
+    match evictor.judge(&tenancy, &binding, &taints)? {
         Verdict::Stay => Ok(Outcome::Done),
         Verdict::StayFor(wait) => Ok(Outcome::After(wait)),
+        Verdict::Leave if evictor.plane.features.resilient_failover => leave_in_turn(&evictor, &tenancy).await,
         Verdict::Leave => {
-            evictor.evict(&tenancy.cluster, &binding).await?;
-            evictor.pace().await;
+            evictor.evict(&tenancy.cluster, &binding, &taints).await?;
+            evictor.pause().await;
             Ok(Outcome::Done)
         }
     }
+}
+
+/// Waits for its turn, and leaves if that is still so then: the cluster may have come back meanwhile.
+async fn leave_in_turn(evictor: &Evictor, tenancy: &Tenancy) -> Result<Outcome, ReconcileError> {
+    if !evictor.turn().await {
+        return Ok(Outcome::Done);
+    }
+    let Some((binding, taints)) = evictor.gather(tenancy) else { return Ok(Outcome::Done) };
+    match evictor.judge(tenancy, &binding, &taints)? {
+        Verdict::Stay => Ok(Outcome::Done),
+        Verdict::StayFor(wait) => Ok(Outcome::After(wait)),
+        Verdict::Leave => {
+            evictor.evict(&tenancy.cluster, &binding, &taints).await?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+fn is_added_before(taint: &Taint, time: Timestamp) -> bool {
+    taint.time_added.as_deref().and_then(object::time::parse).is_some_and(|added| added < time)
 }
 
 /// The placement the scheduler went by.

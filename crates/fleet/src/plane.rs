@@ -92,6 +92,11 @@ impl Plane {
         self.clusters.list_by(BY_TROUBLE, EVICTING)
     }
 
+    /// Is there a cluster beside this one that is known to be well?
+    pub fn has_ready_cluster_beside(&self, cluster: &str) -> bool {
+        self.clusters.list().iter().any(|other| other.name() != cluster && !other.is_deleting() && is_ready(other))
+    }
+
     /// Can works for the cluster be written?
     pub fn takes_works(&self, cluster: &str) -> bool {
         let namespace = self.namespaces.get(&ObjectKey::new("", &api::names::execution_namespace(cluster)));
@@ -144,6 +149,12 @@ pub fn cluster_of_lost_space(change: &Change) -> Vec<ObjectKey> {
 fn cluster_of_space(change: &Change) -> Vec<ObjectKey> {
     let cluster = api::names::cluster_of_execution_namespace(&change.key.name);
     cluster.map(|cluster| ObjectKey::new("", cluster)).into_iter().collect()
+}
+
+fn is_ready(cluster: &Object) -> bool {
+    let conditions = cluster.items(&["status", "conditions"]);
+    let ready = conditions.iter().find(|condition| condition["type"] == api::cluster::CONDITION_READY);
+    ready.is_some_and(|ready| ready["status"] == "True")
 }
 
 fn mode_of(cluster: &Object) -> Vec<String> {

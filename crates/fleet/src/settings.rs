@@ -41,8 +41,13 @@ pub struct Settings {
     pub enable_taint_manager: bool,
     pub enable_no_execute_taint_eviction: bool,
     pub no_execute_taint_eviction_purge_mode: PurgeMode,
-    /// Evictions per second of each worker; 0 is one in half an hour.
+    /// Evictions per second, of each worker as in Karmada or, with the gate ResilientFailover, of all; 0 is one in half
+    /// an hour.
     pub resource_eviction_rate: f32,
+    /// How long workloads stay in a cluster that is not ready, or that nobody hears of, where no policy says. Only
+    /// with the gate ResilientFailover: else a taint nobody tolerates drives out at once.
+    pub default_not_ready_toleration: Duration,
+    pub default_unreachable_toleration: Duration,
     /// How often the use of quotas is counted anew; zero never does.
     pub federated_resource_quota_sync_period: Duration,
     pub concurrent_cluster_syncs: usize,
@@ -63,6 +68,8 @@ impl Default for Settings {
             enable_no_execute_taint_eviction: false,
             no_execute_taint_eviction_purge_mode: PurgeMode::Gracefully,
             resource_eviction_rate: 0.5,
+            default_not_ready_toleration: Duration::from_secs(300),
+            default_unreachable_toleration: Duration::from_secs(300),
             federated_resource_quota_sync_period: Duration::from_secs(300),
             concurrent_cluster_syncs: 5,
             // Karmada has one worker that writes to all clusters at once; here each cluster is a key of its own.

@@ -2,6 +2,8 @@
 //!
 //! Writes `spec.taints` of Clusters. A policy that is deleted leaves its taints: who made it may want them to stay.
 
+pub mod lost;
+
 use std::sync::Arc;
 
 use api::cluster::{ClusterSpec, ClusterStatus};
@@ -43,8 +45,10 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
 
 fn clusters_in_new_condition(change: &Change) -> Vec<ObjectKey> {
     let Some(now) = &change.now else { return Vec::new() };
-    let conditions = |cluster: &Object| cluster.items(&["status", "conditions"]).to_vec();
-    let is_same = change.before.as_ref().is_some_and(|before| conditions(before) == conditions(now));
+    let is_same = change.before.as_ref().is_some_and(|before| {
+        before.items(&["status", "conditions"]) == now.items(&["status", "conditions"])
+            && before.get(&["status", "nodeSummary"]) == now.get(&["status", "nodeSummary"])
+    });
     if is_same { Vec::new() } else { vec![change.key.clone()] }
 }
 
@@ -63,13 +67,19 @@ fn clusters_of_changed_policy(plane: &Plane, change: &Change) -> Vec<ObjectKey> 
 async fn reconcile(office: Arc<TaintPolicies>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let Some(cluster) = office.plane.clusters.get(&key) else { return Ok(Outcome::Done) };
     let mut policies = office.policies.list();
-    if policies.is_empty() {
+    let has_own = office.plane.features.resilient_failover;
+    if policies.is_empty() && !has_own {
         return Ok(Outcome::Done);
     }
     // The eldest first, so that policies that contradict each other always come to the same end.
     policies.sort_by(|a, b| (a.creation_timestamp(), a.name()).cmp(&(b.creation_timestamp(), b.name())));
     let specs: Vec<TaintPolicySpec> = policies.iter().map(|policy| api::read(policy)).collect::<Result<_, _>>()?;
-    let wanted = plan(&cluster, &specs, office.plane.clock.now())?;
+    let now = office.plane.clock.now();
+    let status: ClusterStatus = api::read_at(&cluster, &["status"])?;
+    let current = cluster.items(&["spec", "taints"]);
+    let own = if has_own { lost::plan(current, &status, now) } else { current.to_vec() };
+    // What a user asks for comes last, and so has the last word.
+    let wanted = plan(&cluster, own, &status, &specs, now);
     if wanted == cluster.items(&["spec", "taints"]) {
         return Ok(Outcome::Done);
     }
@@ -94,9 +104,14 @@ async fn reconcile(office: Arc<TaintPolicies>, key: ObjectKey) -> Result<Outcome
 }
 
 /// The taints of a cluster after all policies, in their order, each first adding and then removing.
-fn plan(cluster: &Object, policies: &[TaintPolicySpec], now: Timestamp) -> Result<Vec<Value>, ReconcileError> {
-    let status: ClusterStatus = api::read_at(cluster, &["status"])?;
-    let mut wanted = cluster.items(&["spec", "taints"]).to_vec();
+fn plan(
+    cluster: &Object,
+    taints: Vec<Value>,
+    status: &ClusterStatus,
+    policies: &[TaintPolicySpec],
+    now: Timestamp,
+) -> Vec<Value> {
+    let mut wanted = taints;
     for policy in policies.iter().filter(|policy| is_meant(policy, cluster)) {
         let taints: Vec<Taint> = policy
             .taints
@@ -110,7 +125,7 @@ fn plan(cluster: &Object, policies: &[TaintPolicySpec], now: Timestamp) -> Resul
             wanted = taints::change(&wanted, &[], &taints, now);
         }
     }
-    Ok(wanted)
+    wanted
 }
 
 fn is_meant(policy: &TaintPolicySpec, cluster: &Object) -> bool {

@@ -17,10 +17,19 @@ use crate::settings::Settings;
 pub const NOW: &str = "2026-05-01T00:00:00Z";
 
 pub fn plane(api: &MemoryApi, cancel: &CancellationToken, change: impl Fn(&mut Settings)) -> Arc<Plane> {
+    let features = Features { failover: true, federated_quota_enforcement: true, ..Features::default() };
+    plane_with(api, cancel, features, change)
+}
+
+pub fn plane_with(
+    api: &MemoryApi,
+    cancel: &CancellationToken,
+    features: Features,
+    change: impl Fn(&mut Settings),
+) -> Arc<Plane> {
     let mut settings = Settings::default();
     change(&mut settings);
     let clock = Arc::new(VirtualClock::new(NOW.parse().expect("a time")));
-    let features = Features { failover: true, federated_quota_enforcement: true, ..Features::default() };
     Plane::start(api.client(), clock, Arc::new(features), settings, cancel)
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::cluster::{TAINT_NOT_READY, TAINT_UNREACHABLE};
 use api::core::{Taint, Toleration};
+use api::failover::{TAINT_NODES_UNSCHEDULABLE, VALUE_CORDONED, VALUE_NOT_READY};
 use api::policy::FailoverBehavior;
 use api::work::{BindingSpec, BindingStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +13,8 @@ use object::time;
 use propagation::eviction::Eviction;
 use propagation::state::preserve;
 
-use crate::settings::PurgeMode;
+use crate::settings::{PurgeMode, Settings};
+use crate::taint_policies::lost::is_of_loss;
 
 const PRODUCER: &str = "TaintManager";
 const REASON: &str = "TaintUntolerated";
@@ -57,6 +60,57 @@ pub fn purge_mode(failover: Option<&FailoverBehavior>, default: PurgeMode) -> St
         Some(cluster) if cluster.purge_mode.is_empty() => PurgeMode::Gracefully.as_str().to_owned(),
         Some(cluster) => cluster.purge_mode.clone(),
         None => default.as_str().to_owned(),
+    }
+}
+
+/// What is tolerated, with what holds for lost clusters where the placement says nothing: the policy's own patience with
+/// an application that is not well, else the plane's. A cordoned cluster runs what it has, so only those who ask for
+/// failover leave it. Of several tolerations the first counts, so these come last.
+pub fn tolerations(
+    own: &[Toleration],
+    failover: Option<&FailoverBehavior>,
+    settings: &Settings,
+) -> Vec<Toleration> {
+    let application = failover.and_then(|failover| failover.application.as_ref());
+    let patience = application.map(|own| own.decision_conditions.toleration_seconds.map_or(300, i64::from));
+    let seconds = |default: Duration| Some(patience.unwrap_or(i64::try_from(default.as_secs()).unwrap_or(i64::MAX)));
+    let asks = failover.is_some_and(|failover| failover.application.is_some() || failover.cluster.is_some());
+    let not_ready = seconds(settings.default_not_ready_toleration);
+    let lost = [
+        (TAINT_NOT_READY, "", not_ready),
+        (TAINT_UNREACHABLE, "", seconds(settings.default_unreachable_toleration)),
+        (TAINT_NODES_UNSCHEDULABLE, VALUE_NOT_READY, not_ready),
+        (TAINT_NODES_UNSCHEDULABLE, VALUE_CORDONED, not_ready.filter(|_| asks)),
+    ];
+    let tolerate = |(key, value, seconds): (&str, &str, Option<i64>)| Toleration {
+        key: key.to_owned(),
+        operator: if value.is_empty() { "Exists" } else { "Equal" }.to_owned(),
+        value: value.to_owned(),
+        effect: "NoExecute".to_owned(),
+        toleration_seconds: seconds,
+    };
+    own.iter().cloned().chain(lost.into_iter().map(tolerate)).collect()
+}
+
+/// How a workload leaves a cluster that cannot run it: as its policy wants it to leave where it is not well, unless it
+/// says something of clusters; and what was the matter.
+pub fn plan_eviction_of_loss(plain: Eviction, failover: Option<&FailoverBehavior>, taints: &[Taint]) -> Eviction {
+    let told = |taint: &Taint| match taint.value.as_str() {
+        "" => taint.key.clone(),
+        value => format!("{}={value}", taint.key),
+    };
+    let message = format!("the cluster has {}", taints.iter().map(told).collect::<Vec<_>>().join(", "));
+    let eviction = Eviction { message, ..plain };
+    let application = failover.filter(|own| own.cluster.is_none()).and_then(|own| own.application.as_ref());
+    let Some(application) = application.filter(|_| taints.iter().all(is_of_loss)) else { return eviction };
+    match application.purge_mode.as_str() {
+        "" => eviction,
+        "Never" => Eviction { purge_mode: "Never".to_owned(), suppress_deletion: Some(true), ..eviction },
+        mode @ ("Gracefully" | "Graciously") => {
+            let grace_period_seconds = application.grace_period_seconds;
+            Eviction { purge_mode: mode.to_owned(), grace_period_seconds, ..eviction }
+        }
+        mode => Eviction { purge_mode: mode.to_owned(), ..eviction },
     }
 }
 
@@ -141,6 +195,61 @@ mod tests {
         assert_eq!(purge_mode(Some(&FailoverBehavior::default()), PurgeMode::Directly), "Directly");
         assert_eq!(purge_mode(Some(&cluster("")), PurgeMode::Directly), "Gracefully");
         assert_eq!(purge_mode(Some(&cluster("Directly")), PurgeMode::Gracefully), "Directly");
+    }
+
+    fn failover(value: serde_json::Value) -> FailoverBehavior {
+        serde_json::from_value(value).expect("a failover")
+    }
+
+    #[test]
+    fn lost_clusters_are_tolerated_as_long_as_the_policy_or_the_plane_says() {
+        let settings = Settings::default();
+        let wait = |seconds: u64| Verdict::StayFor(Duration::from_secs(seconds));
+        let check = |own: &[Toleration], failover: Option<&FailoverBehavior>, taint: &Taint, expected: Verdict| {
+            let tolerated = tolerations(own, failover, &settings);
+            assert_eq!(judge(std::slice::from_ref(taint), &tolerated, at(100)), expected, "{taint:?} {failover:?}");
+        };
+        let application = failover(json!({"application": {"decisionConditions": {"tolerationSeconds": 60}}}));
+        let cluster = failover(json!({"cluster": {}}));
+        for key in [TAINT_NOT_READY, TAINT_UNREACHABLE] {
+            let lost = taint(key, Some(90));
+            check(&[], None, &lost, wait(290));
+            check(&[], Some(&application), &lost, wait(50));
+            check(&[], Some(&cluster), &lost, wait(290));
+            check(&[tolerate(key, Some(0))], Some(&application), &lost, Verdict::Leave);
+            check(&[tolerate(key, None)], Some(&application), &lost, Verdict::Stay);
+        }
+        let nodes = |value: &str| Taint { value: value.to_owned(), ..taint(TAINT_NODES_UNSCHEDULABLE, Some(90)) };
+        check(&[], None, &nodes("not-ready"), wait(290));
+        check(&[], Some(&application), &nodes("not-ready"), wait(50));
+        check(&[], None, &nodes("cordoned"), Verdict::Stay);
+        check(&[], Some(&application), &nodes("cordoned"), wait(50));
+        check(&[], Some(&cluster), &nodes("cordoned"), wait(290));
+        check(&[], Some(&application), &taint("mine", Some(90)), Verdict::Leave);
+    }
+
+    #[test]
+    fn a_lost_cluster_is_left_as_the_policy_wants_an_unwell_application_to_leave() {
+        let application = |mode: &str| failover(json!({"application": {"purgeMode": mode, "gracePeriodSeconds": 30}}));
+        let leave = |failover: Option<&FailoverBehavior>, key: &str| {
+            let plain = plan_eviction(purge_mode(failover, PurgeMode::Gracefully));
+            let eviction = plan_eviction_of_loss(plain, failover, &[taint(key, None)]);
+            assert_eq!((eviction.reason.as_str(), eviction.producer.as_str()), (REASON, PRODUCER));
+            assert!(eviction.message.contains(key));
+            (eviction.purge_mode, eviction.grace_period_seconds, eviction.suppress_deletion)
+        };
+        let plain = |mode: &str| (mode.to_owned(), None, None);
+        assert_eq!(leave(None, TAINT_UNREACHABLE), plain("Gracefully"));
+        for mode in ["Gracefully", "Graciously"] {
+            assert_eq!(leave(Some(&application(mode)), TAINT_UNREACHABLE), (mode.to_owned(), Some(30), None));
+        }
+        for mode in ["Directly", "Immediately"] {
+            assert_eq!(leave(Some(&application(mode)), TAINT_NOT_READY), plain(mode));
+        }
+        assert_eq!(leave(Some(&application("Never")), TAINT_NOT_READY), ("Never".to_owned(), None, Some(true)));
+        assert_eq!(leave(Some(&application("Directly")), "mine"), plain("Gracefully"));
+        let both = failover(json!({"application": {"purgeMode": "Never"}, "cluster": {"purgeMode": "Directly"}}));
+        assert_eq!(leave(Some(&both), TAINT_NOT_READY), plain("Directly"));
     }
 
     #[test]

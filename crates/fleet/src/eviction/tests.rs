@@ -112,9 +112,85 @@ async fn nothing_is_evicted_unless_it_is_switched_on() {
     cancel.cancel();
 }
 
-#[test]
-fn the_pace_follows_the_rate() {
-    assert_eq!(pace(0.5), Duration::from_secs(2));
-    assert_eq!(pace(0.0), PACE_MAX);
-    assert_eq!(pace(4.0), Duration::from_millis(250));
+fn start_resilient(api: &MemoryApi, change: impl Fn(&mut crate::Settings)) -> CancellationToken {
+    let cancel = CancellationToken::new();
+    let plane = testing::plane_with(api, &cancel, api::features::Features::flotilla(), |settings| {
+        settings.enable_no_execute_taint_eviction = true;
+        settings.resource_eviction_rate = 10.0;
+        change(settings);
+    });
+    tokio::spawn(run(plane, cancel.clone()));
+    cancel
+}
+
+async fn lose(api: &MemoryApi, cluster: &str, added: &str) {
+    let taints = json!({"spec": {"taints": [{"key": "cluster.karmada.io/unreachable", "effect": "NoExecute",
+        "timeAdded": added}]}});
+    let target = ResourceRef::cluster(&CLUSTERS.gvr(), cluster);
+    api.client().patch(target.clone(), Patch::merge(taints), Default::default()).await.expect("written");
+    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    api.client().patch(target.subresource("status"), Patch::merge(silent), Default::default()).await.expect("written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_cluster_is_left_after_a_while_at_one_rate_and_on_record() {
+    let api = MemoryApi::default();
+    testing::seed_member(&api, "m1");
+    testing::seed_member(&api, "m2");
+    for index in 0..40 {
+        seed_binding(&api, &format!("b{index}"), json!([]));
+    }
+    let cancel = start_resilient(&api, |settings| settings.default_unreachable_toleration = Duration::from_secs(30));
+    let left = async || {
+        let mut left = 0;
+        for index in 0..40 {
+            left += usize::from(clusters(&api, &format!("b{index}")).await == ["m2"]);
+        }
+        left
+    };
+    lose(&api, "m1", testing::NOW).await;
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    assert_eq!(left().await, 0, "tolerated");
+    tokio::time::sleep(Duration::from_millis(2950)).await;
+    let moved = left().await;
+    assert!((18..=21).contains(&moved), "ten in a second, whatever the number of workers: {moved}");
+    eventually("all leave", async || left().await == 40).await;
+    let target = ResourceRef::namespaced(&RESOURCE_BINDINGS.gvr(), "default", "b0");
+    let binding = api.client().get(target).await.expect("there");
+    let history = propagation::failover_history::History::of(&binding).0;
+    assert_eq!((history.len(), history[0].from.as_str(), history[0].replicas), (1, "m1", Some(1)));
+    assert_eq!(history[0].message, "the cluster has cluster.karmada.io/unreachable");
+    cancel.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_sees_no_cluster_drives_nothing_out() {
+    let api = MemoryApi::default();
+    testing::seed_member(&api, "m1");
+    testing::seed_member(&api, "m2");
+    seed_binding(&api, "b", json!([{"operator": "Exists", "tolerationSeconds": 0}]));
+    lose(&api, "m1", testing::NOW).await;
+    lose(&api, "m2", testing::NOW).await;
+    let cancel = start_resilient(&api, |_| {});
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(clusters(&api, "b").await, ["m1", "m2"]);
+    let well = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let target = ResourceRef::cluster(&CLUSTERS.gvr(), "m2").subresource("status");
+    api.client().patch(target, Patch::merge(well), Default::default()).await.expect("written");
+    eventually("it leaves the one that is lost", async || !clusters(&api, "b").await.contains(&"m1".to_owned())).await;
+    cancel.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_noted_before_a_restart_may_prove_to_be_over() {
+    let api = MemoryApi::default();
+    testing::seed_member(&api, "m1");
+    testing::seed_member(&api, "m2");
+    seed_binding(&api, "b", json!([]));
+    lose(&api, "m1", "2026-04-30T00:00:00Z").await;
+    let cancel = start_resilient(&api, |_| {});
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(clusters(&api, "b").await, ["m1", "m2"]);
+    eventually("it leaves", async || clusters(&api, "b").await == ["m2"]).await;
+    cancel.cancel();
 }

@@ -52,7 +52,10 @@ fn policies_add_and_remove_in_their_order_and_only_where_they_are_meant() {
         || policy(json!({"targetClusters": {"clusterNames": ["m2"]}, "addOnConditions": down(), "taints": taint}));
     let cluster = testing::cluster("m1", "False");
     let now = testing::NOW.parse().expect("a time");
-    let plan = |policies: &[TaintPolicySpec]| plan(&cluster, policies, now).expect("readable");
+    let plan = |policies: &[TaintPolicySpec]| {
+        let status = api::read_at(&cluster, &["status"]).expect("readable");
+        plan(&cluster, Vec::new(), &status, policies, now)
+    };
     let tainted = json!([{"key": "a", "value": "v", "effect": "NoExecute", "timeAdded": testing::NOW}]);
     assert_eq!(Value::from(plan(&[adds()])), tainted);
     assert_eq!(Value::from(plan(&[adds(), adds()])), tainted);

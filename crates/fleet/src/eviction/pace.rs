@@ -1,0 +1,61 @@
+//! The pace of evictions: a cluster that fails must not bring down the others by everything arriving at once.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Between two evictions when the rate is zero.
+const INTERVAL_MAX: Duration = Duration::from_secs(1800);
+
+/// The time between two evictions at a rate per second.
+pub fn interval(rate: f32) -> Duration {
+    if rate <= 0.0 { INTERVAL_MAX } else { Duration::from_secs_f32(1.0 / rate).min(INTERVAL_MAX) }
+}
+
+/// Gives out turns, one in each interval, to whoever asks first. Time in which nobody asked is not saved up.
+pub struct Pace {
+    interval: Duration,
+    next: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    pub fn new(interval: Duration) -> Self {
+        Self { interval, next: Mutex::new(None) }
+    }
+
+    pub async fn turn(&self) {
+        let at = {
+            let mut next = self.next.lock();
+            let now = Instant::now();
+            let at = next.map_or(now, |next| next.max(now));
+            *next = Some(at + self.interval);
+            at
+        };
+        tokio::time::sleep_until(at).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_follows_the_rate() {
+        assert_eq!(interval(0.5), Duration::from_secs(2));
+        assert_eq!(interval(0.0), INTERVAL_MAX);
+        assert_eq!(interval(4.0), Duration::from_millis(250));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_are_an_interval_apart_and_none_are_saved_up() {
+        let pace = Pace::new(Duration::from_millis(100));
+        let start = Instant::now();
+        tokio::join!(pace.turn(), pace.turn(), pace.turn());
+        assert_eq!(start.elapsed(), Duration::from_millis(200));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let start = Instant::now();
+        tokio::join!(pace.turn(), pace.turn());
+        assert_eq!(start.elapsed(), Duration::from_millis(100));
+    }
+}
