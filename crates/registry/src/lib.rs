@@ -1,1 +1,19 @@
 //! An OCI registry: serves images to clusters and clients, and copies them between places.
+
+pub mod digest;
+pub mod manifest;
+pub mod name;
+pub mod server;
+pub mod store;
+
+/// An error with its causes, in one line.
+pub fn said(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -5,6 +5,7 @@ mod completion;
 mod identity;
 mod member;
 mod propagation;
+mod registry;
 mod server;
 mod termination;
 
@@ -46,6 +47,8 @@ enum Command {
     Agent(Box<agent::AgentArgs>),
     /// Run a light Kubernetes cluster: API server, workload controllers, pod placement and nodes in one process.
     Member(Box<member::MemberArgs>),
+    /// Serve images to clusters and clients, as an OCI registry.
+    Registry(Box<registry::RegistryArgs>),
     /// Print a completion script for your shell.
     Completion(completion::CompletionArgs),
     #[command(flatten)]
@@ -64,6 +67,7 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Server(args) => block_on(server::run(*args)),
         Command::Agent(args) => block_on(agent::run(*args)),
         Command::Member(args) => block_on(member::run(*args)),
+        Command::Registry(args) => block_on(registry::run(*args)),
         Command::Completion(args) => completion::run(&args, name),
         Command::Client(command) => block_on(::commands::run(&Console::standard(name), command)),
     }
