@@ -1,1 +1,24 @@
-//! The controllers that make pods: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob.
+//! The controllers that make pods: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs.
+//!
+//! One folder per controller. Each gathers from mirrors, decides in a pure function, and commits what differs. What a
+//! controller has just written counts before its mirror shows it (`own_writes`), so nothing is made twice.
+
+mod cluster;
+mod conditions;
+mod deployment;
+mod dispatch;
+mod job;
+mod own_writes;
+mod owners;
+mod pod_control;
+mod pods;
+mod ranking;
+mod replica_set;
+mod resources;
+mod start;
+mod telling;
+mod templates;
+#[cfg(test)]
+mod testing;
+
+pub use start::{Parts, run};

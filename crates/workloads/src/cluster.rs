@@ -1,0 +1,104 @@
+//! What the controllers of this room share: the API, the time, and mirrors of what they own and are owned by.
+
+use std::sync::Arc;
+
+use cluster_client::ClusterClient;
+use futures::future::join_all;
+use jiff::Timestamp;
+use object::{GroupVersionResource, Object};
+use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::owners::{BY_OWNER, owner_values};
+use crate::telling::Telling;
+use crate::{pods, resources};
+
+/// Who writes, as `managedFields` have it.
+pub const FIELD_MANAGER: &str = "kube-controller-manager";
+
+pub struct Cluster {
+    pub client: ClusterClient,
+    pub clock: Arc<dyn Clock>,
+    pub pods: Mirror,
+    pub nodes: Mirror,
+    pub claims: Mirror,
+    pub deployments: Mirror,
+    pub replica_sets: Mirror,
+    pub replication_controllers: Mirror,
+    pub stateful_sets: Mirror,
+    pub daemon_sets: Mirror,
+    pub revisions: Mirror,
+    pub jobs: Mirror,
+    pub cron_jobs: Mirror,
+    cancel: CancellationToken,
+}
+
+impl Cluster {
+    pub fn start(client: ClusterClient, clock: Arc<dyn Clock>, cancel: &CancellationToken) -> Arc<Self> {
+        let start = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
+        let packed = |gvr: GroupVersionResource| start(MirrorSpec::new(&gvr).packed().index(BY_OWNER, owner_values));
+        let pods = MirrorSpec::new(&resources::pods()).packed().trim(pods::trim).index(BY_OWNER, owner_values);
+        let cluster = Self {
+            pods: start(pods),
+            // Looked at all at once for each DaemonSet: few fields, kept decoded.
+            nodes: start(MirrorSpec::new(&resources::nodes()).trim(trim_node)),
+            claims: packed(resources::claims()),
+            deployments: packed(resources::deployments()),
+            replica_sets: packed(resources::replica_sets()),
+            replication_controllers: packed(resources::replication_controllers()),
+            stateful_sets: packed(resources::stateful_sets()),
+            daemon_sets: packed(resources::daemon_sets()),
+            revisions: packed(resources::revisions()),
+            jobs: packed(resources::jobs()),
+            cron_jobs: packed(resources::cron_jobs()),
+            client: client.clone(),
+            clock,
+            cancel: cancel.clone(),
+        };
+        Arc::new(cluster)
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn cancelled(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Returns once all mirrors are complete.
+    pub async fn synced(&self) {
+        let mirrors = [
+            &self.pods,
+            &self.nodes,
+            &self.claims,
+            &self.deployments,
+            &self.replica_sets,
+            &self.replication_controllers,
+            &self.stateful_sets,
+            &self.daemon_sets,
+            &self.revisions,
+            &self.jobs,
+            &self.cron_jobs,
+        ];
+        join_all(mirrors.map(Mirror::synced)).await;
+    }
+
+    /// Tells users what happened, in the name of a controller of Kubernetes.
+    pub fn telling(&self, component: &'static str) -> Telling {
+        let clock = Arc::clone(&self.clock);
+        Telling::new(Recorder::start(self.client.clone(), component, clock, self.cancel.clone()))
+    }
+}
+
+/// Leaves what says whether a daemon's pod may run there.
+fn trim_node(node: &mut Object) {
+    node.as_map_mut().remove("status");
+    for field in ["managedFields", "annotations"] {
+        node.remove(&["metadata", field]);
+    }
+    if let Some(spec) = node.as_map_mut().get_mut("spec").and_then(Value::as_object_mut) {
+        spec.retain(|field, _| matches!(field.as_str(), "taints" | "unschedulable"));
+    }
+}

@@ -1,0 +1,65 @@
+//! Conditions in the status of an object.
+
+use jiff::Timestamp;
+use object::{Object, time};
+use serde_json::{Value, json};
+
+/// What a condition says, without its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saying {
+    pub kind: &'static str,
+    pub status: &'static str,
+    pub reason: String,
+    pub message: String,
+}
+
+impl Saying {
+    pub fn new(kind: &'static str, status: &'static str, reason: &str, message: impl Into<String>) -> Self {
+        Self { kind, status, reason: reason.to_owned(), message: message.into() }
+    }
+}
+
+pub fn find<'a>(object: &'a Object, kind: &str) -> Option<&'a Value> {
+    object.items(&["status", "conditions"]).iter().find(|condition| condition["type"] == kind)
+}
+
+pub fn is_true(object: &Object, kind: &str) -> bool {
+    find(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+pub fn remove(object: &mut Object, kind: &str) {
+    if find(object, kind).is_none() {
+        return;
+    }
+    let mut conditions = object.items(&["status", "conditions"]).to_vec();
+    conditions.retain(|condition| condition["type"] != kind);
+    if conditions.is_empty() {
+        object.remove(&["status", "conditions"]);
+    } else {
+        object.set(&["status", "conditions"], conditions);
+    }
+}
+
+/// Puts the condition last. One that says the same already, by status and reason, is left alone with its times.
+pub fn set(object: &mut Object, condition: Value) {
+    let kind = condition["type"].as_str().unwrap_or_default().to_owned();
+    let is_same = |old: &Value| old["status"] == condition["status"] && old["reason"] == condition["reason"];
+    if find(object, &kind).is_some_and(is_same) {
+        return;
+    }
+    replace(object, &kind, condition);
+}
+
+/// Puts the condition last, whatever was there.
+pub fn replace(object: &mut Object, kind: &str, condition: Value) {
+    let mut conditions = object.items(&["status", "conditions"]).to_vec();
+    conditions.retain(|old| old["type"] != kind);
+    conditions.push(condition);
+    object.set(&["status", "conditions"], conditions);
+}
+
+/// As a ReplicaSet has it.
+pub fn plain(saying: &Saying, now: Timestamp) -> Value {
+    json!({"type": saying.kind, "status": saying.status, "reason": saying.reason, "message": saying.message,
+        "lastTransitionTime": time::format_seconds(now)})
+}

@@ -1,0 +1,232 @@
+//! Rolls Deployments out over ReplicaSets; woken by Deployments, their sets and, where they recreate, the end of pods.
+//!
+//! Writes ReplicaSets, the revision of Deployments and their status.
+
+mod plan;
+mod scaling;
+mod sets;
+mod status;
+#[cfg(test)]
+mod tests;
+mod wish;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use cluster_client::{DeleteOptions, Preconditions, ResourceRef, WriteOptions};
+use object::selector::LabelSelector;
+use object::{Object, Status};
+use reconcile::{
+    Change, Committed, Controller, ObjectKey, Outcome, ReconcileError, Source, commit_object, commit_status,
+};
+use serde_json::json;
+
+use crate::cluster::{Cluster, FIELD_MANAGER};
+use crate::conditions;
+use crate::deployment::plan::{Created, Inputs, Plan, Update, plan};
+use crate::deployment::sets::REVISION;
+use crate::deployment::wish::{Strategy, Wish, has_template_of};
+use crate::dispatch::selector_of;
+use crate::owners::{
+    BY_OWNER, Claim, claim_of, commit_adoption, commit_release, controller, controller_uid, orphans_of,
+};
+use crate::pod_control::is_namespace_going;
+use crate::pods::Pod;
+use crate::resources;
+use crate::start::sooner;
+use crate::telling::Telling;
+
+const COMPONENT: &str = "deployment-controller";
+const WORKERS: usize = 4;
+
+struct Deployments {
+    cluster: Arc<Cluster>,
+    telling: Telling,
+}
+
+pub fn controller_of_deployments() -> Controller<ObjectKey> {
+    Controller::new(COMPONENT)
+}
+
+pub async fn run(cluster: Arc<Cluster>, deployments: Controller<ObjectKey>) {
+    let candidates = cluster.deployments.clone();
+    let sources = vec![
+        Source::each(&cluster.deployments),
+        Source::owner(&cluster.replica_sets, "Deployment"),
+        Source::new(&cluster.replica_sets, move |change| adopters(&candidates, change)),
+    ];
+    let cancel = cluster.cancelled();
+    let state = Arc::new(Deployments { telling: cluster.telling(COMPONENT), cluster });
+    deployments.run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&state), key)).await;
+}
+
+/// Deployments that may want a set that nobody owns.
+fn adopters(deployments: &reconcile::Mirror, change: &Change) -> Vec<ObjectKey> {
+    let Some(set) = change.now.as_ref().filter(|set| controller(set).is_none()) else { return Vec::new() };
+    let near = deployments.list_within(set.namespace()).into_iter();
+    let fits = near.filter(|deployment| selector_of(deployment).is_some_and(|selector| selector.matches(set)));
+    fits.map(|deployment| ObjectKey::of(&deployment)).collect()
+}
+
+async fn reconcile(state: Arc<Deployments>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let cluster = &state.cluster;
+    let Some(deployment) = cluster.deployments.get(&key) else { return Ok(Outcome::Done) };
+    let Some(selector) = selector_of(&deployment) else {
+        return state.refuse(&deployment).await;
+    };
+    let sets = state.gather_sets(&deployment, &selector).await?;
+    let populated = state.gather_populated(&deployment, &sets);
+    let plan = plan(Inputs { deployment: &deployment, sets, populated, now: cluster.now() });
+    let recheck = plan.recheck;
+    state.commit(&deployment, plan).await?;
+    Ok(sooner(Outcome::Done, recheck))
+}
+
+impl Deployments {
+    /// A Deployment that selects every pod, or cannot be understood.
+    async fn refuse(&self, deployment: &Object) -> Result<Outcome, ReconcileError> {
+        let message = "This deployment is selecting all pods. A non-empty selector is required.";
+        self.telling.warning(deployment, "SelectingAll", message);
+        let mut desired = Object::clone(deployment);
+        desired.set(&["status", "observedGeneration"], deployment.generation());
+        self.commit_status(deployment, &desired).await?;
+        Ok(Outcome::Done)
+    }
+
+    async fn gather_sets(
+        &self,
+        deployment: &Object,
+        selector: &LabelSelector,
+    ) -> Result<Vec<Arc<Object>>, ReconcileError> {
+        let (mirror, gvr) = (&self.cluster.replica_sets, resources::replica_sets());
+        let owned = mirror.list_by(BY_OWNER, deployment.uid());
+        let orphans = mirror.list_by(BY_OWNER, &orphans_of(deployment.namespace()));
+        let mut sets = Vec::with_capacity(owned.len());
+        for set in owned.into_iter().chain(orphans) {
+            match claim_of(deployment, selector, &set) {
+                Claim::Keep => sets.push(set),
+                Claim::Leave => {}
+                Claim::Adopt => {
+                    let owner = (&resources::deployments(), deployment);
+                    sets.push(commit_adoption(&self.cluster.client, owner, (&gvr, &set), None).await?);
+                }
+                Claim::Release => {
+                    commit_release(&self.cluster.client, deployment, (&gvr, &set)).await?;
+                }
+            }
+        }
+        Ok(sets)
+    }
+
+    /// Only who recreates waits for pods to end.
+    fn gather_populated(&self, deployment: &Object, sets: &[Arc<Object>]) -> HashSet<String> {
+        if Wish::of(deployment).strategy != Strategy::Recreate {
+            return HashSet::new();
+        }
+        let is_populated = |set: &&Arc<Object>| {
+            let pods = self.cluster.pods.list_by(BY_OWNER, set.uid());
+            pods.into_iter().map(Pod::new).any(|pod| !pod.is_terminal())
+        };
+        sets.iter().filter(is_populated).map(|set| set.uid().to_owned()).collect()
+    }
+
+    async fn commit(&self, deployment: &Object, plan: Plan) -> Result<(), ReconcileError> {
+        if let Some(created) = plan.create {
+            self.commit_new_set(deployment, created).await?;
+        }
+        for Update { current, desired, event } in plan.updates {
+            let target = ResourceRef::of(&resources::replica_sets(), &current);
+            commit_object(&self.cluster.client, target, &current, &desired, FIELD_MANAGER).await?;
+            self.tell_scaling(deployment, event);
+        }
+        for set in plan.deletes {
+            self.delete_set(&set).await?;
+        }
+        let revision = plan.revision.filter(|revision| deployment.annotation(REVISION) != Some(revision));
+        let Some(revision) = revision else {
+            self.commit_status(deployment, &plan.status).await?;
+            return Ok(());
+        };
+        let mut revised = Object::clone(deployment);
+        revised.set_annotation(REVISION, &revision);
+        let target = ResourceRef::of(&resources::deployments(), deployment);
+        let written = commit_object(&self.cluster.client, target, deployment, &revised, FIELD_MANAGER).await?;
+        match written {
+            Committed::Written(written) => self.commit_status(&written, &plan.status).await?,
+            Committed::Unchanged => self.commit_status(deployment, &plan.status).await?,
+        }
+        Ok(())
+    }
+
+    fn tell_scaling(&self, deployment: &Object, event: Option<String>) {
+        if let Some(event) = event {
+            self.telling.normal(deployment, "ScalingReplicaSet", event);
+        }
+    }
+
+    async fn commit_status(&self, deployment: &Object, desired: &Object) -> Result<(), ReconcileError> {
+        let target = ResourceRef::of(&resources::deployments(), deployment);
+        commit_status(&self.cluster.client, target, deployment, desired, FIELD_MANAGER).await?;
+        Ok(())
+    }
+
+    async fn commit_new_set(&self, deployment: &Object, created: Created) -> Result<(), ReconcileError> {
+        let name = created.set.name().to_owned();
+        let target = ResourceRef::within(&resources::replica_sets(), deployment.namespace());
+        let options = WriteOptions::managed_by(FIELD_MANAGER);
+        match self.cluster.client.create(target, created.set, options).await {
+            Ok(_) => {
+                self.tell_scaling(deployment, created.event);
+                Ok(())
+            }
+            Err(status) if status.is_already_exists() => self.settle_collision(deployment, &name, status).await,
+            Err(status) if is_namespace_going(&status) => Err(status.into()),
+            Err(status) => {
+                let message = format!("Failed to create new replica set \"{name}\": {status}");
+                self.telling.warning(deployment, "ReplicaSetCreateError", message.as_str());
+                self.note_failed_creation(deployment, &message).await?;
+                Err(status.into())
+            }
+        }
+    }
+
+    async fn note_failed_creation(&self, deployment: &Object, message: &str) -> Result<(), ReconcileError> {
+        if Wish::of(deployment).deadline_seconds.is_none() {
+            return Ok(());
+        }
+        let now = object::time::format_seconds(self.cluster.now());
+        let mut desired = Object::clone(deployment);
+        let condition = json!({"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError",
+            "message": message, "lastUpdateTime": now, "lastTransitionTime": now});
+        conditions::set(&mut desired, condition);
+        self.commit_status(deployment, &desired).await
+    }
+
+    /// The name is taken: by this very set, which the mirror does not show yet, or by another that happens to be called
+    /// the same. Then the next try gets another name.
+    async fn settle_collision(&self, deployment: &Object, name: &str, refusal: Status) -> Result<(), ReconcileError> {
+        let target = ResourceRef::namespaced(&resources::replica_sets(), deployment.namespace(), name);
+        let taken = self.cluster.client.get(target).await?;
+        if controller_uid(&taken) == Some(deployment.uid()) && has_template_of(deployment, &taken) {
+            return Err(Status::stale(&resources::replica_sets().group_resource(), name).into());
+        }
+        let mut desired = Object::clone(deployment);
+        let collisions = deployment.i64_at(&["status", "collisionCount"]).unwrap_or(0);
+        desired.set(&["status", "collisionCount"], collisions + 1);
+        self.commit_status(deployment, &desired).await?;
+        Err(refusal.into())
+    }
+
+    async fn delete_set(&self, set: &Object) -> Result<(), ReconcileError> {
+        let preconditions = Preconditions {
+            uid: Some(set.uid().to_owned()),
+            resource_version: Some(set.resource_version().to_owned()),
+        };
+        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+        let target = ResourceRef::of(&resources::replica_sets(), set);
+        match self.cluster.client.delete(target, options).await {
+            Err(status) if !status.is_not_found() => Err(status.into()),
+            _ => Ok(()),
+        }
+    }
+}

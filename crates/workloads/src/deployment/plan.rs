@@ -1,0 +1,230 @@
+//! What becomes of the ReplicaSets of a Deployment: a pure step of its rollout.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use object::Object;
+
+use crate::deployment::scaling;
+use crate::deployment::sets::{Set, by_age};
+use crate::deployment::status::{self, Progress};
+use crate::deployment::wish::{Strategy, Wish, has_template_of};
+
+/// What is to be done, in this order.
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub create: Option<Created>,
+    pub updates: Vec<Update>,
+    pub deletes: Vec<Arc<Object>>,
+    /// What the Deployment's revision is.
+    pub revision: Option<String>,
+    /// Holds the status alone.
+    pub status: Object,
+    pub recheck: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub struct Created {
+    pub set: Object,
+    pub event: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Update {
+    pub current: Arc<Object>,
+    pub desired: Object,
+    pub event: Option<String>,
+}
+
+/// All that is looked at.
+pub struct Inputs<'a> {
+    pub deployment: &'a Object,
+    pub sets: Vec<Arc<Object>>,
+    /// The uids of sets with pods that have not ended.
+    pub populated: HashSet<String>,
+    pub now: Timestamp,
+}
+
+/// A Deployment while its next step is decided.
+pub struct Rollout<'a> {
+    pub deployment: &'a Object,
+    pub wish: Wish,
+    pub now: Timestamp,
+    /// By age, the one that runs the Deployment's template among them.
+    pub sets: Vec<Set>,
+    pub new: Option<usize>,
+    pub populated: HashSet<String>,
+    pub progress: Progress,
+    pub deletes: Vec<Arc<Object>>,
+}
+
+pub fn plan(inputs: Inputs<'_>) -> Plan {
+    let Inputs { deployment, sets, populated, now } = inputs;
+    let mut sets: Vec<Set> = sets.into_iter().map(Set::existing).collect();
+    sets.sort_by(by_age);
+    let new = sets.iter().position(|set| has_template_of(deployment, &set.object));
+    let wish = Wish::of(deployment);
+    let progress = Progress::of(deployment, now);
+    let mut rollout = Rollout { deployment, wish, now, sets, new, populated, progress, deletes: Vec::new() };
+    rollout.step();
+    rollout.into_plan()
+}
+
+impl Rollout<'_> {
+    fn step(&mut self) {
+        if self.deployment.is_deleting() {
+            self.revise();
+            return self.progress.tally(self.deployment, &self.wish, &self.sets, self.new);
+        }
+        self.progress.note_pause(&self.wish);
+        self.revise();
+        if self.wish.is_paused || self.is_being_scaled() {
+            scaling::scale(self);
+            if self.wish.is_paused {
+                self.clean_up();
+            }
+            return self.progress.tally(self.deployment, &self.wish, &self.sets, self.new);
+        }
+        match self.wish.strategy {
+            Strategy::Recreate => self.recreate(),
+            Strategy::Rolling { .. } => self.roll(),
+        }
+        self.progress.tally(self.deployment, &self.wish, &self.sets, self.new);
+        self.progress.judge(self.deployment, &self.wish, &self.sets, self.new);
+    }
+
+    fn recreate(&mut self) {
+        let mut has_scaled = false;
+        for index in self.old_active() {
+            self.sets[index].replicas = 0;
+            self.sets[index].note_scale(&self.wish);
+            has_scaled = true;
+        }
+        if has_scaled || self.has_old_pods() {
+            return;
+        }
+        let new = self.ensure_new();
+        self.scale(new, self.wish.replicas);
+        self.clean_up_if_complete();
+    }
+
+    fn roll(&mut self) {
+        let new = self.ensure_new();
+        let before = self.sets[new].replicas;
+        let wanted = self.wish.replicas;
+        if before != wanted {
+            let after = if before > wanted { wanted } else { scaling::new_replicas(self, new) };
+            self.scale(new, after);
+            if after != before {
+                return;
+            }
+        }
+        if !scaling::scale_down_old(self, new) {
+            self.clean_up_if_complete();
+        }
+    }
+
+    fn has_old_pods(&self) -> bool {
+        let is_old = |index: usize| Some(index) != self.new;
+        let mut old = self.sets.iter().enumerate().filter(|(index, _)| is_old(*index));
+        old.any(|(_, set)| set.actual() > 0 || self.populated.contains(set.object.uid()))
+    }
+
+    /// Indexes of old sets that want pods, by age.
+    pub fn old_active(&self) -> Vec<usize> {
+        (0..self.sets.len()).filter(|index| Some(*index) != self.new && self.sets[*index].replicas != 0).collect()
+    }
+
+    pub fn scale(&mut self, index: usize, replicas: i64) {
+        let set = &mut self.sets[index];
+        if set.replicas != replicas {
+            set.replicas = replicas;
+            set.note_scale(&self.wish);
+        }
+    }
+
+    /// Keeps the revision of the new set ahead of all others, and the Deployment's the same.
+    fn revise(&mut self) {
+        let Some(new) = self.new else { return };
+        let revision = self.next_revision();
+        let set = &mut self.sets[new];
+        set.note_revision(self.deployment, revision);
+        set.ready_seconds_min = self.wish.ready_seconds_min;
+        let name = set.name().to_owned();
+        self.progress.note_found(&self.wish, &name);
+    }
+
+    fn next_revision(&self) -> i64 {
+        let old = self.sets.iter().enumerate().filter(|(index, _)| Some(*index) != self.new);
+        old.filter_map(|(_, set)| set.revision()).max().unwrap_or(0) + 1
+    }
+
+    /// The set that runs the Deployment's template; made where there is none.
+    fn ensure_new(&mut self) -> usize {
+        if let Some(new) = self.new {
+            return new;
+        }
+        let revision = self.next_revision();
+        let mut set = Set::made_for(self.deployment, &self.wish);
+        set.note_revision(self.deployment, revision);
+        set.note_scale(&self.wish);
+        let name = set.name().to_owned();
+        self.sets.push(set);
+        let new = self.sets.len() - 1;
+        self.new = Some(new);
+        self.sets[new].replicas = scaling::new_replicas(self, new);
+        self.progress.note_created(&self.wish, &name);
+        new
+    }
+
+    /// A set still knows another number of replicas than is asked for now.
+    fn is_being_scaled(&self) -> bool {
+        let mut active = self.sets.iter().filter(|set| set.replicas > 0);
+        active.any(|set| set.desired_replicas().is_some_and(|desired| desired != self.wish.replicas))
+    }
+
+    fn clean_up_if_complete(&mut self) {
+        if status::is_complete(self.deployment, &self.wish) {
+            self.clean_up();
+        }
+    }
+
+    /// Forgets the oldest sets past the limit.
+    fn clean_up(&mut self) {
+        let Some(history_max) = self.wish.history_max else { return };
+        let is_old = |index: usize| Some(index) != self.new;
+        let old = self.sets.iter().enumerate().filter(|(index, set)| is_old(*index) && !set.object.is_deleting());
+        let mut old: Vec<&Set> = old.map(|(_, set)| set).collect();
+        let surplus = old.len().saturating_sub(usize::try_from(history_max).unwrap_or(0));
+        old.sort_by(|a, b| a.revision().cmp(&b.revision()).then_with(|| by_age(a, b)));
+        let doomed = old.into_iter().take(surplus).filter(|set| set.is_spent());
+        self.deletes = doomed.map(|set| Arc::clone(&set.object)).collect();
+    }
+
+    fn into_plan(self) -> Plan {
+        let recheck = self.progress.recheck(self.deployment, &self.wish);
+        let mut plan = Plan { deletes: self.deletes, recheck, ..Plan::default() };
+        if let Some(new) = self.new {
+            plan.revision = self.sets[new].revision_text().map(str::to_owned);
+        }
+        for set in self.sets {
+            let Some(desired) = set.desired() else { continue };
+            let before = if set.is_new { 0 } else { set.object.i64_at(&["spec", "replicas"]).unwrap_or(1) };
+            let event = scaling_event(desired.name(), before, set.replicas);
+            if set.is_new {
+                plan.create = Some(Created { set: desired, event });
+            } else {
+                plan.updates.push(Update { current: set.object, desired, event });
+            }
+        }
+        plan.status = self.progress.into_status();
+        plan
+    }
+}
+
+fn scaling_event(name: &str, before: i64, after: i64) -> Option<String> {
+    let direction = if before < after { "up" } else { "down" };
+    (before != after).then(|| format!("Scaled {direction} replica set {name} from {before} to {after}"))
+}

@@ -1,0 +1,132 @@
+//! How many replicas each ReplicaSet of a Deployment gets.
+
+use crate::deployment::plan::Rollout;
+use crate::deployment::sets::{Set, by_age};
+use crate::deployment::wish::Strategy;
+
+/// How many replicas the new set may have now.
+pub fn new_replicas(rollout: &Rollout<'_>, new: usize) -> i64 {
+    let wish = &rollout.wish;
+    let current = rollout.sets[new].replicas;
+    if wish.strategy == Strategy::Recreate {
+        return wish.replicas;
+    }
+    let total: i64 = rollout.sets.iter().map(|set| set.replicas).sum();
+    let room = wish.replicas + wish.surge_max() - total;
+    if room <= 0 { current } else { current + room.min(wish.replicas - current) }
+}
+
+/// Takes replicas from old sets as far as enough stay available; true where there were any to take.
+pub fn scale_down_old(rollout: &mut Rollout<'_>, new: usize) -> bool {
+    let old = rollout.old_active();
+    if old.is_empty() {
+        return false;
+    }
+    let wish = rollout.wish;
+    let total: i64 = rollout.sets.iter().map(|set| set.replicas).sum();
+    let available_min = wish.replicas - wish.unavailable_max();
+    // New pods that are not available must not let old ones go that are.
+    let new_unavailable = rollout.sets[new].replicas - rollout.sets[new].available();
+    let removable_max = total - available_min - new_unavailable;
+    if removable_max <= 0 {
+        return false;
+    }
+    let unhealthy = remove_unhealthy(rollout, &old, removable_max);
+    let available: i64 = rollout.sets.iter().map(Set::available).sum();
+    unhealthy + remove_healthy(rollout, &old, available - available_min) > 0
+}
+
+/// Replicas that do not work are no loss, and would hold the rollout up.
+fn remove_unhealthy(rollout: &mut Rollout<'_>, old: &[usize], removable_max: i64) -> i64 {
+    let mut removed = 0;
+    for &index in old {
+        let set = &rollout.sets[index];
+        let count = (removable_max - removed).min(set.replicas - set.available());
+        if count > 0 {
+            removed += count;
+            rollout.scale(index, rollout.sets[index].replicas - count);
+        }
+    }
+    removed
+}
+
+fn remove_healthy(rollout: &mut Rollout<'_>, old: &[usize], removable_max: i64) -> i64 {
+    let mut removed = 0;
+    for &index in old {
+        let count = rollout.sets[index].replicas.min(removable_max - removed);
+        if count > 0 {
+            removed += count;
+            rollout.scale(index, rollout.sets[index].replicas - count);
+        }
+    }
+    removed
+}
+
+/// Scales a Deployment that is not rolled forward meanwhile: every set by its share.
+pub fn scale(rollout: &mut Rollout<'_>) {
+    let active: Vec<usize> = (0..rollout.sets.len()).filter(|index| rollout.sets[*index].replicas > 0).collect();
+    let latest = (0..rollout.sets.len()).max_by(|a, b| by_age(&rollout.sets[*a], &rollout.sets[*b]));
+    match (active.as_slice(), rollout.new.or(latest)) {
+        (_, None) => {}
+        ([], Some(only)) | (&[only], _) => rollout.scale(only, rollout.wish.replicas),
+        _ if rollout.new.is_some_and(|new| is_saturated(rollout, new)) => {
+            for index in rollout.old_active() {
+                rollout.scale(index, 0);
+            }
+        }
+        _ if rollout.wish.strategy != Strategy::Recreate => scale_by_share(rollout, active),
+        _ => {}
+    }
+}
+
+fn is_saturated(rollout: &Rollout<'_>, new: usize) -> bool {
+    let (set, wanted) = (&rollout.sets[new], rollout.wish.replicas);
+    set.replicas == wanted && set.desired_replicas() == Some(wanted) && set.available() == wanted
+}
+
+/// Larger sets first; of those alike, the newer gains first and the older loses first. The largest takes what is left over.
+fn scale_by_share(rollout: &mut Rollout<'_>, mut active: Vec<usize>) {
+    let wish = rollout.wish;
+    let total: i64 = active.iter().map(|index| rollout.sets[*index].replicas).sum();
+    let allowed = if wish.replicas > 0 { wish.replicas + wish.surge_max() } else { 0 };
+    let to_add = allowed - total;
+    active.sort_by(|a, b| {
+        let (a, b) = (&rollout.sets[*a], &rollout.sets[*b]);
+        let by_size = b.replicas.cmp(&a.replicas);
+        by_size.then_with(|| if to_add > 0 { by_age(b, a) } else { by_age(a, b) })
+    });
+    let mut added = 0;
+    let mut sizes = Vec::with_capacity(active.len());
+    for &index in &active {
+        let share = share_of(rollout, &rollout.sets[index], to_add, added);
+        added += share;
+        sizes.push(rollout.sets[index].replicas + share);
+    }
+    if let Some(largest) = sizes.first_mut() {
+        *largest = (*largest + to_add - added).max(0);
+    }
+    for (index, size) in active.into_iter().zip(sizes) {
+        rollout.sets[index].replicas = size;
+        rollout.sets[index].note_scale(&wish);
+    }
+}
+
+fn share_of(rollout: &Rollout<'_>, set: &Set, to_add: i64, added: i64) -> i64 {
+    if to_add == 0 || set.replicas == 0 || to_add == added {
+        return 0;
+    }
+    let wish = &rollout.wish;
+    let share = if wish.replicas == 0 {
+        -set.replicas
+    } else {
+        let actual = rollout.deployment.i64_at(&["status", "replicas"]).unwrap_or(0);
+        let before = set.max_replicas().filter(|before| *before > 0).unwrap_or(actual);
+        if before == 0 {
+            return 0;
+        }
+        let size = (set.replicas * (wish.replicas + wish.surge_max())) as f64 / before as f64;
+        size.round() as i64 - set.replicas
+    };
+    let left = to_add - added;
+    if to_add > 0 { share.min(left) } else { share.max(left) }
+}

@@ -1,0 +1,222 @@
+//! The status of a Deployment: how many of what, and how its rollout goes.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use object::{Object, time};
+use serde_json::{Map, Value, json};
+
+use crate::conditions;
+use crate::deployment::sets::Set;
+use crate::deployment::wish::Wish;
+
+const PROGRESSING: &str = "Progressing";
+const NEW_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
+const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+const PAUSED: &str = "DeploymentPaused";
+
+/// The status while it is written; conditions first, then counts.
+pub struct Progress {
+    status: Object,
+    now: Timestamp,
+}
+
+fn count(object: &Object, field: &str) -> i64 {
+    object.i64_at(&["status", field]).unwrap_or(0)
+}
+
+/// All replicas are new and available, and the status is that of this generation.
+pub fn is_complete(deployment: &Object, wish: &Wish) -> bool {
+    is_done(deployment, deployment, wish)
+}
+
+fn is_done(deployment: &Object, status: &Object, wish: &Wish) -> bool {
+    ["updatedReplicas", "replicas", "availableReplicas"].iter().all(|field| count(status, field) == wish.replicas)
+        && count(status, "observedGeneration") >= deployment.generation()
+}
+
+impl Progress {
+    pub fn of(deployment: &Object, now: Timestamp) -> Self {
+        let mut status = Object::default();
+        if let Some(conditions) = deployment.get(&["status", "conditions"]) {
+            status.set(&["status", "conditions"], conditions.clone());
+        }
+        Self { status, now }
+    }
+
+    pub fn into_status(self) -> Object {
+        self.status
+    }
+
+    fn progressing(&self) -> Option<&Value> {
+        conditions::find(&self.status, PROGRESSING)
+    }
+
+    fn reason(&self) -> &str {
+        self.progressing().and_then(|condition| condition["reason"].as_str()).unwrap_or_default()
+    }
+
+    /// Sets a condition as Deployments do: the time of transition stays while the status does.
+    fn say(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
+        let now = time::format_seconds(self.now);
+        let old = conditions::find(&self.status, kind).filter(|old| old["status"] == status);
+        let since = old.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(&now).to_owned();
+        let condition = json!({"type": kind, "status": status, "reason": reason, "message": message,
+            "lastUpdateTime": now, "lastTransitionTime": since});
+        conditions::set(&mut self.status, condition);
+    }
+
+    /// A Deployment that rests makes no progress and must not be blamed for it.
+    pub fn note_pause(&mut self, wish: &Wish) {
+        if wish.deadline_seconds.is_none() || self.reason() == TIMED_OUT {
+            return;
+        }
+        match (wish.is_paused, self.reason() == PAUSED) {
+            (true, false) => self.say(PROGRESSING, "Unknown", PAUSED, "Deployment is paused"),
+            (false, true) => self.say(PROGRESSING, "Unknown", "DeploymentResumed", "Deployment is resumed"),
+            _ => {}
+        }
+    }
+
+    pub fn note_found(&mut self, wish: &Wish, set: &str) {
+        if wish.deadline_seconds.is_some() && self.progressing().is_none() {
+            let message = format!("Found new replica set \"{set}\"");
+            self.say(PROGRESSING, "True", "FoundNewReplicaSet", &message);
+        }
+    }
+
+    pub fn note_created(&mut self, wish: &Wish, set: &str) {
+        if wish.deadline_seconds.is_some() {
+            let message = format!("Created new replica set \"{set}\"");
+            self.say(PROGRESSING, "True", "NewReplicaSetCreated", &message);
+        }
+    }
+
+    /// Counts, and says whether enough is available.
+    pub fn tally(&mut self, deployment: &Object, wish: &Wish, sets: &[Set], new: Option<usize>) {
+        let sum = |of: fn(&Set) -> i64| sets.iter().map(of).sum::<i64>();
+        let available = sum(Set::available);
+        if available >= wish.replicas - wish.unavailable_max() {
+            let message = "Deployment has minimum availability.";
+            self.say("Available", "True", "MinimumReplicasAvailable", message);
+        } else {
+            let message = "Deployment does not have minimum availability.";
+            self.say("Available", "False", "MinimumReplicasUnavailable", message);
+        }
+        let conditions = self.status.get(&["status", "conditions"]).cloned().unwrap_or_default();
+        let mut status = Map::new();
+        status.insert("conditions".into(), conditions);
+        let mut put = |field: &str, count: i64| {
+            if count > 0 {
+                status.insert(field.to_owned(), count.into());
+            }
+        };
+        put("observedGeneration", deployment.generation());
+        put("replicas", sum(Set::actual));
+        put("updatedReplicas", new.map_or(0, |new| sets[new].actual()));
+        put("readyReplicas", sum(Set::ready));
+        put("availableReplicas", available);
+        put("unavailableReplicas", sum(|set| set.replicas) - available);
+        let terminating: Option<i64> = sets.iter().filter_map(Set::terminating).sum();
+        if let Some(terminating) = terminating {
+            status.insert("terminatingReplicas".into(), terminating.into());
+        }
+        if let Some(collisions) = deployment.get(&["status", "collisionCount"]) {
+            status.insert("collisionCount".into(), collisions.clone());
+        }
+        self.status.set(&["status"], status);
+    }
+
+    /// Says how the rollout goes, once counted.
+    pub fn judge(&mut self, deployment: &Object, wish: &Wish, sets: &[Set], new: Option<usize>) {
+        match wish.deadline_seconds {
+            None => conditions::remove(&mut self.status, PROGRESSING),
+            Some(deadline_seconds) => self.judge_progress(deployment, wish, deadline_seconds, sets, new),
+        }
+        match failure_of(sets, new) {
+            Some(failure) => conditions::set(&mut self.status, failure),
+            None => conditions::remove(&mut self.status, "ReplicaFailure"),
+        }
+    }
+
+    fn judge_progress(
+        &mut self,
+        deployment: &Object,
+        wish: &Wish,
+        deadline_seconds: i64,
+        sets: &[Set],
+        new: Option<usize>,
+    ) {
+        let is_settled = count(&self.status, "replicas") == count(&self.status, "updatedReplicas")
+            && self.reason() == NEW_SET_AVAILABLE;
+        if is_settled {
+            return;
+        }
+        let subject = match new {
+            Some(new) => format!("ReplicaSet \"{}\"", sets[new].name()),
+            None => format!("Deployment \"{}\"", deployment.name()),
+        };
+        if is_done(deployment, &self.status, wish) {
+            let message = format!("{subject} has successfully progressed.");
+            self.say(PROGRESSING, "True", NEW_SET_AVAILABLE, &message);
+        } else if self.has_progressed(deployment) {
+            self.note_progress(&format!("{subject} is progressing."));
+        } else if self.has_timed_out(deadline_seconds) {
+            let message = format!("{subject} has timed out progressing.");
+            self.say(PROGRESSING, "False", TIMED_OUT, &message);
+        }
+    }
+
+    fn has_progressed(&self, deployment: &Object) -> bool {
+        let old = |object: &Object| count(object, "replicas") - count(object, "updatedReplicas");
+        let grew = |field| count(&self.status, field) > count(deployment, field);
+        grew("updatedReplicas")
+            || old(&self.status) < old(deployment)
+            || grew("readyReplicas")
+            || grew("availableReplicas")
+    }
+
+    /// Each sign of progress sets the clock back, also where the reason stays the same.
+    fn note_progress(&mut self, message: &str) {
+        let now = time::format_seconds(self.now);
+        let old = self.progressing().filter(|old| old["status"] == "True");
+        let since = old.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(&now).to_owned();
+        let condition = json!({"type": PROGRESSING, "status": "True", "reason": "ReplicaSetUpdated",
+            "message": message, "lastUpdateTime": now, "lastTransitionTime": since});
+        conditions::replace(&mut self.status, PROGRESSING, condition);
+    }
+
+    fn has_timed_out(&self, deadline_seconds: i64) -> bool {
+        match self.reason() {
+            NEW_SET_AVAILABLE => false,
+            TIMED_OUT => true,
+            _ => self.deadline(deadline_seconds).is_some_and(|deadline| deadline < self.now),
+        }
+    }
+
+    fn deadline(&self, deadline_seconds: i64) -> Option<Timestamp> {
+        let updated = self.progressing()?["lastUpdateTime"].as_str().and_then(time::parse)?;
+        updated.checked_add(SignedDuration::from_secs(deadline_seconds)).ok()
+    }
+
+    /// When to look whether the deadline has passed.
+    pub fn recheck(&self, deployment: &Object, wish: &Wish) -> Option<Duration> {
+        let deadline = self.deadline(wish.deadline_seconds?)?;
+        if wish.is_paused || self.reason() == TIMED_OUT || is_done(deployment, &self.status, wish) {
+            return None;
+        }
+        let left = deadline.duration_since(self.now);
+        let left = if left.is_positive() { left.unsigned_abs() } else { Duration::ZERO };
+        // Times are kept to the second.
+        Some(left + Duration::from_secs(1))
+    }
+}
+
+/// What keeps a set from having its pods, of the new set first.
+fn failure_of(sets: &[Set], new: Option<usize>) -> Option<Value> {
+    let sets = new.map(|new| &sets[new]).into_iter().chain(sets);
+    let failure = sets.filter_map(|set| conditions::find(&set.object, "ReplicaFailure")).next()?;
+    let mut failure = failure.clone();
+    failure["lastUpdateTime"] = failure["lastTransitionTime"].clone();
+    Some(failure)
+}

@@ -1,0 +1,125 @@
+//! What a Deployment asks for.
+
+use object::Object;
+use serde_json::Value;
+
+use crate::templates::{is_same, scaled};
+
+/// The label that tells the pods of one ReplicaSet from those of another.
+pub const HASH_LABEL: &str = "pod-template-hash";
+/// No deadline, and no limit.
+const UNLIMITED: i64 = i32::MAX as i64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    Recreate,
+    Rolling { surge_max: i64, unavailable_max: i64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub replicas: i64,
+    pub ready_seconds_min: i64,
+    pub strategy: Strategy,
+    pub is_paused: bool,
+    pub deadline_seconds: Option<i64>,
+    pub history_max: Option<i64>,
+}
+
+impl Wish {
+    pub fn of(deployment: &Object) -> Self {
+        let replicas = deployment.i64_at(&["spec", "replicas"]).unwrap_or(1);
+        let limited = |field: &str, default: i64| {
+            let value = deployment.i64_at(&["spec", field]).unwrap_or(default);
+            (value != UNLIMITED).then_some(value)
+        };
+        Self {
+            replicas,
+            ready_seconds_min: deployment.i64_at(&["spec", "minReadySeconds"]).unwrap_or(0),
+            strategy: strategy_of(deployment, replicas),
+            is_paused: deployment.bool_at(&["spec", "paused"]).unwrap_or(false),
+            deadline_seconds: limited("progressDeadlineSeconds", 600),
+            history_max: limited("revisionHistoryLimit", 10),
+        }
+    }
+
+    pub fn surge_max(&self) -> i64 {
+        match self.strategy {
+            Strategy::Recreate => 0,
+            Strategy::Rolling { surge_max, .. } => surge_max,
+        }
+    }
+
+    pub fn unavailable_max(&self) -> i64 {
+        match self.strategy {
+            Strategy::Rolling { unavailable_max, .. } if self.replicas > 0 => unavailable_max.min(self.replicas),
+            _ => 0,
+        }
+    }
+}
+
+fn strategy_of(deployment: &Object, replicas: i64) -> Strategy {
+    if deployment.str_at(&["spec", "strategy", "type"]) == "Recreate" {
+        return Strategy::Recreate;
+    }
+    let quarter = Value::from("25%");
+    let of = |field: &str, round_up| {
+        let value = deployment.get(&["spec", "strategy", "rollingUpdate", field]).unwrap_or(&quarter);
+        scaled(Some(value), replicas, round_up).unwrap_or(0)
+    };
+    let (surge_max, unavailable_max) = (of("maxSurge", true), of("maxUnavailable", false));
+    // Nothing could ever move if neither were allowed; percentages may round to that.
+    let unavailable_max = if surge_max == 0 && unavailable_max == 0 { 1 } else { unavailable_max };
+    Strategy::Rolling { surge_max, unavailable_max }
+}
+
+/// Whether a ReplicaSet runs what the Deployment says.
+pub fn has_template_of(deployment: &Object, set: &Object) -> bool {
+    let part = |object: &Object, field: &str| object.get(&["spec", "template", field]).cloned().unwrap_or_default();
+    let metadata = |object: &Object| {
+        let mut metadata = part(object, "metadata");
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+            labels.remove(HASH_LABEL);
+        }
+        metadata
+    };
+    let spec = |object| Object::get(object, &["spec", "template", "spec"]).unwrap_or(&Value::Null);
+    is_same(spec(deployment), spec(set)) && is_same(&metadata(deployment), &metadata(set))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(replicas: i64, surge: Value, unavailable: Value, expected: (i64, i64)) {
+        let deployment = json!({"spec": {"replicas": replicas, "strategy": {"type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}});
+        let wish = Wish::of(&Object::from_value(deployment).expect("a map"));
+        assert_eq!((wish.surge_max(), wish.unavailable_max()), expected);
+    }
+
+    #[test]
+    fn something_may_always_move() {
+        check(10, json!("25%"), json!("25%"), (3, 2));
+        check(1, json!("25%"), json!("25%"), (1, 0));
+        check(3, json!(0), json!("10%"), (0, 1));
+        check(2, json!(0), json!(5), (0, 2));
+        check(0, json!(1), json!(1), (1, 0));
+    }
+
+    #[test]
+    fn a_set_has_the_template_whatever_its_hash() {
+        let object = |value| Object::from_value(value).expect("a map");
+        let deployment = object(json!({"spec": {"template": {"metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c"}]}}}}));
+        let set = |image: Value| {
+            object(json!({"spec": {"template": {"metadata": {"creationTimestamp": null,
+                "labels": {"app": "a", "pod-template-hash": "x"}}, "spec": {"containers": [{"name": "c", "image": image}]}}}}))
+        };
+        assert!(has_template_of(&deployment, &set(Value::Null)));
+        assert!(!has_template_of(&deployment, &set(json!("nginx"))));
+    }
+}

@@ -1,0 +1,240 @@
+//! What a controller wrote and the mirror does not show yet, laid over what the mirror shows.
+//!
+//! Without it a controller that is woken before its own pods have come back to it would create them again. Kubernetes
+//! counts expectations for this; here the answers of the API themselves are kept until the mirror has caught up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use object::Object;
+use parking_lot::Mutex;
+use reconcile::ObjectKey;
+use tokio::time::Instant;
+
+use crate::owners;
+use crate::pods::Pod;
+
+/// A pod that was created and is not seen for this long may be gone already: ask for it.
+pub const DOUBT_AFTER: Duration = Duration::from_secs(5);
+/// A deletion that is not seen for this long is asked for again.
+const DELETION_FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
+/// How long a controller waits for more news of an owner's pods, for each pod the owner has: looking at all pods of a
+/// large owner for every one of them that changes would cost the square of their number.
+const PACE_PER_POD: Duration = Duration::from_micros(50);
+const PACE_MAX: Duration = Duration::from_millis(500);
+
+/// Own writes by owner. An owner's are dropped with it, or once the mirror shows them.
+#[derive(Default)]
+pub struct OwnWrites {
+    owners: Mutex<HashMap<ObjectKey, Ledger>>,
+}
+
+#[derive(Default)]
+struct Ledger {
+    written: BTreeMap<ObjectKey, Written>,
+    /// By uid.
+    deleted: HashMap<String, Instant>,
+    pods: usize,
+}
+
+struct Written {
+    object: Arc<Object>,
+    is_new: bool,
+    at: Instant,
+}
+
+/// What an owner's pods are, as far as is known.
+#[derive(Default)]
+pub struct View {
+    pub pods: Vec<Pod>,
+    /// Created here long ago and never seen.
+    pub doubtful: Vec<ObjectKey>,
+    /// Something written here is not seen yet.
+    pub is_ahead: bool,
+}
+
+impl OwnWrites {
+    pub fn created(&self, owner: &ObjectKey, object: Arc<Object>) {
+        self.put(owner, object, true);
+    }
+
+    pub fn changed(&self, owner: &ObjectKey, object: Arc<Object>) {
+        self.put(owner, object, false);
+    }
+
+    fn put(&self, owner: &ObjectKey, object: Arc<Object>, is_new: bool) {
+        let mut owners = self.owners.lock();
+        let ledger = owners.entry(owner.clone()).or_default();
+        let key = ObjectKey::of(&object);
+        let is_new = is_new || ledger.written.get(&key).is_some_and(|written| written.is_new);
+        ledger.written.insert(key, Written { object, is_new, at: Instant::now() });
+    }
+
+    pub fn deleted(&self, owner: &ObjectKey, uid: &str) {
+        let mut owners = self.owners.lock();
+        owners.entry(owner.clone()).or_default().deleted.insert(uid.to_owned(), Instant::now());
+    }
+
+    /// The owner is gone.
+    pub fn forget_owner(&self, owner: &ObjectKey) {
+        self.owners.lock().remove(owner);
+    }
+
+    /// The pod turned out not to exist.
+    pub fn forget(&self, owner: &ObjectKey, pod: &ObjectKey) {
+        if let Some(ledger) = self.owners.lock().get_mut(owner) {
+            ledger.written.remove(pod);
+        }
+    }
+
+    /// The pod turned out to exist: the mirror is slow.
+    pub fn trust(&self, owner: &ObjectKey, pod: &ObjectKey) {
+        if let Some(written) = self.owners.lock().get_mut(owner).and_then(|ledger| ledger.written.get_mut(pod)) {
+            written.at = Instant::now();
+        }
+    }
+
+    /// How long to wait for more news before looking at the owner.
+    pub fn pace(&self, owner: &ObjectKey) -> Duration {
+        let pods = self.owners.lock().get(owner).map_or(0, |ledger| ledger.pods);
+        PACE_PER_POD.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)).min(PACE_MAX)
+    }
+
+    /// Lays what was written over what is seen. `is_known` tells whether the mirror has the pod, perhaps as another's.
+    pub fn overlay(
+        &self,
+        owner: &ObjectKey,
+        owner_uid: &str,
+        seen: Vec<Arc<Object>>,
+        is_known: impl Fn(&ObjectKey, &str) -> bool,
+    ) -> View {
+        let mut owners = self.owners.lock();
+        let ledger = owners.entry(owner.clone()).or_default();
+        ledger.pods = seen.len();
+        let mut view = View::default();
+        for object in seen {
+            view.pods.push(ledger.newest(object));
+        }
+        let is_quiet = ledger.written.is_empty() && ledger.deleted.is_empty();
+        if is_quiet {
+            return view;
+        }
+        let seen: HashMap<String, bool> =
+            view.pods.iter().map(|pod| (pod.uid().to_owned(), pod.object.is_deleting())).collect();
+        ledger.written.retain(|key, written| {
+            if seen.contains_key(written.object.uid()) {
+                return true;
+            }
+            if !written.is_new
+                || is_known(key, written.object.uid())
+                || owners::controller_uid(&written.object) != Some(owner_uid)
+            {
+                return false;
+            }
+            if written.at.elapsed() >= DOUBT_AFTER {
+                view.doubtful.push(key.clone());
+            }
+            view.pods.push(match ledger.deleted.contains_key(written.object.uid()) {
+                true => Pod::doomed(Arc::clone(&written.object)),
+                false => Pod::new(Arc::clone(&written.object)),
+            });
+            true
+        });
+        let written = &ledger.written;
+        ledger.deleted.retain(|uid, at| {
+            let is_unseen = seen.get(uid).map_or_else(
+                || written.values().any(|written| written.object.uid() == uid),
+                |is_deleting| !is_deleting,
+            );
+            is_unseen && at.elapsed() < DELETION_FORGOTTEN_AFTER
+        });
+        view.is_ahead = !ledger.written.is_empty() || !ledger.deleted.is_empty();
+        view
+    }
+}
+
+impl Ledger {
+    /// The newer of what is seen and what was written.
+    fn newest(&mut self, seen: Arc<Object>) -> Pod {
+        let key = ObjectKey::of(&seen);
+        let mut newest = seen;
+        if let Some(written) = self.written.get(&key) {
+            if written.object.uid() == newest.uid() && version(&written.object) > version(&newest) {
+                newest = Arc::clone(&written.object);
+            } else {
+                self.written.remove(&key);
+            }
+        }
+        let is_doomed =
+            self.deleted.get(newest.uid()).is_some_and(|deleted| deleted.elapsed() < DELETION_FORGOTTEN_AFTER);
+        if is_doomed { Pod::doomed(newest) } else { Pod::new(newest) }
+    }
+}
+
+fn version(object: &Object) -> u64 {
+    object.resource_version().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, version: u64) -> Arc<Object> {
+        let value = json!({"metadata": {"name": name, "namespace": "a", "uid": format!("uid-{name}"),
+            "resourceVersion": version.to_string(),
+            "ownerReferences": [{"uid": "owner", "controller": true}]}});
+        Arc::new(Object::from_value(value).expect("a map"))
+    }
+
+    /// Pods as `name@version`, with a cross where their end was asked for.
+    #[track_caller]
+    fn check(writes: &OwnWrites, seen: &[(&str, u64)], expected: &str) {
+        let seen = seen.iter().map(|(name, version)| pod(name, *version)).collect();
+        let view = writes.overlay(&ObjectKey::new("a", "set"), "owner", seen, |_, _| false);
+        let text = |pod: &Pod| {
+            format!("{}@{}{}", pod.name(), pod.resource_version(), if pod.is_deleting() { "x" } else { "" })
+        };
+        let pods: Vec<String> = view.pods.iter().map(text).collect();
+        assert_eq!(pods.join(" "), expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_written_shows_until_the_mirror_has_it() {
+        let (writes, owner) = (OwnWrites::default(), ObjectKey::new("a", "set"));
+        writes.created(&owner, pod("x", 5));
+        check(&writes, &[], "x@5");
+        check(&writes, &[("y", 1)], "y@1 x@5");
+        check(&writes, &[("x", 5)], "x@5");
+        // Seen once, it is gone when the mirror says so.
+        check(&writes, &[], "");
+        writes.changed(&owner, pod("y", 7));
+        check(&writes, &[("y", 6)], "y@7");
+        check(&writes, &[("y", 8)], "y@8");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_counts_before_it_is_seen_and_is_asked_for_again_when_it_never_is() {
+        let (writes, owner) = (OwnWrites::default(), ObjectKey::new("a", "set"));
+        writes.deleted(&owner, "uid-x");
+        check(&writes, &[("x", 1)], "x@1x");
+        tokio::time::advance(DELETION_FORGOTTEN_AFTER).await;
+        check(&writes, &[("x", 1)], "x@1");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_is_never_seen_is_doubted() {
+        let (writes, owner) = (OwnWrites::default(), ObjectKey::new("a", "set"));
+        writes.created(&owner, pod("x", 5));
+        let view = writes.overlay(&owner, "owner", Vec::new(), |_, _| false);
+        assert!(view.doubtful.is_empty() && view.is_ahead);
+        tokio::time::advance(DOUBT_AFTER).await;
+        let view = writes.overlay(&owner, "owner", Vec::new(), |_, _| false);
+        assert_eq!(view.doubtful, [ObjectKey::new("a", "x")]);
+        // The mirror has it as somebody else's.
+        let view = writes.overlay(&owner, "owner", Vec::new(), |_, _| true);
+        assert!(view.pods.is_empty() && !view.is_ahead);
+    }
+}

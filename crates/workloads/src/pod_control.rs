@@ -1,0 +1,228 @@
+//! Pods are made and deleted here, for all owners: batches that grow, own writes kept, events told.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use cluster_client::{DeleteOptions, Preconditions, ResourceRef, WriteOptions};
+use futures::future::join_all;
+use object::selector::LabelSelector;
+use object::{GroupVersionResource, Object, Status};
+use reconcile::{ObjectKey, Outcome, ReconcileError};
+
+use crate::cluster::{Cluster, FIELD_MANAGER};
+use crate::own_writes::{DOUBT_AFTER, OwnWrites};
+use crate::owners::{BY_OWNER, Claim, claim_of, commit_adoption, commit_release, orphans_of};
+use crate::pods::Pod;
+use crate::resources;
+use crate::telling::Telling;
+
+/// Pods made or deleted in one go for one owner.
+pub const BURST_MAX: usize = 500;
+const FIRST_BATCH: usize = 1;
+
+/// How one controller handles its pods.
+pub struct PodControl {
+    pub cluster: Arc<Cluster>,
+    pub telling: Telling,
+    pub writes: Arc<OwnWrites>,
+    /// Of the owners.
+    pub gvr: GroupVersionResource,
+    pub rules: ClaimRules,
+}
+
+/// Which orphans an owner takes in, beside what its selector says.
+#[derive(Clone, Copy, Default)]
+pub struct ClaimRules {
+    /// Pods that have ended are neither adopted nor released.
+    pub only_active: bool,
+    /// What adopted pods are given.
+    pub finalizer: Option<&'static str>,
+    /// Whether a pod of that name can be the owner's.
+    pub is_member: Option<fn(&Object, &Object) -> bool>,
+}
+
+/// The pods of an owner, own writes included.
+pub struct Claimed {
+    pub pods: Vec<Pod>,
+    /// What the reconcile should return when it has no other wish.
+    pub outcome: Outcome,
+}
+
+impl PodControl {
+    /// The owner's pods; orphans that fit are adopted on the way, and what no longer fits is let go.
+    pub async fn claim(&self, owner: &Object, selector: &LabelSelector) -> Result<Claimed, ReconcileError> {
+        let key = ObjectKey::of(owner);
+        let pods = &self.cluster.pods;
+        let mut seen = pods.list_by(BY_OWNER, owner.uid());
+        seen.extend(pods.list_by(BY_OWNER, &orphans_of(owner.namespace())));
+        let is_known = |key: &ObjectKey, uid: &str| pods.get(key).is_some_and(|pod| pod.uid() == uid);
+        let view = self.writes.overlay(&key, owner.uid(), seen, is_known);
+        for doubtful in &view.doubtful {
+            self.check_doubtful(&key, doubtful).await?;
+        }
+        let mut claimed = Vec::with_capacity(view.pods.len());
+        for pod in view.pods {
+            if view.doubtful.contains(&ObjectKey::of(&pod)) {
+                // Looked at again at once, with what the check found.
+                continue;
+            }
+            claimed.extend(self.claim_one(owner, selector, pod).await?);
+        }
+        let outcome = match (view.doubtful.is_empty(), view.is_ahead) {
+            (false, _) => return Err(ReconcileError::other("a pod that was made is not seen; looking again")),
+            (true, true) => Outcome::After(DOUBT_AFTER),
+            (true, false) => Outcome::Done,
+        };
+        Ok(Claimed { pods: claimed, outcome })
+    }
+
+    async fn check_doubtful(&self, owner: &ObjectKey, pod: &ObjectKey) -> Result<(), ReconcileError> {
+        let target = ResourceRef::namespaced(&resources::pods(), &pod.namespace, &pod.name);
+        match self.cluster.client.find(target).await? {
+            Some(_) => self.writes.trust(owner, pod),
+            None => self.writes.forget(owner, pod),
+        }
+        Ok(())
+    }
+
+    async fn claim_one(
+        &self,
+        owner: &Object,
+        selector: &LabelSelector,
+        pod: Pod,
+    ) -> Result<Option<Pod>, ReconcileError> {
+        let gvr = resources::pods();
+        let is_member = self.rules.is_member.is_none_or(|is_member| is_member(owner, &pod));
+        let claim = match claim_of(owner, selector, &pod) {
+            Claim::Keep if !is_member && !owner.is_deleting() => Claim::Release,
+            Claim::Keep if !is_member => Claim::Leave,
+            Claim::Adopt if !is_member || pod.is_deleting() => Claim::Leave,
+            Claim::Adopt | Claim::Release if self.rules.only_active && !pod.is_active() => Claim::Leave,
+            claim => claim,
+        };
+        let written = match claim {
+            Claim::Keep => return Ok(Some(pod)),
+            Claim::Leave => return Ok(None),
+            Claim::Adopt => {
+                let owner = (&self.gvr, owner);
+                commit_adoption(&self.cluster.client, owner, (&gvr, &pod), self.rules.finalizer).await
+            }
+            Claim::Release => commit_release(&self.cluster.client, owner, (&gvr, &pod)).await,
+        };
+        match written {
+            Ok(written) => {
+                self.writes.changed(&ObjectKey::of(owner), Arc::clone(&written));
+                Ok((claim == Claim::Adopt).then(|| Pod::new(written)))
+            }
+            // It went meanwhile.
+            Err(ReconcileError::Api(status)) if status.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn create(&self, owner: &Object, pod: Object) -> Result<Arc<Object>, Status> {
+        let target = ResourceRef::within(&resources::pods(), owner.namespace());
+        match self.cluster.client.create(target, pod, WriteOptions::managed_by(FIELD_MANAGER)).await {
+            Ok(created) => {
+                self.writes.created(&ObjectKey::of(owner), Arc::clone(&created));
+                Ok(created)
+            }
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Creates a pod and tells of it the way ReplicaSets, DaemonSets and Jobs do.
+    pub async fn create_and_tell(&self, owner: &Object, pod: Object) -> Result<Arc<Object>, Status> {
+        let result = self.create(owner, pod).await;
+        match &result {
+            Ok(pod) => self.telling.normal(owner, "SuccessfulCreate", format!("Created pod: {}", pod.name())),
+            Err(status) if is_namespace_going(status) => {}
+            Err(status) => self.telling.warning(owner, "FailedCreate", format!("Error creating: {status}")),
+        }
+        result
+    }
+
+    /// Deletes a pod; one that is gone already is fine.
+    pub async fn delete(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
+        let target = ResourceRef::of(&resources::pods(), pod);
+        let preconditions = Preconditions { uid: Some(pod.uid().to_owned()), resource_version: None };
+        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+        match self.cluster.client.delete(target, options).await {
+            Err(status) if !status.is_not_found() && !status.is_conflict() => Err(status),
+            _ => {
+                self.writes.deleted(&ObjectKey::of(owner), pod.uid());
+                Ok(())
+            }
+        }
+    }
+
+    pub async fn delete_and_tell(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
+        let result = self.delete(owner, pod).await;
+        match &result {
+            Ok(()) => self.telling.normal(owner, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())),
+            Err(status) => self.telling.warning(owner, "FailedDelete", format!("Error deleting: {status}")),
+        }
+        result
+    }
+
+    /// Deletes all of them at once; the first failure is returned after all were tried.
+    pub async fn delete_all(&self, owner: &Object, pods: &[Pod]) -> Result<(), Status> {
+        let results = join_all(pods.iter().map(|pod| self.delete_and_tell(owner, pod))).await;
+        results.into_iter().find(Result::is_err).unwrap_or(Ok(()))
+    }
+}
+
+/// Runs the calls in batches that double while they succeed, so that what cannot work is tried once and not a thousand
+/// times. Returns how many succeeded, and the first failure.
+pub async fn slow_start<F>(calls: impl IntoIterator<Item = F>) -> (usize, Result<(), Status>)
+where
+    F: Future<Output = Result<(), Status>>,
+{
+    let mut calls = calls.into_iter();
+    let mut succeeded = 0;
+    let mut size = FIRST_BATCH;
+    loop {
+        let batch: Vec<F> = calls.by_ref().take(size).collect();
+        if batch.is_empty() {
+            return (succeeded, Ok(()));
+        }
+        let results = join_all(batch).await;
+        succeeded += results.iter().filter(|result| result.is_ok()).count();
+        if let Some(failure) = results.into_iter().find(Result::is_err) {
+            return (succeeded, failure);
+        }
+        size *= 2;
+    }
+}
+
+/// In a namespace that is being deleted nothing can be made, and nobody needs to be told.
+pub fn is_namespace_going(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    async fn check(calls: usize, fails_at: Option<usize>, expected: (usize, usize)) {
+        let tried = AtomicUsize::new(0);
+        let call = async |index: usize| {
+            tried.fetch_add(1, Ordering::Relaxed);
+            if fails_at == Some(index) { Err(Status::internal("no")) } else { Ok(()) }
+        };
+        let (succeeded, result) = slow_start((0..calls).map(call)).await;
+        assert_eq!((tried.load(Ordering::Relaxed), succeeded), expected);
+        assert_eq!(result.is_err(), fails_at.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_work_is_tried_little() {
+        check(0, None, (0, 0)).await;
+        check(10, None, (10, 10)).await;
+        check(100, Some(0), (1, 0)).await;
+        check(100, Some(4), (7, 6)).await;
+    }
+}

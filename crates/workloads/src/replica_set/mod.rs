@@ -1,0 +1,169 @@
+//! Keeps as many pods as a ReplicaSet or ReplicationController asks for; woken by both and by their pods.
+//!
+//! Writes pods and the status of its owners.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cluster_client::ResourceRef;
+use object::Object;
+use parking_lot::Mutex;
+use reconcile::{Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_status};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::{Cluster, FIELD_MANAGER};
+use crate::dispatch::{Route, selector_of};
+use crate::own_writes::OwnWrites;
+use crate::owners::{BY_OWNER, controller_uid};
+use crate::pod_control::{ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
+use crate::pods::{Pod, next_availability};
+use crate::ranking::Ranking;
+use crate::replica_set::plan::{Scale, plan_scale, plan_status};
+use crate::start::sooner;
+use crate::templates::pod_from;
+
+const WORKERS: usize = 4;
+
+/// ReplicaSets and ReplicationControllers are the same but for their selectors and one field of their status.
+pub struct Sort {
+    pub kind: &'static str,
+    pub component: &'static str,
+    pub owners: fn(&Cluster) -> &Mirror,
+    pub counts_terminating: bool,
+}
+
+pub const REPLICA_SETS: Sort = Sort {
+    kind: "ReplicaSet",
+    component: "replicaset-controller",
+    owners: |cluster| &cluster.replica_sets,
+    counts_terminating: true,
+};
+
+pub const REPLICATION_CONTROLLERS: Sort = Sort {
+    kind: "ReplicationController",
+    component: "replication-controller",
+    owners: |cluster| &cluster.replication_controllers,
+    counts_terminating: false,
+};
+
+struct Sets {
+    sort: Sort,
+    owners: Mirror,
+    control: PodControl,
+}
+
+/// The controller, and the route by which it hears of pods.
+pub fn start(cluster: &Arc<Cluster>, sort: Sort) -> (Route, impl Future<Output = ()> + Send + use<>) {
+    let writes = Arc::<OwnWrites>::default();
+    let owners = (sort.owners)(cluster).clone();
+    let controller = Controller::new(sort.component);
+    let route =
+        Route { kind: sort.kind, owners: owners.clone(), controller: controller.clone(), writes: Arc::clone(&writes) };
+    let control = PodControl {
+        cluster: Arc::clone(cluster),
+        telling: cluster.telling(sort.component),
+        writes,
+        gvr: owners.gvr().clone(),
+        rules: ClaimRules { only_active: true, ..ClaimRules::default() },
+    };
+    let sets = Arc::new(Sets { sort, owners: owners.clone(), control });
+    let cancel = cluster.cancelled();
+    (route, run(sets, controller, cancel))
+}
+
+async fn run(sets: Arc<Sets>, controller: Controller<ObjectKey>, cancel: CancellationToken) {
+    let sources = vec![Source::each(&sets.owners)];
+    controller.run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&sets), key)).await;
+}
+
+async fn reconcile(sets: Arc<Sets>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let Some(set) = sets.owners.get(&key) else {
+        sets.control.writes.forget_owner(&key);
+        return Ok(Outcome::Done);
+    };
+    let Some(selector) = selector_of(&set) else { return Ok(Outcome::Done) };
+    let Claimed { mut pods, outcome } = sets.control.claim(&set, &selector).await?;
+    let scale = match set.is_deleting() {
+        true => Scale::Enough,
+        false => sets.plan(&set, &pods),
+    };
+    let managed = sets.commit_scale(&set, &mut pods, &scale).await;
+    let now = sets.control.cluster.now();
+    let status = plan_status(&set, &pods, sets.sort.counts_terminating, managed.as_ref().err(), &scale, now);
+    let mut desired = Object::default();
+    desired.set(&["status"], status);
+    let target = ResourceRef::of(sets.owners.gvr(), &set);
+    commit_status(&sets.control.cluster.client, target, &set, &desired, FIELD_MANAGER).await?;
+    managed?;
+    let ready_seconds_min = set.i64_at(&["spec", "minReadySeconds"]).unwrap_or(0);
+    let active: Vec<Pod> = pods.into_iter().filter(Pod::is_active).collect();
+    Ok(sooner(outcome, next_availability(&active, ready_seconds_min, now)))
+}
+
+impl Sets {
+    fn plan(&self, set: &Object, pods: &[Pod]) -> Scale {
+        let active: Vec<Pod> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
+        let wanted = usize::try_from(set.i64_at(&["spec", "replicas"]).unwrap_or(1)).unwrap_or(0);
+        let related_by_node = match active.len() > wanted && wanted > 0 {
+            true => self.related_by_node(set, &active),
+            false => HashMap::new(),
+        };
+        plan_scale(
+            active,
+            wanted,
+            &Ranking::Spread { related_by_node: &related_by_node, now: self.control.cluster.now() },
+        )
+    }
+
+    /// Active pods of all sets of the same Deployment by their nodes.
+    fn related_by_node(&self, set: &Object, own: &[Pod]) -> HashMap<String, usize> {
+        let mut related: Vec<Pod> = own.to_vec();
+        if let Some(owner) = controller_uid(set) {
+            let siblings = self.owners.list_by(BY_OWNER, owner).into_iter().filter(|other| other.uid() != set.uid());
+            for sibling in siblings.filter(|other| other.i64_at(&["status", "replicas"]).unwrap_or(0) > 0) {
+                let pods = self.control.cluster.pods.list_by(BY_OWNER, sibling.uid());
+                related.extend(pods.into_iter().map(Pod::new).filter(Pod::is_active));
+            }
+        }
+        let mut by_node = HashMap::new();
+        for pod in related {
+            *by_node.entry(pod.node_name().to_owned()).or_insert(0) += 1;
+        }
+        by_node
+    }
+
+    /// Makes or deletes pods, and keeps the list true to what was done.
+    async fn commit_scale(&self, set: &Object, pods: &mut Vec<Pod>, scale: &Scale) -> Result<(), ReconcileError> {
+        match scale {
+            Scale::Enough => Ok(()),
+            Scale::Create(count) => {
+                let created = Mutex::new(Vec::new());
+                let template = set.get(&["spec", "template"]).cloned().unwrap_or_default();
+                let create = || async {
+                    match self.control.create_and_tell(set, pod_from(&template, set)).await {
+                        Ok(pod) => created.lock().push(Pod::new(pod)),
+                        Err(status) if is_namespace_going(&status) => {}
+                        Err(status) => return Err(status),
+                    }
+                    Ok(())
+                };
+                let (_, result) = slow_start((0..*count).map(|_| create())).await;
+                pods.extend(created.into_inner());
+                Ok(result?)
+            }
+            Scale::Delete(doomed) => {
+                let result = self.control.delete_all(set, doomed).await;
+                if result.is_ok() {
+                    for pod in pods.iter_mut().filter(|pod| doomed.iter().any(|doomed| doomed.uid() == pod.uid())) {
+                        *pod = Pod::doomed(Arc::clone(&pod.object));
+                    }
+                }
+                Ok(result?)
+            }
+        }
+    }
+}

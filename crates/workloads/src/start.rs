@@ -1,0 +1,56 @@
+//! Starts the controllers over shared mirrors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::ClusterClient;
+use reconcile::{Clock, Controller, Outcome};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::Cluster;
+use crate::dispatch::{self, Routes};
+use crate::{deployment, replica_set};
+
+/// What the room works with.
+pub struct Parts {
+    /// The API of the cluster whose workloads these are.
+    pub client: ClusterClient,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Runs until cancelled. Of the processes that share an API only one may.
+pub async fn run(parts: Parts, cancel: CancellationToken) {
+    let cluster = Cluster::start(parts.client, parts.clock, &cancel);
+    // Who acts on pods it does not know of makes them twice.
+    tokio::select! {
+        () = cancel.cancelled() => return,
+        () = cluster.synced() => {}
+    }
+    let mut running = JoinSet::new();
+    let deployments = deployment::controller_of_deployments();
+    running.spawn(deployment::run(Arc::clone(&cluster), deployments.clone()));
+    let strays = Controller::new("job-strays");
+    let mut owners = Vec::new();
+    for sort in [replica_set::REPLICA_SETS, replica_set::REPLICATION_CONTROLLERS] {
+        let (route, controller) = replica_set::start(&cluster, sort);
+        owners.push(route);
+        running.spawn(controller);
+    }
+    let routes = Routes { owners, deployments, strays };
+    running.spawn(dispatch::run(Arc::clone(&cluster), routes, cancel.clone()));
+    while let Some(ended) = running.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a controller ended badly");
+        }
+    }
+}
+
+/// The earlier of what is wanted next and a wait.
+pub fn sooner(outcome: Outcome, wait: Option<Duration>) -> Outcome {
+    match (outcome, wait) {
+        (Outcome::After(first), Some(second)) => Outcome::After(first.min(second)),
+        (Outcome::Done, Some(wait)) => Outcome::After(wait),
+        (outcome, _) => outcome,
+    }
+}

@@ -1,0 +1,63 @@
+//! Events in the name of one controller, as many as a user can read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object::Object;
+use parking_lot::Mutex;
+use reconcile::Recorder;
+use tokio::time::Instant;
+
+/// Events about one object at once; after that, one each `REFILL_EVERY`. The limits client-go keeps to.
+const BURST_MAX: u32 = 25;
+const REFILL_EVERY: Duration = Duration::from_secs(300);
+/// Objects whose budget is remembered; past this all start anew.
+const REMEMBERED_MAX: usize = 4096;
+
+/// Clones share their budgets.
+#[derive(Clone)]
+pub struct Telling {
+    recorder: Recorder,
+    budgets: Arc<Mutex<HashMap<String, Budget>>>,
+}
+
+struct Budget {
+    left: u32,
+    refilled: Instant,
+}
+
+impl Telling {
+    pub fn new(recorder: Recorder) -> Self {
+        Self { recorder, budgets: Arc::default() }
+    }
+
+    pub fn normal(&self, about: &Object, reason: &'static str, message: impl Into<String>) {
+        if self.may_tell(about.uid()) {
+            self.recorder.normal(about, reason, message);
+        }
+    }
+
+    pub fn warning(&self, about: &Object, reason: &'static str, message: impl Into<String>) {
+        if self.may_tell(about.uid()) {
+            self.recorder.warning(about, reason, message);
+        }
+    }
+
+    fn may_tell(&self, uid: &str) -> bool {
+        let mut budgets = self.budgets.lock();
+        if budgets.len() >= REMEMBERED_MAX && !budgets.contains_key(uid) {
+            budgets.clear();
+        }
+        let full = || Budget { left: BURST_MAX, refilled: Instant::now() };
+        let budget = budgets.entry(uid.to_owned()).or_insert_with(full);
+        let periods = budget.refilled.elapsed().as_secs() / REFILL_EVERY.as_secs();
+        if let Some(periods) = u32::try_from(periods).ok().filter(|periods| *periods > 0) {
+            budget.left = budget.left.saturating_add(periods).min(BURST_MAX);
+            budget.refilled += REFILL_EVERY * periods;
+        }
+        let may = budget.left > 0;
+        budget.left = budget.left.saturating_sub(1);
+        may
+    }
+}

@@ -1,0 +1,144 @@
+//! A cluster in memory for tests of this room: the controllers run, pods do what the test says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::testing::MemoryApi;
+use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
+use object::{GroupVersionResource, Object, time};
+use reconcile::{Clock, VirtualClock};
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::resources;
+use crate::start::{Parts, run};
+
+pub const NAMESPACE: &str = "default";
+
+pub struct Stage {
+    pub api: MemoryApi,
+    pub client: ClusterClient,
+    pub clock: Arc<dyn Clock>,
+    _running: DropGuard,
+}
+
+impl Stage {
+    /// Starts the controllers; the test's time must be paused.
+    pub async fn start() -> Self {
+        let api = MemoryApi::default();
+        let client = api.client();
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time")));
+        let cancel = CancellationToken::new();
+        tokio::spawn(run(Parts { client: client.clone(), clock: Arc::clone(&clock) }, cancel.clone()));
+        let stage = Self { api, client, clock, _running: cancel.drop_guard() };
+        stage.settle().await;
+        stage
+    }
+
+    /// Lets everything happen that is not waiting for a later time. Time is paused: this waits for nothing real.
+    pub async fn settle(&self) {
+        self.pass(Duration::from_millis(900)).await;
+    }
+
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    pub fn now(&self) -> String {
+        time::format_seconds(self.clock.now())
+    }
+
+    pub async fn create(&self, gvr: &GroupVersionResource, mut value: Value) -> Arc<Object> {
+        if gvr.resource != "nodes" {
+            value["metadata"]["namespace"] = NAMESPACE.into();
+        }
+        let object = self.api.seed(gvr, Object::from_value(value).expect("a map"));
+        self.settle().await;
+        object
+    }
+
+    pub async fn get(&self, gvr: &GroupVersionResource, name: &str) -> Arc<Object> {
+        self.find(gvr, name).await.expect("it exists")
+    }
+
+    pub async fn find(&self, gvr: &GroupVersionResource, name: &str) -> Option<Arc<Object>> {
+        self.client.find(ResourceRef::namespaced(gvr, NAMESPACE, name)).await.expect("answers")
+    }
+
+    pub async fn status(&self, gvr: &GroupVersionResource, name: &str) -> Value {
+        self.get(gvr, name).await.get(&["status"]).cloned().unwrap_or_default()
+    }
+
+    pub async fn list(&self, gvr: &GroupVersionResource) -> Vec<Arc<Object>> {
+        self.client.list_all(ResourceRef::all(gvr), Default::default()).await.expect("lists").items
+    }
+
+    pub async fn pods(&self) -> Vec<Arc<Object>> {
+        self.list(&resources::pods()).await
+    }
+
+    pub async fn pod_names(&self) -> String {
+        let names: Vec<String> = self.pods().await.iter().map(|pod| pod.name().to_owned()).collect();
+        names.join(" ")
+    }
+
+    pub async fn patch(&self, gvr: &GroupVersionResource, name: &str, body: Value) {
+        let target = ResourceRef::namespaced(gvr, NAMESPACE, name);
+        self.client.patch(target, Patch::merge(body), WriteOptions::default()).await.expect("patched");
+        self.settle().await;
+    }
+
+    pub async fn set_pod_status(&self, name: &str, status: Value) {
+        let target = ResourceRef::namespaced(&resources::pods(), NAMESPACE, name).subresource("status");
+        let body = json!({"status": status});
+        self.client.patch(target, Patch::merge(body), WriteOptions::default()).await.expect("patched");
+    }
+
+    pub async fn delete(&self, gvr: &GroupVersionResource, name: &str) {
+        let target = ResourceRef::namespaced(gvr, NAMESPACE, name);
+        self.client.delete(target, DeleteOptions::default()).await.expect("deleted");
+        self.settle().await;
+    }
+
+    pub fn running(&self) -> Value {
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True",
+            "lastTransitionTime": self.now()}]})
+    }
+
+    /// Makes every pod run and ready that is not; true where there was one.
+    pub async fn ready_all(&self) -> bool {
+        let mut any = false;
+        for pod in self.pods().await {
+            if pod.str_at(&["status", "phase"]).is_empty() && !pod.is_deleting() {
+                self.set_pod_status(pod.name(), self.running()).await;
+                any = true;
+            }
+        }
+        self.settle().await;
+        any
+    }
+
+    /// Makes pods ready until no new ones come.
+    pub async fn roll_out(&self) {
+        for _ in 0..50 {
+            if !self.ready_all().await {
+                return;
+            }
+        }
+        panic!("pods keep coming: {}", self.pod_names().await);
+    }
+
+    /// `Reason: message` of all events about an object of that kind, in the order they were told.
+    pub async fn events(&self, kind: &str) -> Vec<String> {
+        let gvr = GroupVersionResource::new("", "v1", "events");
+        let mut events = self.list(&gvr).await;
+        events.sort_by_key(|event| event.resource_version().parse::<u64>().unwrap_or(0));
+        let about = events.iter().filter(|event| event.str_at(&["involvedObject", "kind"]) == kind);
+        about.map(|event| format!("{}: {}", event.str_at(&["reason"]), event.str_at(&["message"]))).collect()
+    }
+}
+
+/// A template with one container.
+pub fn template(app: &str, image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+}
