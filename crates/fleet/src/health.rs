@@ -14,10 +14,12 @@ use object::time::format_seconds;
 use object::{GroupVersionResource, Object, Status, time};
 use reconcile::{Mirror, MirrorSpec, ObjectKey, commit_status};
 use serde_json::Value;
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::{FIELD_MANAGER, Plane};
+
+/// However near the end of a patience is, there is this much time between two looks.
+const LOOK_EVERY_MIN: Duration = Duration::from_millis(100);
 
 /// How long a cluster may be silent.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,17 @@ struct Grace {
     running: Duration,
     /// Before.
     starting: Duration,
+}
+
+impl Grace {
+    /// How much longer it may be silent; `None` when it has been for too long.
+    fn left(self, seen: &Seen, signs: &Signs, now: Timestamp) -> Option<Duration> {
+        let patience = if signs.ready.is_some() { self.running } else { self.starting };
+        let patience = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
+        let left = patience.saturating_sub(now.duration_since(seen.at));
+        // A moment more: a silence as long as the patience is not too long yet.
+        Duration::try_from(left).ok().map(|left| left + Duration::from_millis(1))
+    }
 }
 
 /// The last sign of life of a cluster, and what it was seen by.
@@ -46,32 +59,41 @@ struct Signs {
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let leases = plane.mirror(MirrorSpec::new(&leases()).within(CLUSTER_NAMESPACE), &cancel);
-    let mut ticks = tokio::time::interval(plane.settings.cluster_monitor_period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::select! {
         () = cancel.cancelled() => return,
         _ = futures::future::join(plane.clusters.synced(), leases.synced()) => {}
     }
     let mut seen = HashMap::new();
     loop {
+        let patience = look(&plane, &leases, &mut seen).await;
+        // Karmada looks at fixed times, and finds a silence up to a period after it has lasted too long.
+        let wait = patience.map_or(plane.settings.cluster_monitor_period, |patience| {
+            patience.clamp(LOOK_EVERY_MIN, plane.settings.cluster_monitor_period)
+        });
         tokio::select! {
             () = cancel.cancelled() => return,
-            _ = ticks.tick() => look(&plane, &leases, &mut seen).await,
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }
 
-async fn look(plane: &Plane, leases: &Mirror, seen: &mut HashMap<String, Seen>) {
+/// Looks at all pull clusters. Tells when the first of those that are silent will have been so for too long.
+async fn look(plane: &Plane, leases: &Mirror, seen: &mut HashMap<String, Seen>) -> Option<Duration> {
+    let mut first: Option<Duration> = None;
     let clusters = plane.pull_clusters();
     seen.retain(|name, _| plane.cluster(name).is_some());
     for cluster in clusters {
         let name = cluster.name();
         let lease = leases.get(&ObjectKey::new(CLUSTER_NAMESPACE, name));
-        if let Err(error) = look_at(plane, &cluster, lease.as_deref(), seen).await {
+        match look_at(plane, &cluster, lease.as_deref(), seen).await {
+            Ok(patience) => first = first.into_iter().chain(patience).min(),
             // The next look tries again.
-            tracing::warn!(cluster = name, %error, "the silence of a cluster could not be written down");
+            Err(error) => {
+                tracing::warn!(cluster = name, %error, "the silence of a cluster could not be written down");
+            }
         }
     }
+    first
 }
 
 async fn look_at(
@@ -79,7 +101,7 @@ async fn look_at(
     cluster: &Object,
     lease: Option<&Object>,
     seen: &mut HashMap<String, Seen>,
-) -> Result<(), Status> {
+) -> Result<Option<Duration>, Status> {
     let now = plane.clock.now();
     let settings = &plane.settings;
     let grace =
@@ -92,8 +114,9 @@ async fn look_at(
     };
     let state = observe(seen.get(cluster.name()), &signs, now);
     let verdict = judge(&state, &signs, grace, now);
+    let patience = grace.left(&state, &signs, now);
     seen.insert(cluster.name().to_owned(), state);
-    let Some(silent) = verdict else { return Ok(()) };
+    let Some(silent) = verdict else { return Ok(patience) };
     let mut desired = cluster.clone();
     desired.set(&["status", "conditions"], merge_conditions(cluster.items(&["status", "conditions"]), &silent));
     let target = plane.clusters.target(&ObjectKey::of(cluster));
@@ -102,7 +125,7 @@ async fn look_at(
     if let Some(state) = seen.get_mut(cluster.name()) {
         state.ready = Some(silent);
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The conditions with one of them put in its place.
@@ -138,9 +161,7 @@ fn observe(before: Option<&Seen>, signs: &Signs, now: Timestamp) -> Seen {
 
 /// The condition of a cluster that was silent for too long; `None` where nothing is to be said that was not said before.
 fn judge(seen: &Seen, signs: &Signs, grace: Grace, now: Timestamp) -> Option<Condition> {
-    let patience = if signs.ready.is_some() { grace.running } else { grace.starting };
-    let silence = now.duration_since(seen.at);
-    if silence <= SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX) {
+    if grace.left(seen, signs, now).is_some() {
         return None;
     }
     let (reason, message) = match &signs.ready {
