@@ -5,6 +5,7 @@ pub mod binding_trigger;
 pub mod claim;
 pub mod dependency;
 pub mod eviction;
+pub mod failback;
 pub mod failover_history;
 pub mod overrides;
 pub mod policy;

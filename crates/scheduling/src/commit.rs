@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::core::{Condition, set_condition};
+use api::failover::ANNOTATION_HISTORY;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingStatus, CONDITION_SCHEDULED, TargetCluster};
 use cluster_client::{Patch, WriteOptions};
@@ -11,6 +12,7 @@ use object::{Object, Status};
 use scheduler::{Decision, SUCCESS_MESSAGE, ScheduleError};
 use serde_json::{Map, Value, json};
 
+use crate::failback::notes;
 use crate::gather::Binding;
 use crate::queue::Outcome;
 use crate::work::outcome_of;
@@ -26,6 +28,14 @@ pub struct Plan {
     pub decision: Option<Decision>,
     /// A placement from scratch was asked for, which must not be done again.
     pub is_asked_for: bool,
+    /// The workload goes back to a cluster it left by failover.
+    pub is_return: bool,
+}
+
+impl Plan {
+    pub fn noting_only(binding: Binding) -> Self {
+        Self { binding, decision: None, is_asked_for: false, is_return: false }
+    }
 }
 
 /// What is told of a decision in the status.
@@ -63,7 +73,7 @@ impl Report {
 
 /// Writes what differs and nothing else.
 pub async fn commit(room: &Room, plan: Plan) -> Outcome {
-    let Plan { binding, decision, is_asked_for } = plan;
+    let Plan { binding, decision, is_asked_for, is_return } = plan;
     let Some(decision) = decision else {
         return match note_generation(room, &binding).await {
             Ok(()) => Outcome::Done,
@@ -76,7 +86,7 @@ pub async fn commit(room: &Room, plan: Plan) -> Outcome {
         Err(_) => None,
     };
     let written = match targets {
-        Some(targets) => commit_placement(room, &binding, targets).await,
+        Some(targets) => commit_placement(room, &binding, targets, is_return).await,
         None => Ok(None),
     };
     let is_placed = matches!(&written, Ok(Some(_)));
@@ -112,6 +122,7 @@ async fn commit_placement(
     room: &Room,
     binding: &Binding,
     targets: &[TargetCluster],
+    is_return: bool,
 ) -> Result<Option<Arc<Object>>, Status> {
     let placement = serde_json::to_string(&binding.spec.placement).map_err(Status::internal)?;
     let mut patch = Map::new();
@@ -121,6 +132,18 @@ async fn commit_placement(
     if !is_same(&binding.spec.clusters, targets) {
         let clusters = if targets.is_empty() { Value::Null } else { json!(targets) };
         patch.insert("spec".to_owned(), json!({"clusters": clusters}));
+    }
+    // What found no place has led nowhere yet.
+    let is_remembered = binding.object.annotation(ANNOTATION_HISTORY).is_some() && !targets.is_empty();
+    if room.is_resilient && is_remembered {
+        let notes = notes(binding, targets, is_return, room.clock.now());
+        if let Some(history) = notes.history {
+            let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+            metadata["annotations"][ANNOTATION_HISTORY] = history.into();
+        }
+        if let Some(tasks) = notes.tasks {
+            patch.entry("spec").or_insert_with(|| json!({}))["gracefulEvictionTasks"] = tasks;
+        }
     }
     if patch.is_empty() {
         return Ok(None);

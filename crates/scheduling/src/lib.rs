@@ -2,25 +2,29 @@
 //!
 //! Watches ResourceBindings, ClusterResourceBindings and Clusters. Owns, in a binding: `spec.clusters`, the annotation
 //! `policy.karmada.io/applied-placement`, the condition `Scheduled`, `schedulerObservedGeneration`,
-//! `schedulerObservingAffinityName` and `lastScheduledTime`.
+//! `schedulerObservingAffinityName` and `lastScheduledTime`. With the gate ResilientFailover it notes in the annotation
+//! `flotilla.dev/failover-history` where moves led to, and on a way back leaves clusters with grace.
 
 mod commit;
+mod failback;
 mod gather;
 mod inflight;
 mod queue;
 mod triggers;
 mod work;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::capacity::Board;
 use api::features::Features;
 use cluster_client::ClusterClient;
 use parking_lot::Mutex;
-use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
+use reconcile::{Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use scheduler::{Options, Plugins, Snapshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::failback::Return;
 use crate::gather::Capacity;
 use crate::inflight::InFlight;
 use crate::queue::SchedulingQueue;
@@ -82,6 +86,12 @@ struct Room {
     capacity: Mutex<Capacity>,
     in_flight: Mutex<InFlight>,
     recorder: Recorder,
+    /// The gate ResilientFailover.
+    is_resilient: bool,
+    /// PropagationPolicies and ClusterPropagationPolicies, where failback is possible.
+    policies: Vec<Mirror>,
+    /// Bindings that were allowed to return and wait for their turn; as many at most as `queue` holds.
+    failbacks: Mutex<HashMap<ObjectKey, Return>>,
 }
 
 /// Places bindings until cancelled. Only one may run at a time: reservations are in memory.
@@ -102,6 +112,11 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
             triggers::watch_clusters(&room),
             triggers::watch_bindings(&room, &room.bindings),
             triggers::watch_bindings(&room, &room.cluster_bindings),
+            async {
+                if room.is_resilient {
+                    failback::watch(&room).await;
+                }
+            },
         );
     };
     tokio::select! {
@@ -115,8 +130,17 @@ impl Room {
     fn new(parts: Parts, cancel: &CancellationToken) -> Self {
         let Parts { client, board, decisions, features, clock, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
-        let bindings =
-            MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr()).packed().index(gather::BY_GROUP, gather::groups_of);
+        let bindings = MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr())
+            .packed()
+            .index(gather::BY_GROUP, gather::groups_of)
+            .index(failback::BY_LEFT, failback::left_a_cluster);
+        let cluster_bindings = MirrorSpec::new(&api::work::CLUSTER_RESOURCE_BINDINGS.gvr())
+            .index(failback::BY_LEFT, failback::left_a_cluster);
+        let policies = [api::policy::PROPAGATION_POLICIES, api::policy::CLUSTER_PROPAGATION_POLICIES]
+            .into_iter()
+            .filter(|_| features.resilient_failover)
+            .map(|policies| MirrorSpec::new(&policies.gvr()).trim(failback::trim_policy))
+            .map(|spec| mirror(spec.index(failback::BY_WISH, failback::wants_failback)));
         let options = Options {
             plugins: Plugins::parse(settings.plugins.iter().map(String::as_str)),
             estimate_from_nodes: settings.estimate_from_nodes,
@@ -125,7 +149,10 @@ impl Room {
         };
         Self {
             bindings: mirror(bindings),
-            cluster_bindings: mirror(MirrorSpec::new(&api::work::CLUSTER_RESOURCE_BINDINGS.gvr())),
+            cluster_bindings: mirror(cluster_bindings),
+            policies: policies.collect(),
+            failbacks: Mutex::default(),
+            is_resilient: features.resilient_failover,
             clusters: mirror(MirrorSpec::new(&api::cluster::CLUSTERS.gvr())),
             recorder: Recorder::start(
                 client.clone(),

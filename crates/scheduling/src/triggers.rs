@@ -65,6 +65,7 @@ impl Room {
                 self.snapshot.lock().release(&name);
                 self.in_flight.lock().forget(&change.key);
                 self.decisions.forget(&name);
+                self.failbacks.lock().remove(&change.key);
             }
             Some(now) => {
                 self.in_flight.lock().seen(&change.key, now);

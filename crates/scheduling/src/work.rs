@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use api::work::BindingStatus;
 use object::Object;
 use reconcile::{ObjectKey, Regarding};
-use scheduler::{Decision, Need, Remembered, Request, ScheduleError, explain, need};
+use scheduler::{Decision, Explanation, Need, Peers, Remembered, Request, ScheduleError, Snapshot, explain, need};
 use tokio::sync::Semaphore;
 
 use crate::Room;
 use crate::commit::{self, Plan};
+use crate::failback::without_left;
 use crate::gather::Binding;
 use crate::queue::Outcome;
 
@@ -66,16 +68,19 @@ impl Room {
         let peers = self.gather_peers(&binding);
         let mut snapshot = self.snapshot.lock();
         self.refresh_capacity(&mut snapshot);
+        let way_back = self.failbacks.lock().remove(key);
+        let way_back = way_back.and_then(|wanted| wanted.decide(self, &snapshot, &binding, &peers));
+        let is_return = way_back.is_some();
         let reason = need(&snapshot, &binding.spec, &binding.status, binding.applied_placement(), &self.options);
-        let Some(reason) = reason else {
+        if reason.is_none() && !is_return {
             drop(snapshot);
             return match binding.status.scheduler_observed_generation == Some(object.generation()) {
                 true => finish(Outcome::Done),
-                false => Step::Write(Box::new(Plan { binding, decision: None, is_asked_for: false })),
+                false => Step::Write(Box::new(Plan::noting_only(binding))),
             };
-        };
-        let request = Request { spec: &binding.spec, status: &binding.status, peers: &peers, options: &self.options };
-        let (decision, explanation) = explain(&snapshot, &request);
+        }
+        let (decision, explanation) =
+            way_back.unwrap_or_else(|| self.place(&snapshot, &binding, &peers, reason));
         if let Ok(targets) = &decision.result {
             snapshot.reserve(&key.to_string(), &binding.spec, targets, self.clock.now());
         }
@@ -87,7 +92,37 @@ impl Room {
             Remembered { time: self.clock.now(), generation: object.generation(), explanation: Arc::new(explanation) };
         self.decisions.remember(&key.to_string(), remembered);
         self.tell_groups(&binding, &decision);
-        Step::Write(Box::new(Plan { binding, decision: Some(decision), is_asked_for: reason == Need::Reschedule }))
+        let is_asked_for = reason == Some(Need::Reschedule);
+        Step::Write(Box::new(Plan { binding, decision: Some(decision), is_asked_for, is_return }))
+    }
+
+    /// Decides on a binding; one that failed over stays away from where it came from, as long as it can.
+    fn place(
+        &self,
+        snapshot: &Snapshot,
+        binding: &Binding,
+        peers: &Peers,
+        reason: Option<Need>,
+    ) -> (Decision, Explanation) {
+        let request = Request { spec: &binding.spec, status: &binding.status, peers, options: &self.options };
+        let held = reason.filter(|_| self.is_resilient).and_then(|need| without_left(binding, need));
+        if let Some(spec) = held {
+            let (decision, explanation) = explain(snapshot, &Request { spec: &spec, ..request });
+            if decision.result.is_ok() {
+                return (decision, explanation);
+            }
+        }
+        let (decision, explanation) = explain(snapshot, &request);
+        let has_earlier_groups = !binding.status.scheduler_observed_affinity_name.is_empty();
+        if !self.is_resilient || decision.result.is_ok() || !has_earlier_groups {
+            return (decision, explanation);
+        }
+        // Karmada never goes back to an affinity group it has left, and stays with nothing while that one is well again.
+        let status = BindingStatus { scheduler_observed_affinity_name: String::new(), ..binding.status.clone() };
+        match explain(snapshot, &Request { status: &status, ..request }) {
+            (again, told) if again.result.is_ok() => (again, told),
+            _ => (decision, explanation),
+        }
     }
 
     /// Every affinity group that did not work is told of on its own.

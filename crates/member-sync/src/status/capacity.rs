@@ -171,11 +171,37 @@ fn as_list(amounts: &Amounts) -> ResourceList {
     positive.map(|(name, amount)| (name.clone(), QuantityText::from(&as_quantity(name, *amount)))).collect()
 }
 
+/// What the nodes of a member are good for, taken together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    None,
+    /// One is ready and takes pods.
+    Usable,
+    /// Those that are ready take none.
+    Cordoned,
+    NotReady,
+}
+
+impl Nodes {
+    pub fn of(nodes: &[Arc<Object>]) -> Self {
+        let is_cordoned = |node: &Arc<Object>| node.bool_at(&["spec", "unschedulable"]) == Some(true);
+        let mut ready = nodes.iter().filter(|node| is_ready(node)).peekable();
+        match (nodes.is_empty(), ready.peek().is_none()) {
+            (true, _) => Self::None,
+            (_, true) => Self::NotReady,
+            _ if ready.all(is_cordoned) => Self::Cordoned,
+            _ => Self::Usable,
+        }
+    }
+}
+
+fn is_ready(node: &Object) -> bool {
+    let ready = node.items(&["status", "conditions"]).iter().find(|condition| condition["type"] == "Ready");
+    ready.is_some_and(|ready| ready["status"] == "True")
+}
+
 pub fn node_summary(nodes: &[Arc<Object>]) -> NodeSummary {
-    let is_ready = |node: &&Arc<Object>| {
-        let ready = node.items(&["status", "conditions"]).iter().find(|condition| condition["type"] == "Ready");
-        ready.is_some_and(|ready| ready["status"] == "True")
-    };
+    let is_ready = |node: &&Arc<Object>| is_ready(node);
     let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     NodeSummary { total_num: count(nodes.len()), ready_num: count(nodes.iter().filter(is_ready).count()) }
 }

@@ -130,3 +130,16 @@ fn the_estimator_gets_nodes_with_their_numbers() {
     assert_eq!(found.allocatable, Amounts::from([("cpu".into(), 2000), ("memory".into(), 1024), ("pods".into(), 5)]));
     assert_eq!(found.requested, Amounts::from([("cpu".into(), 250), ("pods".into(), 1)]));
 }
+
+#[test]
+fn nodes_are_of_use_while_one_is_ready_and_takes_pods() {
+    let node = |ready: &str, cordoned: bool| {
+        let value = json!({"metadata": {"name": "n"}, "spec": {"unschedulable": cordoned},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        Arc::new(Object::from_value(value).expect("a map"))
+    };
+    assert_eq!(Nodes::of(&[]), Nodes::None);
+    assert_eq!(Nodes::of(&[node("True", true), node("True", false)]), Nodes::Usable);
+    assert_eq!(Nodes::of(&[node("True", true), node("False", false)]), Nodes::Cordoned);
+    assert_eq!(Nodes::of(&[node("Unknown", false), node("False", true)]), Nodes::NotReady);
+}

@@ -15,6 +15,7 @@ use object::{Object, Status};
 use reconcile::backoff::jittered;
 use reconcile::commit::merge_difference;
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::member::{FIELD_MANAGER, Member};
@@ -31,6 +32,7 @@ const BEATS_PER_SWEEP: u64 = 30;
 /// Beats until cancelled.
 pub async fn run(member: Arc<Member>, cancel: CancellationToken) {
     let mut heart = Heart::new(Arc::clone(&member), cancel.clone());
+    let turned = Arc::clone(&heart.turned);
     loop {
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -46,6 +48,8 @@ pub async fn run(member: Arc<Member>, cancel: CancellationToken) {
             () = cancel.cancelled() => return,
             () = tokio::time::sleep(wait) => {}
             () = member.poke.notified() => {}
+            // That nothing can run there any more should not wait for the next beat.
+            () = turned.notified() => {}
         }
     }
 }
@@ -59,6 +63,8 @@ struct Heart {
     /// What was last learned, by field of the status.
     known: Known,
     tags: DiscoveryTags,
+    /// Hears when the nodes come to be of another use.
+    turned: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -75,7 +81,7 @@ struct Known {
 impl Heart {
     fn new(member: Arc<Member>, cancel: CancellationToken) -> Self {
         let (known, tags) = (Known::default(), DiscoveryTags::default());
-        Self { member, cancel, beats: 0, was_online: false, room: None, known, tags }
+        Self { member, cancel, beats: 0, was_online: false, room: None, known, tags, turned: Arc::default() }
     }
 
     async fn beat(&mut self) -> Result<(), Status> {
@@ -105,6 +111,10 @@ impl Heart {
             let known = &self.known;
             let now = format_seconds(now);
             report.conditions.push(probe::apis_condition(known.enablements_count, known.is_complete, &now));
+            let nodes = self.room.as_ref().and_then(Room::nodes);
+            if let Some(nodes) = nodes.filter(|_| member.plane.features.resilient_failover) {
+                report.conditions.push(probe::nodes_condition(nodes, &now));
+            }
             report.fields = known.fields();
         }
         report.conditions.push(ready);
@@ -149,7 +159,13 @@ impl Heart {
         let room = match &self.room {
             Some(room) => room,
             None => {
-                let room = Room::watch(&self.member.cluster, &self.member.client, &plane.board, &self.cancel);
+                let room = Room::watch(
+                    &self.member.cluster,
+                    &self.member.client,
+                    &plane.board,
+                    Arc::clone(&self.turned),
+                    &self.cancel,
+                );
                 // A cluster that is ready but seems to have no room would get nothing.
                 room.known_within(plane.settings.sync_wait).await;
                 self.room.insert(room)

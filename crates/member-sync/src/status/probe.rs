@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use api::cluster::{ApiEnablement, CONDITION_COMPLETE_APIS, CONDITION_READY, EnabledResource};
 use api::core::Condition;
+use api::failover::{CONDITION_SCHEDULABLE_NODES, REASON_NODES_CORDONED, REASON_NODES_NOT_READY};
 use bytes::Bytes;
 use cluster_client::{ApiResources, ClusterClient};
 use object::Status;
+
+use crate::status::capacity::Nodes;
 
 /// A member that says for longer than this neither yes nor no is away: it should show soon.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -69,6 +72,17 @@ pub fn apis_condition(count: usize, is_complete: bool, now: &str) -> Condition {
         (_, true) => ("True", "Complete", "collected complete APIEnablements from the cluster".to_owned()),
     };
     condition(CONDITION_COMPLETE_APIS, status, reason, message, now)
+}
+
+/// Has the member a node that new pods can run on?
+pub fn nodes_condition(nodes: Nodes, now: &str) -> Condition {
+    let (status, reason, message) = match nodes {
+        Nodes::None => ("Unknown", "NoNodes", "the cluster has no nodes".to_owned()),
+        Nodes::Usable => ("True", "NodesUsable", "a node is ready and takes pods".to_owned()),
+        Nodes::Cordoned => ("False", REASON_NODES_CORDONED, "every node that is ready is cordoned".to_owned()),
+        Nodes::NotReady => ("False", REASON_NODES_NOT_READY, "no node is ready".to_owned()),
+    };
+    condition(CONDITION_SCHEDULABLE_NODES, status, reason, message, now)
 }
 
 fn condition(kind: &str, status: &str, reason: &str, message: String, now: &str) -> Condition {

@@ -7,13 +7,14 @@ use std::time::Duration;
 use api::capacity::Board;
 use api::cluster::{NodeSummary, ResourceModel, ResourceSummary};
 use cluster_client::ClusterClient;
-use object::GroupVersionResource;
+use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
 use reconcile::{Mirror, MirrorSpec};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::status::capacity::{self, Usage};
+use crate::status::capacity::{self, Nodes, Usage};
 
 /// The estimator hears of changes at most this often.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
@@ -28,7 +29,14 @@ pub struct Room {
 }
 
 impl Room {
-    pub fn watch(cluster: &str, member: &ClusterClient, board: &Board, cancel: &CancellationToken) -> Self {
+    /// `turned` hears when the member comes to have no node for new pods, or to have one again.
+    pub fn watch(
+        cluster: &str,
+        member: &ClusterClient,
+        board: &Board,
+        turned: Arc<Notify>,
+        cancel: &CancellationToken,
+    ) -> Self {
         let cancel = cancel.child_token();
         let core = |resource: &str| GroupVersionResource::new("", "v1", resource);
         let nodes = MirrorSpec::new(&core("nodes")).trim(capacity::trim_node);
@@ -49,6 +57,7 @@ impl Room {
             pods: room.pods.clone(),
             usage: Arc::clone(&room.usage),
             changes: Arc::clone(&room.changes),
+            turned,
         };
         tokio::spawn(teller.run());
         room
@@ -72,6 +81,11 @@ impl Room {
         self.changes.load(Ordering::Acquire)
     }
 
+    /// What its nodes are good for; `None` while they are not known.
+    pub fn nodes(&self) -> Option<Nodes> {
+        self.nodes.is_synced().then(|| Nodes::of(&self.nodes.list()))
+    }
+
     pub fn summary(&self, models: &[ResourceModel]) -> (NodeSummary, ResourceSummary) {
         let nodes = self.nodes.list();
         let usage = self.usage.lock();
@@ -86,6 +100,7 @@ struct Teller {
     pods: Mirror,
     usage: Arc<Mutex<Usage>>,
     changes: Arc<AtomicU64>,
+    turned: Arc<Notify>,
 }
 
 impl Teller {
@@ -94,6 +109,7 @@ impl Teller {
         let (mut nodes, mut pods) = (self.nodes.subscribe(), self.pods.subscribe());
         let mut publish_at: Option<Instant> = None;
         let mut is_complete = false;
+        let mut last: Option<Nodes> = None;
         loop {
             let complete = async {
                 self.nodes.synced().await;
@@ -110,7 +126,17 @@ impl Teller {
                     let Some(change) = change else { return };
                     self.usage.lock().apply(change.before.as_deref(), change.now.as_deref());
                 }
-                change = nodes.next() => if change.is_none() { return },
+                change = nodes.next() => {
+                    let Some(change) = change else { return };
+                    // Nodes report themselves all the time; few of these reports say anything new.
+                    let use_of = |node: &Option<Arc<Object>>| node.as_ref().map(|n| Nodes::of(std::slice::from_ref(n)));
+                    if use_of(&change.before) != use_of(&change.now) {
+                        let now = Nodes::of(&self.nodes.list());
+                        if last.replace(now).is_some_and(|last| last != now) {
+                            self.turned.notify_one();
+                        }
+                    }
+                }
                 // A member without nodes is known to have no room; nothing would change to say so.
                 () = complete, if !is_complete => {
                     is_complete = true;

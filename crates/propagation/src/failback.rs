@@ -1,0 +1,119 @@
+//! Coming back: when a workload that left a cluster by failover may return to it, and at which rate.
+
+use std::time::Duration;
+
+use api::cluster::CONDITION_READY;
+use api::failover::CONDITION_SCHEDULABLE_NODES;
+use jiff::{SignedDuration, Timestamp};
+use object::Object;
+use object::time::parse;
+use serde_json::Value;
+
+/// How long a cluster must have been well, where the policy does not say.
+pub const AFTER: Duration = Duration::from_secs(300);
+/// Workloads of one policy that return in a second, where it does not say.
+pub const RATE: f32 = 1.0;
+const RATE_MAX: f32 = 1000.0;
+
+/// What a policy wants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Failback {
+    /// How long the cluster must have been well.
+    pub after: Duration,
+    /// Workloads of the policy that return in a second.
+    pub rate: f32,
+}
+
+impl Failback {
+    /// Reads `true`, `5m`, or `after=5m,rate=0.5`. `None` for `false` and nothing.
+    pub fn parse(text: &str) -> Result<Option<Self>, String> {
+        let mut wanted = Self { after: AFTER, rate: RATE };
+        match text.trim() {
+            "" | "false" => return Ok(None),
+            "true" => return Ok(Some(wanted)),
+            _ => {}
+        }
+        for part in text.split(',').map(str::trim) {
+            match part.split_once('=') {
+                None => wanted.after = duration(part)?,
+                Some(("after", value)) => wanted.after = duration(value)?,
+                Some(("rate", value)) => {
+                    let rate: Option<f32> = value.parse().ok().filter(|rate| *rate > 0.0 && *rate <= RATE_MAX);
+                    wanted.rate = rate.ok_or_else(|| format!("{value:?} is not a rate in a second, like 0.5 or 10"))?;
+                }
+                Some((other, _)) => return Err(format!("there is no {other:?}; there are after and rate")),
+            }
+        }
+        Ok(Some(wanted))
+    }
+
+    /// Has a cluster been well for long enough?
+    pub fn is_due(&self, well_since: Timestamp, now: Timestamp) -> bool {
+        now.duration_since(well_since) >= SignedDuration::try_from(self.after).unwrap_or(SignedDuration::MAX)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let read = text.parse::<SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
+    read.ok_or_else(|| format!("{text:?} is not a duration, like 90s, 5m or 1h"))
+}
+
+/// Since when a cluster is known to be well; `None` when it is not, or nobody says since when.
+pub fn well_since(cluster: &Object) -> Option<Timestamp> {
+    let conditions = cluster.items(&["status", "conditions"]);
+    let find = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
+    let since = |condition: &Value| parse(condition["lastTransitionTime"].as_str()?);
+    let keeps_out = |taint: &Value| taint["effect"] == "NoExecute" || taint["effect"] == "NoSchedule";
+    if cluster.is_deleting() || cluster.items(&["spec", "taints"]).iter().any(keeps_out) {
+        return None;
+    }
+    let ready = find(CONDITION_READY).filter(|ready| ready["status"] == "True").and_then(since)?;
+    match find(CONDITION_SCHEDULABLE_NODES) {
+        None => Some(ready),
+        Some(nodes) if nodes["status"] == "False" => None,
+        Some(nodes) => Some(since(nodes)?.max(ready)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_policy_wants_is_read_or_refused() {
+        let read = |text: &str| Failback::parse(text).expect(text).map(|wanted| (wanted.after.as_secs(), wanted.rate));
+        assert_eq!(read(""), None);
+        assert_eq!(read("false"), None);
+        assert_eq!(read("true"), Some((300, 1.0)));
+        assert_eq!(read("90s"), Some((90, 1.0)));
+        assert_eq!(read("1h30m"), Some((5400, 1.0)));
+        assert_eq!(read("0s"), Some((0, 1.0)));
+        assert_eq!(read("after=2m, rate=0.5"), Some((120, 0.5)));
+        assert_eq!(read("rate=20"), Some((300, 20.0)));
+        for bad in ["soon", "after=", "rate=0", "rate=x", "-5m", "later=5m", "rate=inf"] {
+            assert!(Failback::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[track_caller]
+    fn check(conditions: Value, taints: Value, expected: Option<&str>) {
+        let cluster = json!({"spec": {"taints": taints}, "status": {"conditions": conditions}});
+        let since = well_since(&Object::from_value(cluster).expect("a map"));
+        assert_eq!(since, expected.map(|time| parse(time).expect("a time")));
+    }
+
+    #[test]
+    fn a_cluster_is_well_since_the_last_thing_that_was_wrong_with_it() {
+        let (noon, one) = ("2026-11-16T12:00:00Z", "2026-11-16T13:00:00Z");
+        let condition = |kind: &str, status: &str, time: &str| json!({"type": kind, "status": status, "lastTransitionTime": time});
+        let ready = || condition("Ready", "True", noon);
+        check(json!([ready()]), json!([]), Some(noon));
+        check(json!([ready(), condition("SchedulableNodes", "True", one)]), json!([]), Some(one));
+        check(json!([ready(), condition("SchedulableNodes", "False", one)]), json!([]), None);
+        check(json!([condition("Ready", "Unknown", noon)]), json!([]), None);
+        check(json!([]), json!([]), None);
+        check(json!([ready()]), json!([{"key": "a", "effect": "NoSchedule"}]), None);
+    }
+}

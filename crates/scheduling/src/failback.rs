@@ -1,0 +1,245 @@
+//! Brings workloads back to clusters they left by failover, where their policy asks for it and the cluster has been well
+//! for long enough; and keeps them from drifting back where nobody asked.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::failover::{ANNOTATION_FAILBACK, ANNOTATION_HISTORY, REASON_FAILBACK};
+use api::policy::{
+    ANNOTATION_CLUSTER_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAMESPACE,
+};
+use api::work::{BindingSpec, BindingStatus, GracefulEvictionTask, TargetCluster};
+use jiff::Timestamp;
+use object::Object;
+use object::time::format_seconds;
+use propagation::eviction::Eviction;
+use propagation::failback::{Failback, well_since};
+use propagation::failover_history::History;
+use reconcile::{Mirror, ObjectKey};
+use scheduler::{Decision, Explanation, Need, Peers, Request, Snapshot, explain};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::Room;
+use crate::gather::{Binding, priority_of};
+
+/// Index of bindings: those that left a cluster and were not given to it again.
+pub const BY_LEFT: &str = "left a cluster";
+const LEFT: &str = "yes";
+
+/// Index of policies: those that want failback.
+pub const BY_WISH: &str = "failback";
+const WISH: &str = "yes";
+
+/// How often clusters that were left are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+const PRODUCER: &str = "failback-controller";
+
+/// Policies whose pace is remembered; one more begins anew, which at worst lets one workload return too early.
+const PACES_MAX: usize = 10_000;
+
+pub fn left_a_cluster(binding: &Object) -> Vec<String> {
+    if binding.annotation(ANNOTATION_HISTORY).is_none() {
+        return Vec::new();
+    }
+    let Ok(clusters) = api::read_at::<Vec<TargetCluster>>(binding, &["spec", "clusters"]) else { return Vec::new() };
+    let spec = BindingSpec { clusters, ..BindingSpec::default() };
+    if History::of(binding).left(&spec).is_empty() { Vec::new() } else { vec![LEFT.to_owned()] }
+}
+
+pub fn wants_failback(policy: &Object) -> Vec<String> {
+    if policy.annotation(ANNOTATION_FAILBACK).is_some() { vec![WISH.to_owned()] } else { Vec::new() }
+}
+
+/// Keeps of a policy what is read here.
+pub fn trim_policy(policy: &mut Object) {
+    policy.remove(&["spec"]);
+}
+
+/// How many workloads of each policy may return by now.
+#[derive(Default)]
+struct Paces(HashMap<ObjectKey, (f32, Instant)>);
+
+impl Paces {
+    /// One more of the policy, if its rate allows it.
+    fn take(&mut self, policy: &ObjectKey, rate: f32) -> bool {
+        if self.0.len() > PACES_MAX {
+            self.0.clear();
+        }
+        let now = Instant::now();
+        let (tokens, last) = self.0.entry(policy.clone()).or_insert((1.0, now));
+        // What was not used in the time between two looks is lost: a pause must not end in a burst.
+        let saved_max = (rate * LOOK_EVERY.as_secs_f32()).max(1.0);
+        *tokens = (*tokens + rate * now.duration_since(*last).as_secs_f32()).min(saved_max);
+        *last = now;
+        if *tokens < 1.0 {
+            return false;
+        }
+        *tokens -= 1.0;
+        true
+    }
+}
+
+/// Looks for workloads that may return, until cancelled.
+pub async fn watch(room: &Arc<Room>) {
+    let mut paces = Paces::default();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let wishes = gather_wishes(room);
+        if wishes.is_empty() {
+            continue;
+        }
+        for mirror in [&room.bindings, &room.cluster_bindings] {
+            for object in mirror.list_by(BY_LEFT, LEFT) {
+                grant(room, &object, &wishes, &mut paces).await;
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// By policy. One that cannot be read wants nothing; its user was told when it was written.
+fn gather_wishes(room: &Room) -> HashMap<ObjectKey, Failback> {
+    let policies = room.policies.iter().flat_map(|mirror: &Mirror| mirror.list_by(BY_WISH, WISH));
+    let wish = |policy: Arc<Object>| {
+        let text = policy.annotation(ANNOTATION_FAILBACK)?;
+        Some((ObjectKey::of(&policy), Failback::parse(text).ok().flatten()?))
+    };
+    policies.filter_map(wish).collect()
+}
+
+fn policy_of(binding: &Object) -> Option<ObjectKey> {
+    if let Some(name) = binding.annotation(ANNOTATION_PROPAGATION_NAME) {
+        return Some(ObjectKey::new(binding.annotation(ANNOTATION_PROPAGATION_NAMESPACE)?, name));
+    }
+    binding.annotation(ANNOTATION_CLUSTER_PROPAGATION_NAME).map(|name| ObjectKey::new("", name))
+}
+
+async fn grant(room: &Room, object: &Arc<Object>, wishes: &HashMap<ObjectKey, Failback>, paces: &mut Paces) {
+    let Some((policy, wish)) = policy_of(object).and_then(|policy| Some((policy.clone(), wishes.get(&policy)?))) else {
+        return;
+    };
+    let Ok(binding) = Binding::read(object) else { return };
+    let is_suspended = binding.spec.suspension.as_ref().is_some_and(|own| own.scheduling == Some(true));
+    if object.is_deleting() || is_suspended || room.failbacks.lock().contains_key(&binding.key) {
+        return;
+    }
+    let now = room.clock.now();
+    let (well, unwell): (Vec<String>, Vec<String>) =
+        History::of(object).left(&binding.spec).into_iter().partition(|name| {
+            let cluster = room.clusters.get(&ObjectKey::new("", name));
+            cluster.as_deref().and_then(well_since).is_some_and(|since| wish.is_due(since, now))
+        });
+    if well.is_empty() {
+        return;
+    }
+    let peers = room.gather_peers(&binding);
+    let wanted = Return { well, unwell };
+    let is_better = {
+        let mut snapshot = room.snapshot.lock();
+        room.refresh_capacity(&mut snapshot);
+        wanted.decide(room, &snapshot, &binding, &peers).is_some()
+    };
+    if is_better && paces.take(&policy, wish.rate) {
+        room.failbacks.lock().insert(binding.key.clone(), wanted);
+        room.queue.add(binding.key, priority_of(object), false).await;
+    }
+}
+
+/// A way back: clusters that have been well for long enough, and those that have not.
+pub struct Return {
+    well: Vec<String>,
+    unwell: Vec<String>,
+}
+
+impl Return {
+    /// Where the workload would be if it were placed anew; `None` where that leads back to no cluster it left.
+    pub fn decide(
+        &self,
+        room: &Room,
+        snapshot: &Snapshot,
+        binding: &Binding,
+        peers: &Peers,
+    ) -> Option<(Decision, Explanation)> {
+        let mut spec = binding.spec.clone();
+        spec.clusters.clear();
+        spec.reschedule_triggered_at = None;
+        spec.graceful_eviction_tasks.retain(|task| !self.well.contains(&task.from_cluster));
+        spec.graceful_eviction_tasks.extend(self.unwell.iter().map(|name| passed_over(name)));
+        // The first affinity group is the preferred one.
+        let status = BindingStatus { scheduler_observed_affinity_name: String::new(), ..binding.status.clone() };
+        let request = Request { spec: &spec, status: &status, peers, options: &room.options };
+        let (decision, explanation) = explain(snapshot, &request);
+        let targets = decision.result.as_ref().ok()?;
+        targets.iter().any(|target| self.well.contains(&target.name)).then_some((decision, explanation))
+    }
+}
+
+/// Filters know clusters that are being left; others that are not to be used are shown to them as such.
+fn passed_over(cluster: &str) -> GracefulEvictionTask {
+    GracefulEvictionTask { from_cluster: cluster.to_owned(), ..GracefulEvictionTask::default() }
+}
+
+/// The binding without the clusters it left, where it is only to be given more or fewer replicas: it would drift back to
+/// where it came from, without a word and without grace. `None` where nothing holds it.
+pub fn without_left(binding: &Binding, need: Need) -> Option<BindingSpec> {
+    let placement = binding.spec.placement.as_ref()?;
+    let is_moved_by_user = matches!(need, Need::PlacementChanged | Need::Reschedule);
+    if is_moved_by_user || !placement.is_divided() || binding.object.annotation(ANNOTATION_HISTORY).is_none() {
+        return None;
+    }
+    let left = History::of(&binding.object).left(&binding.spec);
+    if left.is_empty() || binding.spec.clusters.is_empty() {
+        return None;
+    }
+    let mut spec = binding.spec.clone();
+    spec.graceful_eviction_tasks.extend(left.iter().map(|name| passed_over(name)));
+    Some(spec)
+}
+
+/// What a placement changes in the binding beside its clusters: where moves led to, and on a way back the copies that
+/// stay until their successors are well. Parts of a merge patch.
+pub struct Notes {
+    pub history: Option<String>,
+    pub tasks: Option<Value>,
+}
+
+pub fn notes(binding: &Binding, targets: &[TargetCluster], is_return: bool, now: Timestamp) -> Notes {
+    let mut history = History::of(&binding.object);
+    if !is_return {
+        let is_news = history.place(&binding.spec.clusters, targets, now);
+        return Notes { history: is_news.then(|| history.text()), tasks: None };
+    }
+    let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+    let is_staying = |task: &&Value| !task["fromCluster"].as_str().is_some_and(|from| names.contains(from));
+    let mut tasks: Vec<Value> =
+        binding.object.items(&["spec", "gracefulEvictionTasks"]).iter().filter(is_staying).cloned().collect();
+    for name in &names {
+        history.end(name, "Returned", true, now);
+    }
+    for old in binding.spec.clusters.iter().filter(|old| !names.contains(old.name.as_str())) {
+        let eviction = Eviction {
+            purge_mode: "Gracefully".to_owned(),
+            reason: REASON_FAILBACK.to_owned(),
+            message: "a preferred cluster is well again".to_owned(),
+            producer: PRODUCER.to_owned(),
+            ..Eviction::default()
+        };
+        let replicas = Some(old.replicas).filter(|replicas| *replicas > 0);
+        history.begin(&old.name, replicas, &eviction, now);
+        tasks.push(json!(GracefulEvictionTask {
+            from_cluster: old.name.clone(),
+            purge_mode: eviction.purge_mode,
+            replicas,
+            reason: eviction.reason,
+            message: eviction.message,
+            producer: eviction.producer,
+            creation_timestamp: Some(format_seconds(now)),
+            ..GracefulEvictionTask::default()
+        }));
+    }
+    history.place(&binding.spec.clusters, targets, now);
+    let tasks = if tasks.is_empty() { Value::Null } else { Value::Array(tasks) };
+    Notes { history: Some(history.text()), tasks: Some(tasks) }
+}
