@@ -4,6 +4,7 @@ pub mod console;
 pub mod cordon;
 pub mod describe;
 pub mod durations;
+pub mod failover;
 pub mod get;
 pub mod interpret;
 pub mod join;
@@ -39,6 +40,7 @@ pub enum Command {
     Describe(Box<describe::DescribeArgs>),
     Why(Box<why::WhyArgs>),
     Plan(Box<why::PlanArgs>),
+    Failover(Box<failover::FailoverArgs>),
     Join(Box<join::JoinArgs>),
     Unjoin(Box<unjoin::UnjoinArgs>),
     Token(Box<token::TokenArgs>),
@@ -84,6 +86,7 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
         Command::Describe(args) => describe::run(console, *args).await,
         Command::Why(args) => why::why(console, *args).await,
         Command::Plan(args) => why::plan(console, *args).await,
+        Command::Failover(args) => failover::run(console, *args).await,
         Command::Join(args) => join::run(console, *args).await,
         Command::Unjoin(args) => unjoin::run(console, *args).await,
         Command::Token(args) => token::run(console, *args).await,

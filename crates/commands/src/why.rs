@@ -75,7 +75,7 @@ pub struct PlanArgs {
     output: Option<Format>,
 }
 
-fn document_format(text: &str) -> Result<Format, String> {
+pub(crate) fn document_format(text: &str) -> Result<Format, String> {
     match text.parse()? {
         format @ (Format::Json | Format::Yaml | Format::JsonPath(_)) => Ok(format),
         _ => Err(format!("{text:?} is not a format of this command; it is json, yaml or jsonpath=…")),
@@ -155,7 +155,7 @@ async fn ask_plan(client: &ClusterClient, objects: Vec<Object>, namespace: &str)
 }
 
 /// A control plane that is not ours has no such path.
-fn unknown_path(status: Status) -> Status {
+pub(crate) fn unknown_path(status: Status) -> Status {
     if status.code == 404 && status.details.is_none() {
         let text = "the control plane cannot answer this: it does not serve /flotilla/v1alpha1 (is it a Flotilla?)";
         return Status::new(404, "NotFound", text);
@@ -164,7 +164,7 @@ fn unknown_path(status: Status) -> Status {
 }
 
 /// The text the answer has for people, or all of it as data.
-fn show(console: &Console, answer: &Value, format: Option<&Format>) -> anyhow::Result<()> {
+pub(crate) fn show(console: &Console, answer: &Value, format: Option<&Format>) -> anyhow::Result<()> {
     let text = match (format, answer["text"].as_str()) {
         (Some(format), _) => format.print(answer)?,
         (None, Some(text)) => text.trim_end().to_owned() + "\n",

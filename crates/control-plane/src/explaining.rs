@@ -1,7 +1,8 @@
-//! Serves `why` and `plan` to those who may see what they ask about.
+//! Serves `why`, `plan` and `failover simulate` to those who may see what they ask about.
 
 use std::sync::{Arc, OnceLock};
 
+use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
 use apiserver::request::RequestInfo;
 use apiserver::respond::{self, Body};
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 const WHY: &str = "v1alpha1/why";
 const PLAN: &str = "v1alpha1/plan";
+const FAILOVER: &str = "v1alpha1/failover";
 
 /// Manifests in one plan.
 const MANIFESTS_MAX: usize = 1000;
@@ -58,6 +60,28 @@ impl Explaining {
         answer(&explainer.why(subject).await?)
     }
 
+    /// Shows bindings of all namespaces, so only to those who may list them.
+    async fn failover(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
+        let explainer = self.explainer()?;
+        let cluster = request.incoming.query.get("cluster").unwrap_or_default().to_owned();
+        if cluster.is_empty() {
+            return Err(Status::bad_request("say cluster in the query"));
+        }
+        for bindings in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
+            let gvr = bindings.gvr();
+            let listing = RequestInfo {
+                is_resource: true,
+                verb: "list",
+                group: gvr.group,
+                version: gvr.version,
+                resource: gvr.resource,
+                ..RequestInfo::default()
+            };
+            server.auth.authorize(server, &request.user, &listing).await?;
+        }
+        answer(&explainer.simulate_failover(&cluster).await?)
+    }
+
     async fn plan(&self, request: ExtensionRequest) -> Result<Response<Body>, Status> {
         let explainer = self.explainer()?;
         let body = request.incoming.body.read().await?;
@@ -72,11 +96,17 @@ impl Explaining {
 #[async_trait]
 impl Extension for Explaining {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH).is_some_and(|rest| rest == WHY || rest == PLAN)
+        path.strip_prefix(EXTENSIONS_PATH).is_some_and(|rest| [WHY, PLAN, FAILOVER].contains(&rest))
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
         let is_why = request.incoming.info.path.ends_with(WHY);
+        if request.incoming.info.path.ends_with(FAILOVER) {
+            return match request.incoming.method {
+                Method::GET => self.failover(server, request).await,
+                _ => Err(Status::new(405, "MethodNotAllowed", "ask for a simulation with GET")),
+            };
+        }
         match (is_why, &request.incoming.method) {
             (true, &Method::GET) => self.why(server, request).await,
             (false, &Method::POST) => self.plan(request).await,

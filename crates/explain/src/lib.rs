@@ -1,9 +1,11 @@
-//! Answers `why` and `plan`: gathers what is known of an object and prints the reasons of each decision.
+//! Answers `why`, `plan` and `failover simulate`: gathers what is known of an object and prints the reasons of each decision.
 //!
 //! Decisions return their reasons with their results; nothing is decided here. What happened is read from objects and
 //! from the scheduler's memory; what would happen comes from the same functions the controllers use.
 
 pub mod document;
+pub mod failover;
+mod failover_text;
 mod gather;
 mod place;
 pub mod plan;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::cluster::{CONDITION_READY, ClusterSpec, ClusterStatus};
 use api::core::{Condition, find_condition};
+use api::failover::{ANNOTATION_FAILBACK, Move};
 use api::features::Features;
 use api::work::{
     BindingSpec, BindingStatus, CONDITION_APPLIED, CONDITION_DISPATCHING, CONDITION_FULLY_APPLIED, CONDITION_SCHEDULED,
@@ -11,6 +12,7 @@ use api::work::{
 };
 use object::{Object, Status};
 use propagation::claim::{Claim, Decision, decide};
+use propagation::failover_history::History;
 use propagation::overrides::{self, Considered, Member, Verdict};
 use propagation::policy_choice::explain_choice;
 use propagation::policy_index::PolicyIndex;
@@ -77,6 +79,7 @@ impl Explainer {
         stages.push(work_stage(&places));
         stages.push(member_stage(&spec, &status, &places));
         stages.push(status_stage(&status));
+        stages.extend(failover_stage(&binding, &spec));
         Ok(finish(subject, stages))
     }
 
@@ -329,6 +332,48 @@ fn status_stage(status: &BindingStatus) -> Stage {
             Stage::new("status", state, applied.message.clone()).since(&applied.last_transition_time)
         }
     }
+}
+
+/// Its last moves; nothing where it never had to.
+fn failover_stage(binding: &Object, spec: &BindingSpec) -> Option<Stage> {
+    let history = History::of(binding);
+    let last = history.0.last()?;
+    let summary = match &last.to {
+        None => format!("left {} and has no other place yet", last.from),
+        Some(_) if last.ended.is_empty() => format!("leaves {} once it is well elsewhere", last.from),
+        Some(_) => format!("last left {}", last.from),
+    };
+    let left = history.left(spec);
+    let mut details: Vec<String> = history.0.iter().rev().map(tell_move).collect();
+    if !left.is_empty() {
+        details.push(format!(
+            "it does not go back to {} by itself; a policy can ask for it: {ANNOTATION_FAILBACK}",
+            left.join(", ")
+        ));
+    }
+    let mut stage = Stage::new("failover", State::Done, summary).since(&last.time).details(details);
+    stage.data = json!(history.0);
+    Some(stage)
+}
+
+fn tell_move(own: &Move) -> String {
+    let why = match own.message.as_str() {
+        "" => format!("{} by {}", own.reason, own.by),
+        message => format!("{message} ({} by {})", own.reason, own.by),
+    };
+    let to = match &own.to {
+        None => "nowhere yet".to_owned(),
+        Some(to) if to.is_empty() => "no other cluster: the rest had it".to_owned(),
+        Some(to) => to.iter().map(|t| format!("{} {}", t.name, t.replicas)).collect::<Vec<_>>().join(", "),
+    };
+    let mut line = format!("{}: from {} to {to}: {why}", own.time, own.from);
+    if !own.ended.is_empty() {
+        line.push_str(&format!("; ended {} ({})", own.ended, own.outcome));
+    }
+    if !own.returned.is_empty() {
+        line.push_str(&format!("; back since {}", own.returned));
+    }
+    line
 }
 
 /// Of two states the one that says more about why it is not done.

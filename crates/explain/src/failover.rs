@@ -1,0 +1,221 @@
+//! `failover simulate`: what would move where if a cluster were lost, and what would find no room.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::cluster::TAINT_UNREACHABLE;
+use api::core::{Taint, Toleration};
+use api::work::{
+    BindingSpec, BindingStatus, CLUSTER_RESOURCE_BINDINGS, GracefulEvictionTask, RESOURCE_BINDINGS, TargetCluster,
+};
+use jiff::Timestamp;
+use object::{Object, Status};
+use scheduler::{Explanation, Options, Peers, Request, Snapshot, explain};
+use serde::Serialize;
+
+use crate::document::Subject;
+use crate::failover_text;
+use crate::gather::Explainer;
+
+/// Bindings looked at in one simulation.
+pub const BINDINGS_MAX: usize = 20_000;
+
+/// The whole answer.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Simulation {
+    pub cluster: String,
+    pub totals: Totals,
+    /// Everything the cluster has, in the order it would be moved.
+    pub bindings: Vec<Fate>,
+    /// Replicas each of the other clusters would get.
+    pub gains: BTreeMap<String, i64>,
+    /// What a reader must know beside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// All of it for people.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    pub moves: usize,
+    pub covered: usize,
+    pub stays: usize,
+    pub does_not_fit: usize,
+    pub replicas_moved: i64,
+    pub replicas_without_room: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    Moves,
+    /// Other clusters have all of it already.
+    Covered,
+    /// Its placement tolerates a lost cluster for ever.
+    Stays,
+    DoesNotFit,
+}
+
+/// What would become of one workload.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fate {
+    pub subject: Subject,
+    pub verdict: Verdict,
+    /// What it has in the cluster.
+    pub replicas: i32,
+    /// Clusters that would get replicas, and how many more than they have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<TargetCluster>,
+    /// Replicas that would be placed where there is no room for them, or nowhere.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub without_room: i64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+impl Explainer {
+    /// Loses a cluster in thought: every binding that is in it is placed anew by the scheduler, one after the other, each
+    /// on what those before it left.
+    pub async fn simulate_failover(&self, cluster: &str) -> Result<Simulation, Status> {
+        let clusters = self.clusters().await?;
+        if !clusters.iter().any(|known| known.name() == cluster) {
+            return Err(Status::not_found(&api::cluster::CLUSTERS.gvr().group_resource(), cluster));
+        }
+        let mut snapshot = self.snapshot(&clusters)?;
+        snapshot.remove(cluster);
+        snapshot.settle();
+        let mut simulation = Simulation { cluster: cluster.to_owned(), ..Simulation::default() };
+        if !self.parts.features.failover {
+            simulation.notes.push("cluster failover is switched off: nothing would move by itself".to_owned());
+        }
+        for resource in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
+            let mut bindings = self.list(resource, None).await?;
+            bindings.retain(|binding| is_in(binding, cluster));
+            bindings.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+            for binding in &bindings {
+                if simulation.bindings.len() >= BINDINGS_MAX {
+                    simulation.notes.push(format!("only the first {BINDINGS_MAX} workloads were looked at"));
+                    break;
+                }
+                simulation.add(self.lose(&mut snapshot, binding, cluster)?);
+            }
+        }
+        simulation.text = failover_text::text(&simulation);
+        Ok(simulation)
+    }
+
+    fn lose(&self, snapshot: &mut Snapshot, binding: &Arc<Object>, cluster: &str) -> Result<Fate, Status> {
+        let mut spec: BindingSpec = api::read(binding)?;
+        let status: BindingStatus = api::read_at(binding, &["status"])?;
+        let replicas = spec.target(cluster).map_or(0, |target| target.replicas);
+        let mut fate = Fate { subject: subject_of(&spec), verdict: Verdict::Moves, replicas, to: vec![], without_room: 0,
+            reason: String::new() };
+        let tolerations = spec.placement.as_ref().map(|own| own.cluster_tolerations.as_slice()).unwrap_or_default();
+        if tolerates_for_ever(tolerations) {
+            fate.verdict = Verdict::Stays;
+            "its placement tolerates a lost cluster for ever".clone_into(&mut fate.reason);
+            return Ok(fate);
+        }
+        spec.clusters.retain(|target| target.name != cluster);
+        let task = GracefulEvictionTask { from_cluster: cluster.to_owned(), ..GracefulEvictionTask::default() };
+        spec.graceful_eviction_tasks.push(task);
+        let (peers, options) = (Peers::default(), Options::new(&self.parts.features));
+        let request = Request { spec: &spec, status: &status, peers: &peers, options: &options };
+        let (decision, explanation) = explain(snapshot, &request);
+        match decision.result {
+            Err(error) => {
+                // What other clusters have of a workload that is everywhere is not touched.
+                let is_elsewhere = !spec.clusters.is_empty() && !spec.placement.as_ref().is_some_and(|p| p.is_divided());
+                fate.verdict = if is_elsewhere { Verdict::Covered } else { Verdict::DoesNotFit };
+                fate.without_room = if is_elsewhere { 0 } else { i64::from(replicas) };
+                fate.reason = error.to_string();
+            }
+            Ok(targets) => {
+                fate.judge(&spec, &targets, &explanation);
+                let key = format!("{}/{}", binding.namespace(), binding.name());
+                snapshot.reserve(&key, &spec, &targets, Timestamp::UNIX_EPOCH);
+            }
+        }
+        Ok(fate)
+    }
+}
+
+impl Simulation {
+    fn add(&mut self, fate: Fate) {
+        let count = match fate.verdict {
+            Verdict::Moves => &mut self.totals.moves,
+            Verdict::Covered => &mut self.totals.covered,
+            Verdict::Stays => &mut self.totals.stays,
+            Verdict::DoesNotFit => &mut self.totals.does_not_fit,
+        };
+        *count += 1;
+        self.totals.replicas_without_room += fate.without_room;
+        for target in &fate.to {
+            *self.gains.entry(target.name.clone()).or_default() += i64::from(target.replicas);
+            self.totals.replicas_moved += i64::from(target.replicas);
+        }
+        self.bindings.push(fate);
+    }
+}
+
+impl Fate {
+    /// What the clusters gain, and how much of that they have no room for: weights are followed whatever room there is.
+    fn judge(&mut self, spec: &BindingSpec, targets: &[TargetCluster], explanation: &Explanation) {
+        let gained = targets.iter().filter_map(|target| {
+            let had = spec.target(&target.name).map(|had| had.replicas);
+            let more = target.replicas - had.unwrap_or(0);
+            (had.is_none() || more > 0).then(|| TargetCluster { name: target.name.clone(), replicas: more })
+        });
+        self.to = gained.collect();
+        if self.to.is_empty() {
+            self.verdict = Verdict::Covered;
+            "the other clusters have all of it".clone_into(&mut self.reason);
+            return;
+        }
+        let attempt = explanation.attempts.last();
+        let room = |name: &str| {
+            let candidates = attempt.map(|attempt| attempt.candidates.as_slice()).unwrap_or_default();
+            candidates.iter().find(|candidate| candidate.cluster == name).map_or(i32::MAX, |c| c.allocatable)
+        };
+        let mut tight = Vec::new();
+        for target in &self.to {
+            let lacking = i64::from(target.replicas) - i64::from(room(&target.name));
+            if lacking > 0 {
+                self.without_room += lacking;
+                tight.push(format!("{} has room for {} of {}", target.name, room(&target.name), target.replicas));
+            }
+        }
+        if !tight.is_empty() {
+            self.verdict = Verdict::DoesNotFit;
+            self.reason = tight.join("; ");
+        }
+    }
+}
+
+fn is_in(binding: &Object, cluster: &str) -> bool {
+    !binding.is_deleting() && binding.items(&["spec", "clusters"]).iter().any(|target| target["name"] == cluster)
+}
+
+fn tolerates_for_ever(tolerations: &[Toleration]) -> bool {
+    let lost =
+        Taint { key: TAINT_UNREACHABLE.to_owned(), effect: "NoExecute".to_owned(), ..Taint::default() };
+    let first = tolerations.iter().find(|toleration| toleration.tolerates(&lost));
+    first.is_some_and(|toleration| toleration.toleration_seconds.is_none())
+}
+
+fn subject_of(spec: &BindingSpec) -> Subject {
+    let resource = &spec.resource;
+    Subject {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+        namespace: resource.namespace.clone(),
+        name: resource.name.clone(),
+    }
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}

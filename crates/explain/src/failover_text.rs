@@ -1,0 +1,73 @@
+//! `failover simulate` for people.
+
+use std::fmt::Write;
+
+use crate::failover::{Fate, Simulation, Verdict};
+
+/// The sum first, then a table of what would become of each workload, those in trouble on top.
+pub fn text(simulation: &Simulation) -> String {
+    let totals = &simulation.totals;
+    let count = |number: usize, what: &str| (number > 0).then(|| format!("{number} {what}"));
+    let parts = [
+        count(totals.does_not_fit, "would not fit"),
+        count(totals.moves, "would move"),
+        count(totals.covered, "run elsewhere already"),
+        count(totals.stays, "would stay"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let sum = if parts.is_empty() { "nothing runs there".to_owned() } else { parts.join(", ") };
+    let mut text = format!("Without {}: {sum}.\n", simulation.cluster);
+    for note in &simulation.notes {
+        // A text is always writable.
+        let _ = writeln!(text, "Note: {note}.");
+    }
+    if simulation.bindings.is_empty() {
+        return text;
+    }
+    let mut fates: Vec<&Fate> = simulation.bindings.iter().collect();
+    fates.sort_by_key(|fate| fate.verdict != Verdict::DoesNotFit);
+    let header = ["NAMESPACE", "WORKLOAD", "REPLICAS", "WHAT", "TO", "WHY"].map(str::to_owned);
+    let rows: Vec<[String; 6]> = std::iter::once(header).chain(fates.into_iter().map(row)).collect();
+    text.push('\n');
+    text.push_str(&aligned(&rows));
+    if !simulation.gains.is_empty() {
+        let gains = simulation.gains.iter().map(|(name, replicas)| format!("{name} +{replicas}"));
+        let _ = writeln!(text, "\nReplicas: {}", gains.collect::<Vec<_>>().join(", "));
+    }
+    text
+}
+
+fn row(fate: &Fate) -> [String; 6] {
+    let what = match fate.verdict {
+        Verdict::Moves => "moves",
+        Verdict::Covered => "covered",
+        Verdict::Stays => "stays",
+        Verdict::DoesNotFit => "DOES NOT FIT",
+    };
+    let to = fate.to.iter().map(|target| match target.replicas {
+        0 => target.name.clone(),
+        replicas => format!("{} ({replicas})", target.name),
+    });
+    let to: Vec<String> = to.collect();
+    [
+        fate.subject.namespace.clone(),
+        format!("{}/{}", fate.subject.kind, fate.subject.name),
+        fate.replicas.to_string(),
+        what.to_owned(),
+        if to.is_empty() { "-".to_owned() } else { to.join(", ") },
+        fate.reason.clone(),
+    ]
+}
+
+fn aligned(rows: &[[String; 6]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line = cells.collect::<Vec<_>>().join("   ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
