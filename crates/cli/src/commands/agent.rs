@@ -149,7 +149,7 @@ impl AgentArgs {
             plane: ClusterClient::connect(Endpoint::Remote(plane)).context("--karmada-kubeconfig")?,
             member: ClusterClient::connect(Endpoint::Remote(member)).context("the member")?,
             registration,
-            features: Arc::new(Features::parse(&self.feature_gates).context("--feature-gates")?),
+            features: Arc::new(Features::flotilla().with(&self.feature_gates).context("--feature-gates")?),
             clock: Arc::new(reconcile::SystemClock),
             settings,
         })

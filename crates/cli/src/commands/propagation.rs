@@ -5,13 +5,29 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api::features::Features;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use control_plane::Propagation;
 use control_plane::settings::{self, PurgeMode};
+
+/// Whose defaults hold for what can be switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Compat {
+    #[value(name = "karmada-1.18")]
+    Karmada118,
+}
+
+/// Evictions per second unless somebody says otherwise: a plane full of applications leaves a lost cluster within minutes,
+/// and no cluster gets more than its API server takes in its stride.
+const EVICTION_RATE: f32 = 10.0;
 
 #[derive(Args)]
 #[command(next_help_heading = "Propagation")]
 pub struct PropagationArgs {
+    /// Take the defaults of Karmada for everything that can be switched: no failover of clusters unless the gate Failover
+    /// and --enable-no-execute-taint-eviction say so, no NoExecute taints without a policy, copies given up when their
+    /// time is over.
+    #[arg(long, value_enum, value_name = "VERSION")]
+    compat: Option<Compat>,
     /// Features to switch on or off, like Failover=true,WorkloadAffinity=true.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME=BOOL,...")]
     feature_gates: String,
@@ -54,18 +70,25 @@ pub struct PropagationArgs {
     /// Act on NoExecute taints of clusters at all (needs the feature gate Failover).
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     enable_taint_manager: bool,
-    /// Evict what does not tolerate a NoExecute taint of its cluster (needs the feature gate Failover).
-    #[arg(long, default_value_t = false, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
-    enable_no_execute_taint_eviction: bool,
+    /// Evict what does not tolerate a NoExecute taint of its cluster (needs the feature gate Failover) [default: true;
+    /// with --compat false].
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    enable_no_execute_taint_eviction: Option<bool>,
     /// What becomes of what is evicted so, where no policy says: Gracefully or Directly.
     #[arg(long, default_value = "Gracefully", value_name = "MODE")]
     no_execute_taint_eviction_purge_mode: String,
-    /// Let ClusterTaintPolicies put on taints that evict (NoExecute).
-    #[arg(long, default_value_t = false, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
-    allow_no_execute_taint_policy: bool,
-    /// Evictions per second; 0 is one in half an hour.
-    #[arg(long, default_value_t = 0.5, value_name = "RATE")]
-    resource_eviction_rate: f32,
+    /// Let ClusterTaintPolicies put on taints that evict (NoExecute) [default: true; with --compat false].
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    allow_no_execute_taint_policy: Option<bool>,
+    /// Evictions per second; 0 is one in half an hour [default: 10; with --compat 0.5 of each worker].
+    #[arg(long, value_name = "RATE")]
+    resource_eviction_rate: Option<f32>,
+    /// How long workloads whose policy says nothing stay in a cluster that is not ready, or has no node that is.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    default_not_ready_toleration_seconds: u64,
+    /// How long workloads whose policy says nothing stay in a cluster nobody hears of.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    default_unreachable_toleration_seconds: u64,
     /// Only bindings that ask for this scheduler are placed.
     #[arg(long, default_value = "default-scheduler", value_name = "NAME")]
     scheduler_name: String,
@@ -79,9 +102,10 @@ pub struct PropagationArgs {
 
 impl PropagationArgs {
     pub fn read(self) -> anyhow::Result<Propagation> {
+        let defaults = if self.compat.is_some() { Features::default() } else { Features::flotilla() };
         let mut chosen = Propagation {
-            features: Arc::new(Features::parse(&self.feature_gates).context("--feature-gates")?),
-            allow_no_execute_taint_policy: self.allow_no_execute_taint_policy,
+            features: Arc::new(defaults.with(&self.feature_gates).context("--feature-gates")?),
+            allow_no_execute_taint_policy: self.allow_no_execute_taint_policy.unwrap_or(self.compat.is_none()),
             ..Propagation::default()
         };
         let namespaces = || self.skipped_propagating_namespaces.iter().map(String::as_str);
@@ -107,8 +131,15 @@ impl PropagationArgs {
         fleet.cluster_startup_grace_period = self.cluster_startup_grace_period;
         fleet.federated_resource_quota_sync_period = self.federated_resource_quota_sync_period;
         fleet.enable_taint_manager = self.enable_taint_manager;
-        fleet.enable_no_execute_taint_eviction = self.enable_no_execute_taint_eviction;
-        fleet.resource_eviction_rate = self.resource_eviction_rate;
+        fleet.enable_no_execute_taint_eviction =
+            self.enable_no_execute_taint_eviction.unwrap_or(self.compat.is_none());
+        let rate = if self.compat.is_some() { fleet.resource_eviction_rate } else { EVICTION_RATE };
+        fleet.resource_eviction_rate = self.resource_eviction_rate.unwrap_or(rate);
+        if !fleet.resource_eviction_rate.is_finite() || fleet.resource_eviction_rate < 0.0 {
+            bail!("--resource-eviction-rate cannot be {}", fleet.resource_eviction_rate);
+        }
+        fleet.default_not_ready_toleration = Duration::from_secs(self.default_not_ready_toleration_seconds);
+        fleet.default_unreachable_toleration = Duration::from_secs(self.default_unreachable_toleration_seconds);
         fleet.no_execute_taint_eviction_purge_mode = match self.no_execute_taint_eviction_purge_mode.as_str() {
             "Gracefully" => PurgeMode::Gracefully,
             "Directly" => PurgeMode::Directly,
@@ -120,4 +151,43 @@ impl PropagationArgs {
 
 fn duration(text: &str) -> Result<Duration, String> {
     commands::durations::parse(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: PropagationArgs,
+    }
+
+    fn read(line: &str) -> Propagation {
+        let words = std::iter::once("server").chain(line.split_whitespace());
+        Line::try_parse_from(words).expect(line).args.read().expect(line)
+    }
+
+    #[test]
+    fn one_switch_gives_karmadas_defaults_and_each_can_still_be_said() {
+        let ours = read("");
+        assert!(ours.features.failover && ours.features.resilient_failover && ours.allow_no_execute_taint_policy);
+        assert!(ours.fleet.enable_no_execute_taint_eviction);
+        assert!((ours.fleet.resource_eviction_rate - EVICTION_RATE).abs() < f32::EPSILON);
+        let karmadas = read("--compat karmada-1.18");
+        assert_eq!(*karmadas.features, Features::default());
+        assert!(!karmadas.features.failover && !karmadas.allow_no_execute_taint_policy);
+        assert!(!karmadas.fleet.enable_no_execute_taint_eviction);
+        assert!((karmadas.fleet.resource_eviction_rate - 0.5).abs() < f32::EPSILON);
+        let mixed = read(
+            "--compat karmada-1.18 --feature-gates Failover=true --enable-no-execute-taint-eviction \
+             --resource-eviction-rate 3 --allow-no-execute-taint-policy=true",
+        );
+        assert!(mixed.features.failover && !mixed.features.resilient_failover);
+        assert!(mixed.fleet.enable_no_execute_taint_eviction && mixed.allow_no_execute_taint_policy);
+        let off = read("--feature-gates Failover=false --enable-no-execute-taint-eviction=false");
+        assert!(!off.features.failover && !off.fleet.enable_no_execute_taint_eviction);
+    }
 }
