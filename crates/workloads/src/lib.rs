@@ -15,7 +15,9 @@ mod pods;
 mod ranking;
 mod replica_set;
 mod resources;
+mod revisions;
 mod start;
+mod stateful_set;
 mod telling;
 mod templates;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::dispatch::{self, Routes};
-use crate::{deployment, replica_set};
+use crate::{deployment, replica_set, stateful_set};
 
 /// What the room works with.
 pub struct Parts {
@@ -37,6 +37,9 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
         owners.push(route);
         running.spawn(controller);
     }
+    let (route, controller) = stateful_set::start(&cluster);
+    owners.push(route);
+    running.spawn(controller);
     let routes = Routes { owners, deployments, strays };
     running.spawn(dispatch::run(Arc::clone(&cluster), routes, cancel.clone()));
     while let Some(ended) = running.join_next().await {

@@ -1,0 +1,127 @@
+//! Gives every pod of a StatefulSet a name and storage of its own; woken by the sets and their pods.
+//!
+//! Writes pods, PersistentVolumeClaims, ControllerRevisions and the status of StatefulSets.
+
+mod commit;
+mod plan;
+mod retention;
+#[cfg(test)]
+mod tests;
+mod wish;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use cluster_client::ResourceRef;
+use object::Object;
+use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_status};
+
+use crate::cluster::{Cluster, FIELD_MANAGER};
+use crate::dispatch::{Route, selector_of};
+use crate::own_writes::OwnWrites;
+use crate::pod_control::{ClaimRules, Claimed, PodControl};
+use crate::pods::{Pod, next_availability};
+use crate::resources;
+use crate::revisions::{
+    Revised, commit_revision, data_of, delete_revisions, gather_revisions, plan_revision, template_of,
+};
+use crate::start::sooner;
+use crate::stateful_set::commit::Templates;
+use crate::stateful_set::plan::{Inputs, plan};
+use crate::stateful_set::wish::{REVISION_LABEL, Wish, is_member};
+
+const COMPONENT: &str = "statefulset-controller";
+const WORKERS: usize = 4;
+const HASH_LABEL: &str = "controller.kubernetes.io/hash";
+
+struct StatefulSets {
+    cluster: Arc<Cluster>,
+    control: PodControl,
+}
+
+/// The controller, and the route by which it hears of pods.
+pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
+    let writes = Arc::<OwnWrites>::default();
+    let controller = Controller::new(COMPONENT);
+    let route = Route {
+        kind: "StatefulSet",
+        owners: cluster.stateful_sets.clone(),
+        controller: controller.clone(),
+        writes: Arc::clone(&writes),
+    };
+    let control = PodControl {
+        cluster: Arc::clone(cluster),
+        telling: cluster.telling(COMPONENT),
+        writes,
+        gvr: resources::stateful_sets(),
+        rules: ClaimRules { is_member: Some(is_member), ..ClaimRules::default() },
+    };
+    let sets = Arc::new(StatefulSets { cluster: Arc::clone(cluster), control });
+    let candidates = cluster.stateful_sets.clone();
+    let sources = vec![
+        Source::each(&cluster.stateful_sets),
+        Source::new(&cluster.claims, move |change| waiting_for(&candidates, change)),
+    ];
+    let running = controller.run(sources, WORKERS, cluster.cancelled(), move |key| reconcile(Arc::clone(&sets), key));
+    (route, running)
+}
+
+/// Sets that may wait for a claim to be gone before they make a pod with a new one.
+fn waiting_for(sets: &Mirror, change: &Change) -> Vec<ObjectKey> {
+    if change.now.is_some() {
+        return Vec::new();
+    }
+    let Some((rest, _ordinal)) = change.key.name.rsplit_once('-') else { return Vec::new() };
+    let sets = sets.list_within(&change.key.namespace).into_iter();
+    let named = sets.filter(|set| rest.strip_suffix(set.name()).is_some_and(|template| template.ends_with('-')));
+    named.map(|set| ObjectKey::of(&set)).collect()
+}
+
+async fn reconcile(sets: Arc<StatefulSets>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let cluster = &sets.cluster;
+    let Some(set) = cluster.stateful_sets.get(&key) else {
+        sets.control.writes.forget_owner(&key);
+        return Ok(Outcome::Done);
+    };
+    let Some(selector) = selector_of(&set) else { return Ok(Outcome::Done) };
+    let gvr = resources::stateful_sets();
+    let revisions = gather_revisions(cluster, (&gvr, &set), &selector).await?;
+    let Claimed { pods, outcome } = sets.control.claim(&set, &selector).await?;
+    let revise = plan_revision(&revisions, &data_of(&set));
+    let Revised { revision: update, collisions } = commit_revision(cluster, &set, revise, HASH_LABEL).await?;
+    let current_name = set.str_at(&["status", "currentRevision"]);
+    let current = revisions.iter().find(|revision| revision.name() == current_name).unwrap_or(&update);
+    let now = cluster.now();
+    let wish = Wish::of(&set);
+    let claims = |name: &str| cluster.claims.get(&ObjectKey::new(set.namespace(), name));
+    let plan = plan(&Inputs {
+        set: &set,
+        wish,
+        pods: &pods,
+        current: current.name(),
+        update: update.name(),
+        collisions: collisions.unwrap_or(0),
+        claims: &claims,
+        now,
+    });
+    let templates = Templates {
+        current: (current.name().to_owned(), template_of(current)),
+        update: (update.name().to_owned(), template_of(&update)),
+    };
+    let done = sets.commit_steps(&set, plan.steps, &templates).await;
+    let mut desired = Object::default();
+    desired.set(&["status"], plan.status);
+    commit_status(&cluster.client, ResourceRef::of(&gvr, &set), &set, &desired, FIELD_MANAGER).await?;
+    done?;
+    delete_revisions(cluster, &surplus(&revisions, &pods, [current, &update], wish.history_max)).await?;
+    Ok(sooner(outcome, next_availability(&pods, wish.ready_seconds_min, now)))
+}
+
+/// The oldest revisions past the limit that nothing is made from.
+fn surplus(revisions: &[Arc<Object>], pods: &[Pod], used: [&Arc<Object>; 2], history_max: i64) -> Vec<Arc<Object>> {
+    let mut live: HashSet<&str> = pods.iter().filter_map(|pod| pod.label(REVISION_LABEL)).collect();
+    live.extend(used.map(|revision| revision.name()));
+    let past: Vec<_> = revisions.iter().filter(|revision| !live.contains(revision.name())).collect();
+    let Ok(history_max) = usize::try_from(history_max) else { return Vec::new() };
+    past.iter().take(past.len().saturating_sub(history_max)).map(|revision| Arc::clone(revision)).collect()
+}
