@@ -111,8 +111,14 @@ impl Explainer {
         let mut spec: BindingSpec = api::read(binding)?;
         let status: BindingStatus = api::read_at(binding, &["status"])?;
         let replicas = spec.target(cluster).map_or(0, |target| target.replicas);
-        let mut fate = Fate { subject: subject_of(&spec), verdict: Verdict::Moves, replicas, to: vec![], without_room: 0,
-            reason: String::new() };
+        let mut fate = Fate {
+            subject: subject_of(&spec),
+            verdict: Verdict::Moves,
+            replicas,
+            to: vec![],
+            without_room: 0,
+            reason: String::new(),
+        };
         let tolerations = spec.placement.as_ref().map(|own| own.cluster_tolerations.as_slice()).unwrap_or_default();
         if tolerates_for_ever(tolerations) {
             fate.verdict = Verdict::Stays;
@@ -128,7 +134,8 @@ impl Explainer {
         match decision.result {
             Err(error) => {
                 // What other clusters have of a workload that is everywhere is not touched.
-                let is_elsewhere = !spec.clusters.is_empty() && !spec.placement.as_ref().is_some_and(|p| p.is_divided());
+                let is_elsewhere =
+                    !spec.clusters.is_empty() && !spec.placement.as_ref().is_some_and(|p| p.is_divided());
                 fate.verdict = if is_elsewhere { Verdict::Covered } else { Verdict::DoesNotFit };
                 fate.without_room = if is_elsewhere { 0 } else { i64::from(replicas) };
                 fate.reason = error.to_string();
@@ -200,8 +207,7 @@ fn is_in(binding: &Object, cluster: &str) -> bool {
 }
 
 fn tolerates_for_ever(tolerations: &[Toleration]) -> bool {
-    let lost =
-        Taint { key: TAINT_UNREACHABLE.to_owned(), effect: "NoExecute".to_owned(), ..Taint::default() };
+    let lost = Taint { key: TAINT_UNREACHABLE.to_owned(), effect: "NoExecute".to_owned(), ..Taint::default() };
     let first = tolerations.iter().find(|toleration| toleration.tolerates(&lost));
     first.is_some_and(|toleration| toleration.toleration_seconds.is_none())
 }
@@ -219,3 +225,6 @@ fn subject_of(spec: &BindingSpec) -> Subject {
 fn is_zero(number: &i64) -> bool {
     *number == 0
 }
+
+#[cfg(test)]
+mod tests;

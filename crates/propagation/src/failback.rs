@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn a_cluster_is_well_since_the_last_thing_that_was_wrong_with_it() {
         let (noon, one) = ("2026-11-16T12:00:00Z", "2026-11-16T13:00:00Z");
-        let condition = |kind: &str, status: &str, time: &str| json!({"type": kind, "status": status, "lastTransitionTime": time});
+        let condition =
+            |kind: &str, status: &str, time: &str| json!({"type": kind, "status": status, "lastTransitionTime": time});
         let ready = || condition("Ready", "True", noon);
         check(json!([ready()]), json!([]), Some(noon));
         check(json!([ready(), condition("SchedulableNodes", "True", one)]), json!([]), Some(one));

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::failover::{ANNOTATION_FAILBACK, ANNOTATION_HISTORY, REASON_FAILBACK};
-use api::policy::{
-    ANNOTATION_CLUSTER_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAMESPACE,
-};
+use api::policy::{ANNOTATION_CLUSTER_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAMESPACE};
 use api::work::{BindingSpec, BindingStatus, GracefulEvictionTask, TargetCluster};
 use jiff::Timestamp;
 use object::Object;

@@ -79,8 +79,7 @@ impl Room {
                 false => Step::Write(Box::new(Plan::noting_only(binding))),
             };
         }
-        let (decision, explanation) =
-            way_back.unwrap_or_else(|| self.place(&snapshot, &binding, &peers, reason));
+        let (decision, explanation) = way_back.unwrap_or_else(|| self.place(&snapshot, &binding, &peers, reason));
         if let Ok(targets) = &decision.result {
             snapshot.reserve(&key.to_string(), &binding.spec, targets, self.clock.now());
         }

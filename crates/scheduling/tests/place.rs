@@ -498,8 +498,11 @@ fn preferences() -> Vec<(&'static str, Value)> {
     vec![
         ("weights", json!({"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "replicaScheduling": weights})),
         ("groups", json!({"clusterAffinities": [group("m1"), group("m2")], "replicaScheduling": by_room()})),
-        ("overflow", json!({"replicaScheduling": by_room(), "clusterAffinities": [{"affinityName": "all",
-            "clusterNames": ["m1"], "overflowAffinities": [only("m2")]}]})),
+        (
+            "overflow",
+            json!({"replicaScheduling": by_room(), "clusterAffinities": [{"affinityName": "all",
+            "clusterNames": ["m1"], "overflowAffinities": [only("m2")]}]}),
+        ),
     ]
 }
 

@@ -66,11 +66,7 @@ pub fn purge_mode(failover: Option<&FailoverBehavior>, default: PurgeMode) -> St
 /// What is tolerated, with what holds for lost clusters where the placement says nothing: the policy's own patience with
 /// an application that is not well, else the plane's. A cordoned cluster runs what it has, so only those who ask for
 /// failover leave it. Of several tolerations the first counts, so these come last.
-pub fn tolerations(
-    own: &[Toleration],
-    failover: Option<&FailoverBehavior>,
-    settings: &Settings,
-) -> Vec<Toleration> {
+pub fn tolerations(own: &[Toleration], failover: Option<&FailoverBehavior>, settings: &Settings) -> Vec<Toleration> {
     let application = failover.and_then(|failover| failover.application.as_ref());
     let patience = application.map(|own| own.decision_conditions.toleration_seconds.map_or(300, i64::from));
     let seconds = |default: Duration| Some(patience.unwrap_or(i64::try_from(default.as_secs()).unwrap_or(i64::MAX)));

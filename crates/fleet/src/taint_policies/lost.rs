@@ -60,9 +60,7 @@ enum Nodes {
 /// Karmada's own agent counts nodes that are ready, and says nothing of cordons.
 fn nodes(status: &ClusterStatus) -> Nodes {
     match find_condition(&status.conditions, CONDITION_SCHEDULABLE_NODES) {
-        Some(told) if told.status == "False" && told.reason == REASON_NODES_CORDONED => {
-            Nodes::Unusable(VALUE_CORDONED)
-        }
+        Some(told) if told.status == "False" && told.reason == REASON_NODES_CORDONED => Nodes::Unusable(VALUE_CORDONED),
         Some(told) if told.status == "False" => Nodes::Unusable(VALUE_NOT_READY),
         Some(_) => Nodes::Usable,
         None => match &status.node_summary {

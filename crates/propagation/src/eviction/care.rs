@@ -80,13 +80,11 @@ impl Elsewhere {
         // What has no replicas left needs no place; what has some and no place is nowhere.
         let is_placed = is_scheduled && (!spec.clusters.is_empty() || spec.replicas == 0);
         let is_ready = |target: &TargetCluster| standings.get(&target.name).is_some_and(|known| known.is_ready);
-        let item_of = |target: &TargetCluster| {
-            status.aggregated_status.iter().find(|item| item.cluster_name == target.name)
-        };
+        let item_of =
+            |target: &TargetCluster| status.aggregated_status.iter().find(|item| item.cluster_name == target.name);
         let all = |holds: &dyn Fn(&TargetCluster, &AggregatedStatusItem) -> bool| {
-            let is_so = |target: &TargetCluster| {
-                is_ready(target) && item_of(target).is_some_and(|item| holds(target, item))
-            };
+            let is_so =
+                |target: &TargetCluster| is_ready(target) && item_of(target).is_some_and(|item| holds(target, item));
             is_placed && spec.clusters.iter().all(is_so)
         };
         let scheduled = find_condition(&status.conditions, CONDITION_SCHEDULED);
