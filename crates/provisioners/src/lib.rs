@@ -1,5 +1,8 @@
 //! Where the clusters of a testbed run: one trait, and an implementation per kind of place.
 
+pub mod host;
+pub mod kubeconfig;
+pub mod lxd;
 mod machine;
 pub mod process;
 

@@ -77,4 +77,11 @@ pub trait Provisioner: Send + Sync {
     /// Adds or replaces the forward of this name.
     async fn forward(&self, machine: &str, forward: &Forward) -> Result<(), Error>;
     async fn unforward(&self, machine: &str, forward: &str) -> Result<(), Error>;
+
+    /// The other way around: an address inside (`listen`) leads to one of this host (`target`). Machines that share the
+    /// host's network need nothing for it.
+    async fn reach_back(&self, machine: &str, back: &Forward) -> Result<(), Error> {
+        let _ = (machine, back);
+        Ok(())
+    }
 }

@@ -1,0 +1,125 @@
+//! The rules the bridge of the machines needs in the host's firewall, and whether they are there.
+
+use super::Repair;
+
+/// Which program speaks to the firewall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firewall {
+    Iptables,
+    Nftables,
+}
+
+/// One rule the documents name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub name: &'static str,
+    chain: &'static str,
+    /// `-i` for what comes from the bridge, `-o` for what goes to it.
+    side: &'static str,
+    pub why: &'static str,
+}
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "INPUT from the bridge",
+        chain: "INPUT",
+        side: "-i",
+        why: "machines reach this host, and its connections to them are answered",
+    },
+    Rule { name: "FORWARD from the bridge", chain: "FORWARD", side: "-i", why: "machines reach the network" },
+    Rule {
+        name: "FORWARD to the bridge",
+        chain: "FORWARD",
+        side: "-o",
+        why: "the network's answers reach the machines",
+    },
+];
+
+impl Rule {
+    fn words(&self, bridge: &str) -> String {
+        format!("{} {} {bridge} -j ACCEPT", self.chain, self.side)
+    }
+
+    /// Whether it is among the rules as `iptables -S` or `nft list ruleset` prints them.
+    pub fn is_in(&self, firewall: Firewall, bridge: &str, listing: &str) -> bool {
+        match firewall {
+            Firewall::Iptables => {
+                let wanted = format!("-A {}", self.words(bridge));
+                listing.lines().any(|line| line.trim() == wanted)
+            }
+            Firewall::Nftables => {
+                let wanted = self.nft_rule(bridge);
+                let table = listing.split("table inet flotilla {").nth(1).unwrap_or_default();
+                let table = table.split("\n}").next().unwrap_or_default();
+                let chain = table.split(&format!("chain {} {{", self.nft_chain())).nth(1).unwrap_or_default();
+                chain.split('}').next().unwrap_or_default().lines().any(|line| line.trim() == wanted)
+            }
+        }
+    }
+
+    /// Goes in front: a rule after one that drops would never be reached. Nothing that is there is touched.
+    pub fn repair(&self, firewall: Firewall, bridge: &str) -> Repair {
+        match firewall {
+            Firewall::Iptables => {
+                let line = format!("iptables -w -I {}", self.words(bridge));
+                Repair::Run(line.split(' ').map(str::to_owned).collect())
+            }
+            Firewall::Nftables => {
+                let chain = self.nft_chain();
+                // `add` leaves alone what is there.
+                let script = format!(
+                    "add table inet flotilla; add chain inet flotilla {chain} {{ type filter hook {chain} priority -10; }}; \
+                     insert rule inet flotilla {chain} {}",
+                    self.nft_rule(bridge)
+                );
+                Repair::Run(vec!["nft".to_owned(), script])
+            }
+        }
+    }
+
+    fn nft_chain(&self) -> &'static str {
+        if self.chain == "INPUT" { "input" } else { "forward" }
+    }
+
+    fn nft_rule(&self, bridge: &str) -> String {
+        let side = if self.side == "-i" { "iifname" } else { "oifname" };
+        format!("{side} \"{bridge}\" accept")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IPTABLES: &str =
+        "-P INPUT DROP\n-P FORWARD DROP\n-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -p tcp -j ACCEPT\n";
+    const NFTABLES: &str = "table inet lxd {\n\tchain input {\n\t\tiifname \"lxdbr0\" accept\n\t}\n}\ntable inet flotilla {\n\t\
+        chain input {\n\t\ttype filter hook input priority -10; policy accept;\n\t\tiifname \"lxdbr0\" accept\n\t}\n\n\t\
+        chain forward {\n\t\ttype filter hook forward priority -10; policy accept;\n\t\toifname \"lxdbr0\" accept\n\t}\n}\n";
+
+    fn present(firewall: Firewall, bridge: &str, listing: &str) -> Vec<bool> {
+        RULES.iter().map(|rule| rule.is_in(firewall, bridge, listing)).collect()
+    }
+
+    #[test]
+    fn only_the_very_rule_counts() {
+        assert_eq!(present(Firewall::Iptables, "lxdbr0", IPTABLES), [true, false, false]);
+        assert_eq!(present(Firewall::Iptables, "lxdbr", IPTABLES), [false, false, false]);
+        assert_eq!(present(Firewall::Nftables, "lxdbr0", NFTABLES), [true, false, true]);
+        assert_eq!(present(Firewall::Nftables, "lxdbr0", ""), [false, false, false]);
+    }
+
+    #[test]
+    fn repairs_insert_and_never_flush_or_delete() {
+        let texts: Vec<String> =
+            RULES.iter().map(|rule| rule.repair(Firewall::Iptables, "lxdbr0").to_string()).collect();
+        assert_eq!(texts[0], "iptables -w -I INPUT -i lxdbr0 -j ACCEPT");
+        assert_eq!(texts[1], "iptables -w -I FORWARD -i lxdbr0 -j ACCEPT");
+        assert_eq!(texts[2], "iptables -w -I FORWARD -o lxdbr0 -j ACCEPT");
+        for firewall in [Firewall::Iptables, Firewall::Nftables] {
+            for text in RULES.iter().map(|rule| rule.repair(firewall, "lxdbr0").to_string()) {
+                assert!(!text.contains("flush") && !text.contains("delete") && !text.contains("-F"), "{text}");
+            }
+        }
+    }
+}

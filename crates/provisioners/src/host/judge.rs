@@ -1,0 +1,361 @@
+//! Compares what a host has with what it is wanted for.
+
+use super::firewall::RULES;
+use super::{Check, Facts, Repair, Standing, Wanted};
+
+const MIB: u64 = 1024 * 1024;
+/// A testbed of three members in processes of their own, with room to work in.
+const MEMORY_MIN: u64 = 512 * MIB;
+/// Each machine brings kernel memory and page cache of its own.
+const MEMORY_MIN_LXD: u64 = 1024 * MIB;
+const DISK_MIN: u64 = 1024 * MIB;
+const OPEN_FILES_MIN: u64 = 4096;
+
+pub struct Program {
+    pub name: &'static str,
+    /// Debian's name for what brings it.
+    pub package: &'static str,
+    pub why: &'static str,
+    need: Need,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Lxd,
+    Containerd,
+    /// Useful; nothing of ours fails without it.
+    Optional,
+}
+
+pub const PROGRAMS: &[Program] = &[
+    Program { name: "kubectl", package: "", why: "people use it on the plane and the members", need: Need::Optional },
+    Program {
+        name: "dnsmasq",
+        package: "dnsmasq-base",
+        why: "gives machines their addresses on the bridge",
+        need: Need::Lxd,
+    },
+    Program { name: "ip", package: "iproute2", why: "sets up networks of machines and pods", need: Need::Lxd },
+    Program {
+        name: "busybox",
+        package: "busybox-static",
+        why: "is the user land of a machine's image",
+        need: Need::Lxd,
+    },
+    Program {
+        name: "iptables",
+        package: "iptables",
+        why: "lets traffic pass to and from the bridge",
+        need: Need::Optional,
+    },
+    Program { name: "nft", package: "nftables", why: "lets traffic pass to and from the bridge", need: Need::Optional },
+    Program { name: "containerd", package: "containerd", why: "runs the containers of pods", need: Need::Containerd },
+    Program { name: "runc", package: "runc", why: "starts the containers of pods", need: Need::Containerd },
+    Program { name: "skopeo", package: "skopeo", why: "copies images between registries", need: Need::Optional },
+    Program { name: "snap", package: "snapd", why: "installs MicroK8s in machines", need: Need::Optional },
+];
+
+pub struct Setting {
+    pub path: &'static str,
+    min: u64,
+    why: &'static str,
+    lxd_only: bool,
+}
+
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        path: "/proc/sys/fs/inotify/max_user_instances",
+        min: 512,
+        why: "every machine and every container runtime watches files",
+        lxd_only: false,
+    },
+    Setting {
+        path: "/proc/sys/fs/inotify/max_user_watches",
+        min: 65536,
+        why: "every machine and every container runtime watches files",
+        lxd_only: false,
+    },
+    Setting {
+        path: "/proc/sys/fs/file-max",
+        min: 65536,
+        why: "all processes together open many files and sockets",
+        lxd_only: false,
+    },
+    Setting {
+        path: "/proc/sys/net/ipv4/ip_forward",
+        min: 1,
+        why: "without it machines reach nothing beyond their bridge",
+        lxd_only: true,
+    },
+];
+
+/// Everything that was looked at, in the order a person would go through it.
+pub fn judge(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
+    let mut checks = programs(facts, wanted);
+    if wanted.lxd {
+        checks.push(daemon(facts));
+        checks.push(bridge(facts));
+        checks.extend(rules(facts));
+    }
+    checks.extend(SETTINGS.iter().filter(|setting| wanted.lxd || !setting.lxd_only).filter_map(|s| setting(facts, s)));
+    checks.push(open_files(facts));
+    checks.extend(wanted.ports.iter().map(|port| port_check(facts, *port)));
+    let memory_min = if wanted.lxd { MEMORY_MIN_LXD } else { MEMORY_MIN };
+    checks.push(room("memory", "memory", facts.memory_available, memory_min, "stop something, or start fewer members"));
+    let home = wanted.home.display().to_string();
+    checks.push(room(
+        "disk",
+        &home,
+        facts.disk_available,
+        DISK_MIN,
+        "free some room there, or put testbeds elsewhere with --home",
+    ));
+    checks
+}
+
+fn good(area: &'static str, name: impl Into<String>, detail: impl Into<String>, why: &str) -> Check {
+    Check {
+        area,
+        name: name.into(),
+        standing: Standing::Good,
+        detail: detail.into(),
+        why: why.to_owned(),
+        repair: None,
+    }
+}
+
+fn programs(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
+    let needed = |need: Need| match need {
+        Need::Lxd => wanted.lxd,
+        Need::Containerd => wanted.containerd,
+        Need::Optional => false,
+    };
+    let check = |program: &Program| {
+        if let Some(path) = facts.programs.get(program.name) {
+            return good("programs", program.name, path.display().to_string(), program.why);
+        }
+        let standing = if needed(program.need) { Standing::Broken } else { Standing::Note };
+        let repair = (!program.package.is_empty()).then(|| install(program.package));
+        Check { standing, repair, ..good("programs", program.name, "not installed", program.why) }
+    };
+    PROGRAMS.iter().map(check).collect()
+}
+
+fn install(package: &str) -> Repair {
+    Repair::Run(["apt-get", "install", "-y", "--no-install-recommends", package].map(str::to_owned).to_vec())
+}
+
+fn daemon(facts: &Facts) -> Check {
+    let why = "keeps the machines of the lxd provisioner";
+    let Some((problem, remedy)) = &facts.daemon else { return good("lxd", "daemon", "answers", why) };
+    // Only what is missing altogether can be brought by a command; a daemon that is down has its own reasons.
+    let repair = if problem.starts_with("neither") { install("lxd") } else { Repair::Advice(remedy.clone()) };
+    Check { standing: Standing::Broken, repair: Some(repair), ..good("lxd", "daemon", problem.clone(), why) }
+}
+
+fn bridge(facts: &Facts) -> Check {
+    let bridge = &facts.bridge;
+    let why = "connects the machines with each other and with this host";
+    match (bridge.exists, bridge.up) {
+        (true, true) => good("bridge", &bridge.name, "up", why),
+        (true, false) => {
+            let up = ["ip", "link", "set", &bridge.name, "up"].map(str::to_owned).to_vec();
+            Check {
+                standing: Standing::Broken,
+                repair: Some(Repair::Run(up)),
+                ..good("bridge", &bridge.name, "down", why)
+            }
+        }
+        (false, _) => Check {
+            standing: Standing::Note,
+            ..good("bridge", &bridge.name, "not there yet; it is made with the first machine", why)
+        },
+    }
+}
+
+fn rules(facts: &Facts) -> Vec<Check> {
+    let bridge = facts.bridge.name.as_str();
+    let Some((firewall, listing)) = &facts.firewall else {
+        let why = "without a program for it nobody can say whether traffic passes";
+        let check = good("firewall", "program", "neither iptables nor nft is installed", why);
+        return vec![Check { standing: Standing::Broken, repair: Some(install("iptables")), ..check }];
+    };
+    let listing = match listing {
+        Ok(listing) => listing,
+        Err(why_not) => {
+            let check = good("firewall", "rules", format!("cannot be read: {why_not}"), "only root sees the firewall");
+            let repair = Repair::Advice("run `flotilla prepare` as root".to_owned());
+            return vec![Check { standing: Standing::Note, repair: Some(repair), ..check }];
+        }
+    };
+    let check = |rule: &super::firewall::Rule| {
+        if rule.is_in(*firewall, bridge, listing) {
+            return good("firewall", rule.name, "present", rule.why);
+        }
+        let repair = Some(rule.repair(*firewall, bridge));
+        Check { standing: Standing::Broken, repair, ..good("firewall", rule.name, "missing", rule.why) }
+    };
+    RULES.iter().map(check).collect()
+}
+
+fn setting(facts: &Facts, setting: &Setting) -> Option<Check> {
+    let value = *facts.settings.get(setting.path)?;
+    let name = setting.path.trim_start_matches("/proc/sys/").replace('/', ".");
+    let check = good("limits", name, value.to_string(), setting.why);
+    if value >= setting.min {
+        return Some(check);
+    }
+    let repair = Repair::Set { path: setting.path.to_owned(), value: setting.min.to_string() };
+    let detail = format!("{value}, at least {} is needed", setting.min);
+    Some(Check { standing: Standing::Broken, detail, repair: Some(repair), ..check })
+}
+
+fn open_files(facts: &Facts) -> Check {
+    let why = "a plane holds a connection for every watch";
+    let Some(limit) = facts.open_files else { return good("limits", "open files", "no limit", why) };
+    let check = good("limits", "open files", limit.to_string(), why);
+    if limit >= OPEN_FILES_MIN {
+        return check;
+    }
+    let repair = Repair::Advice(format!("ulimit -n {OPEN_FILES_MIN}, or a line in /etc/security/limits.conf"));
+    Check { standing: Standing::Broken, repair: Some(repair), ..check }
+}
+
+fn port_check(facts: &Facts, port: u16) -> Check {
+    let why = "the testbed listens on it";
+    let Some(listener) = facts.listeners.iter().find(|listener| listener.address.port() == port) else {
+        return good("ports", port.to_string(), "free", why);
+    };
+    let program = listener.program.clone().unwrap_or_else(|| "a process this user may not see".to_owned());
+    let process = listener.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+    let detail = format!("taken by {program}{process}");
+    // A testbed that runs has its ports; LXD holds those of its proxies.
+    let ours = matches!(listener.program.as_deref(), Some("flotilla" | "lxd" | "incusd"));
+    if ours {
+        return good("ports", port.to_string(), detail, why);
+    }
+    let stop = listener.pid.map(|pid| format!("stop it (kill {pid}), or ")).unwrap_or_default();
+    let repair = Repair::Advice(format!("{stop}give the testbed other ports"));
+    Check { standing: Standing::Broken, repair: Some(repair), ..good("ports", port.to_string(), detail, why) }
+}
+
+fn room(area: &'static str, name: &str, available: Option<u64>, min: u64, advice: &str) -> Check {
+    let why = format!("at least {} MiB are needed", min / MIB);
+    let Some(available) = available else {
+        return Check { standing: Standing::Note, ..good(area, name, "cannot be read", &why) };
+    };
+    let check = good(area, name, format!("{} MiB free", available / MIB), &why);
+    if available >= min {
+        return check;
+    }
+    Check { standing: Standing::Broken, repair: Some(Repair::Advice(advice.to_owned())), ..check }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::Bridge;
+    use super::super::firewall::Firewall;
+    use super::super::ports::Listener;
+    use super::*;
+
+    fn wanted() -> Wanted {
+        Wanted { lxd: true, containerd: true, bridge: None, ports: vec![16441], home: "/home/x".into() }
+    }
+
+    /// A host that lacks nothing.
+    fn healthy() -> Facts {
+        let rules = "-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -j ACCEPT\n-A FORWARD -o lxdbr0 -j ACCEPT\n";
+        Facts {
+            root: true,
+            programs: PROGRAMS.iter().map(|program| (program.name, program.name.into())).collect(),
+            daemon: None,
+            bridge: Bridge { name: "lxdbr0".into(), exists: true, up: true },
+            firewall: Some((Firewall::Iptables, Ok(rules.to_owned()))),
+            settings: SETTINGS.iter().map(|setting| (setting.path, setting.min)).collect(),
+            open_files: Some(OPEN_FILES_MIN),
+            listeners: Vec::new(),
+            memory_available: Some(MEMORY_MIN_LXD),
+            disk_available: Some(DISK_MIN),
+        }
+    }
+
+    /// Exactly one thing is broken, and its repair is this.
+    fn check(change: impl FnOnce(&mut Facts), name: &str, repair: &str) {
+        let mut facts = healthy();
+        change(&mut facts);
+        let broken: Vec<Check> =
+            judge(&facts, &wanted()).into_iter().filter(|check| check.standing == Standing::Broken).collect();
+        let names: Vec<&str> = broken.iter().map(|check| check.name.as_str()).collect();
+        assert_eq!(names, [name]);
+        assert_eq!(broken[0].repair.as_ref().unwrap().to_string(), repair);
+    }
+
+    #[test]
+    fn a_host_that_has_everything_is_good_throughout() {
+        let checks = judge(&healthy(), &wanted());
+        assert!(checks.iter().all(|check| check.standing == Standing::Good && check.repair.is_none()), "{checks:?}");
+    }
+
+    #[test]
+    fn what_is_missing_is_found_with_its_repair() {
+        let apt = "apt-get install -y --no-install-recommends";
+        check(|facts| drop(facts.programs.remove("containerd")), "containerd", &format!("{apt} containerd"));
+        check(|facts| drop(facts.programs.remove("busybox")), "busybox", &format!("{apt} busybox-static"));
+        check(|facts| facts.bridge.up = false, "lxdbr0", "ip link set lxdbr0 up");
+        check(|facts| facts.firewall = None, "program", &format!("{apt} iptables"));
+        check(
+            |facts| facts.daemon = Some(("neither LXD nor Incus runs".into(), "install".into())),
+            "daemon",
+            &format!("{apt} lxd"),
+        );
+        check(
+            |facts| facts.daemon = Some(("nobody answers".into(), "systemctl start lxd".into())),
+            "daemon",
+            "systemctl start lxd",
+        );
+        check(
+            |facts| {
+                let listing = "-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -j ACCEPT\n";
+                facts.firewall = Some((Firewall::Iptables, Ok(listing.to_owned())));
+            },
+            "FORWARD to the bridge",
+            "iptables -w -I FORWARD -o lxdbr0 -j ACCEPT",
+        );
+        check(
+            |facts| _ = facts.settings.insert("/proc/sys/net/ipv4/ip_forward", 0),
+            "net.ipv4.ip_forward",
+            "echo 1 > /proc/sys/net/ipv4/ip_forward",
+        );
+        check(
+            |facts| _ = facts.settings.insert("/proc/sys/fs/inotify/max_user_instances", 128),
+            "fs.inotify.max_user_instances",
+            "echo 512 > /proc/sys/fs/inotify/max_user_instances",
+        );
+        check(
+            |facts| facts.disk_available = Some(5),
+            "/home/x",
+            "free some room there, or put testbeds elsewhere with --home",
+        );
+        check(|facts| facts.memory_available = Some(5), "memory", "stop something, or start fewer members");
+    }
+
+    #[test]
+    fn a_port_of_somebody_else_is_broken_and_one_of_ours_is_not() {
+        let taken = |program: &str| Listener {
+            address: ([127, 0, 0, 1], 16441).into(),
+            pid: Some(7),
+            program: Some(program.to_owned()),
+        };
+        let advice = "stop it (kill 7), or give the testbed other ports";
+        check(|facts| facts.listeners = vec![taken("nginx")], "16441", advice);
+        let facts = Facts { listeners: vec![taken("flotilla")], ..healthy() };
+        assert!(judge(&facts, &wanted()).iter().all(|check| check.standing == Standing::Good));
+    }
+
+    #[test]
+    fn without_machines_and_containers_nothing_has_to_be_installed() {
+        let facts = Facts { programs: Default::default(), firewall: None, ..healthy() };
+        let wanted = Wanted { lxd: false, containerd: false, ..wanted() };
+        assert!(judge(&facts, &wanted).iter().all(|check| check.standing != Standing::Broken));
+    }
+}

@@ -1,0 +1,307 @@
+//! The REST interface of LXD and Incus over their unix socket: plain requests, and operations waited for.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+/// What a daemon that is well answers within.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// One question of a long wait; the daemon answers when the operation ends or this has passed.
+const POLL_SECONDS: u64 = 20;
+/// The longest any operation may take: unpacking a large image on a slow disk.
+pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(600);
+/// Answers are held in memory; files of machines and recorded output are the largest.
+const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Where the daemons put their sockets, in the order they are tried.
+pub const SOCKETS: &[&str] =
+    &["/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket", "/var/lib/incus/unix.socket"];
+
+pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    #[error("{} does not answer: {why}", socket.display())]
+    Unreachable { socket: PathBuf, why: String },
+    #[error("{message}")]
+    Refused { code: u16, message: String },
+}
+
+impl ApiError {
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Refused { code: 404, .. })
+    }
+
+    /// Somebody else made it in the meantime.
+    pub fn already_exists(&self) -> bool {
+        matches!(self, Self::Refused { code, message } if *code == 409 || message.contains("already exists"))
+    }
+}
+
+/// A daemon behind its socket.
+#[derive(Clone, Debug)]
+pub struct Api {
+    socket: PathBuf,
+}
+
+/// What is put into an instance.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    File {
+        content: Bytes,
+        mode: u32,
+    },
+    Folder,
+    /// To another path inside.
+    Link(String),
+}
+
+impl Api {
+    pub fn new(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Value, ApiError> {
+        Ok(self.json(Method::GET, path, None).await?["metadata"].take())
+    }
+
+    /// `None` where there is no such thing.
+    pub async fn find(&self, path: &str) -> Result<Option<Value>, ApiError> {
+        match self.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A change; when the daemon works on it in the background, this waits for the end. Answers what the operation left.
+    pub async fn change(&self, method: Method, path: &str, body: Value) -> Result<Value, ApiError> {
+        let answer = self.json(method, path, Some(body)).await?;
+        self.finish(answer).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<(), ApiError> {
+        match self.change(Method::DELETE, path, Value::Null).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_missing() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends bytes as they come, for images.
+    pub async fn upload(&self, path: &str, headers: &[(&str, String)], body: Body) -> Result<Value, ApiError> {
+        let mut request = Request::post(path)
+            .header(header::HOST, "machines")
+            .header(header::CONTENT_TYPE, "application/octet-stream");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(body).map_err(|error| self.unreachable(error))?;
+        let response = self.send(request, OPERATION_TIMEOUT).await?;
+        let answer = self.read_json(response).await?;
+        self.finish(answer).await
+    }
+
+    pub async fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, ApiError> {
+        let response = self.send(self.request(Method::GET, path, None)?, REQUEST_TIMEOUT).await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        if !response.status().is_success() {
+            return Err(refused(response.status(), &self.collect(response).await?));
+        }
+        Ok(Some(self.collect(response).await?.to_vec()))
+    }
+
+    /// The headers go by both programs' names.
+    pub async fn push(&self, path: &str, entry: Entry) -> Result<(), ApiError> {
+        let (kind, mode, body) = match entry {
+            Entry::File { content, mode } => ("file", mode, full(content)),
+            Entry::Folder => ("directory", 0o755, full(Bytes::new())),
+            Entry::Link(target) => ("symlink", 0o777, full(Bytes::from(target))),
+        };
+        let mut request = Request::post(path)
+            .header(header::HOST, "machines")
+            // LXD reads a body of any other type as a form and stores nothing.
+            .header(header::CONTENT_TYPE, "application/octet-stream");
+        for program in ["LXD", "Incus"] {
+            request = request
+                .header(format!("X-{program}-type"), kind)
+                .header(format!("X-{program}-mode"), format!("{mode:04o}"))
+                .header(format!("X-{program}-uid"), "0")
+                .header(format!("X-{program}-gid"), "0")
+                .header(format!("X-{program}-write"), "overwrite");
+        }
+        let request = request.body(body).map_err(|error| self.unreachable(error))?;
+        let response = self.send(request, OPERATION_TIMEOUT).await?;
+        self.read_json(response).await.map(|_| ())
+    }
+
+    async fn json(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, ApiError> {
+        let response = self.send(self.request(method, path, body)?, REQUEST_TIMEOUT).await?;
+        self.read_json(response).await
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<Request<Body>, ApiError> {
+        let body = match body {
+            Some(Value::Null) | None => Bytes::new(),
+            Some(value) => Bytes::from(value.to_string()),
+        };
+        Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "machines")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(full(body))
+            .map_err(|error| self.unreachable(error))
+    }
+
+    async fn finish(&self, mut answer: Value) -> Result<Value, ApiError> {
+        if answer["type"] != "async" {
+            return Ok(answer["metadata"].take());
+        }
+        let operation = answer["operation"].as_str().unwrap_or_default().to_owned();
+        let start = Instant::now();
+        loop {
+            let wait = format!("{operation}/wait?timeout={POLL_SECONDS}");
+            let mut state = self.get(&wait).await?;
+            match state["status_code"].as_u64() {
+                Some(200) => return Ok(state["metadata"].take()),
+                Some(100..=199) if start.elapsed() < OPERATION_TIMEOUT => {}
+                code => {
+                    let said = state["err"].as_str().filter(|said| !said.is_empty());
+                    let message = said.unwrap_or("the operation did not end in time").to_owned();
+                    return Err(ApiError::Refused { code: code.unwrap_or(500) as u16, message });
+                }
+            }
+        }
+    }
+
+    async fn read_json(&self, response: Response<Incoming>) -> Result<Value, ApiError> {
+        let status = response.status();
+        let bytes = self.collect(response).await?;
+        if !status.is_success() {
+            return Err(refused(status, &bytes));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| self.unreachable(error))
+    }
+
+    async fn collect(&self, response: Response<Incoming>) -> Result<Bytes, ApiError> {
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        Ok(body.collect().await.map_err(|error| self.unreachable(error))?.to_bytes())
+    }
+
+    /// A connection per request: they are free on this machine, and none can be stale.
+    async fn send(&self, request: Request<Body>, limit: Duration) -> Result<Response<Incoming>, ApiError> {
+        let exchange = async {
+            let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .map_err(|error| self.unreachable(error))?;
+            // It ends with the response, or with this future.
+            tokio::spawn(connection);
+            sender.send_request(request).await.map_err(|error| self.unreachable(error))
+        };
+        match tokio::time::timeout(limit, exchange).await {
+            Ok(result) => result,
+            Err(_) => Err(self.unreachable(format!("no answer within {limit:?}"))),
+        }
+    }
+
+    fn unreachable(&self, why: impl std::fmt::Display) -> ApiError {
+        ApiError::Unreachable { socket: self.socket.clone(), why: why.to_string() }
+    }
+}
+
+fn full(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn refused(status: StatusCode, bytes: &[u8]) -> ApiError {
+    let answer: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let message = answer["error"].as_str().filter(|said| !said.is_empty());
+    let message = message.map_or_else(|| String::from_utf8_lossy(bytes).trim().to_owned(), str::to_owned);
+    ApiError::Refused { code: status.as_u16(), message }
+}
+
+/// The first socket that lets us in; else what stands in the way and what to do about it.
+pub fn find_socket(named: Option<&Path>) -> Result<PathBuf, (String, String)> {
+    let candidates: Vec<PathBuf> = match named {
+        Some(path) => vec![path.to_owned()],
+        None => SOCKETS.iter().map(PathBuf::from).collect(),
+    };
+    let mut dead = None;
+    for path in &candidates {
+        match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => return Ok(path.clone()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let group = if path.starts_with("/var/lib/incus") { "incus-admin" } else { "lxd" };
+                let problem = format!("{} lets this user not in", path.display());
+                return Err((problem, format!("run as root, or: usermod -aG {group} $USER, then log in again")));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => dead = Some((path, error)),
+        }
+    }
+    if let Some((path, error)) = dead {
+        let (problem, daemon) = (format!("nobody answers on {} ({error})", path.display()), daemon_of(path));
+        return Err((problem, format!("start it: systemctl start {daemon}")));
+    }
+    let looked: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
+    let problem = format!("neither LXD nor Incus runs on this machine (no {})", looked.join(", "));
+    Err((problem, "install one as root: apt-get install lxd dnsmasq-base (or incus), then start it".to_owned()))
+}
+
+fn daemon_of(socket: &Path) -> &'static str {
+    match socket {
+        path if path.starts_with("/var/snap") => "snap.lxd.daemon",
+        path if path.starts_with("/var/lib/incus") => "incus",
+        _ => "lxd",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_carries_the_daemons_own_words() {
+        let error =
+            refused(StatusCode::NOT_FOUND, br#"{"type":"error","error":"Instance not found","error_code":404}"#);
+        assert!(error.is_missing());
+        assert_eq!(error.to_string(), "Instance not found");
+        assert_eq!(refused(StatusCode::BAD_GATEWAY, b"plain").to_string(), "plain");
+        let taken = refused(StatusCode::BAD_REQUEST, br#"{"error":"Instance \"a\" already exists"}"#);
+        assert!(taken.already_exists() && !error.already_exists());
+    }
+
+    #[test]
+    fn without_a_daemon_the_remedy_names_the_package() {
+        let (problem, remedy) = find_socket(Some(Path::new("/nonexistent/unix.socket"))).unwrap_err();
+        assert!(problem.contains("/nonexistent/unix.socket"), "{problem}");
+        assert!(remedy.contains("apt-get install lxd"), "{remedy}");
+    }
+
+    #[test]
+    fn a_socket_nobody_listens_on_is_told_from_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("unix.socket");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let (problem, remedy) = find_socket(Some(&path)).unwrap_err();
+        assert!(problem.starts_with("nobody answers on"), "{problem}");
+        assert_eq!(remedy, "start it: systemctl start lxd");
+    }
+}
