@@ -20,7 +20,7 @@ use crate::process::child::{Keeper, Place};
 use crate::process::wire::{Address, Lead, Wire};
 use crate::{Condition, Error, Forward, Machine, Output, Provisioner};
 
-pub use child::TETHER;
+pub use child::{TETHER, memory_bytes};
 
 /// The process behind a machine, for people and for tests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,7 +156,7 @@ impl Entry {
         Report {
             name: self.machine.name.clone(),
             condition,
-            memory_bytes: state.pid.and_then(child::memory_bytes),
+            memory_bytes: state.pid.and_then(memory_bytes),
             pid: state.pid,
             started: state.started,
             restarts: state.restarts,

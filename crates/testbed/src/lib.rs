@@ -1,1 +1,21 @@
 //! The testbed: a control plane, members and a registry on one machine with one command.
+
+mod bed;
+pub mod clusters;
+pub mod demo;
+mod display;
+pub mod expose;
+pub mod faults;
+pub mod lifecycle;
+pub mod place;
+pub mod plan;
+mod ports;
+mod registration;
+pub mod snapshot;
+pub mod spec;
+pub mod status;
+pub mod supervisor;
+mod up;
+
+pub use bed::Bed;
+pub use up::up;

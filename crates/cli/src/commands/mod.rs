@@ -8,8 +8,10 @@ mod propagation;
 mod registry;
 mod server;
 mod termination;
+mod testbed;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use ::commands::console::Console;
 use ::commands::{plane, program};
@@ -49,6 +51,8 @@ enum Command {
     Member(Box<member::MemberArgs>),
     /// Serve images to clusters and clients, as an OCI registry.
     Registry(Box<registry::RegistryArgs>),
+    #[command(flatten)]
+    Testbed(testbed::TestbedCommand),
     /// Print a completion script for your shell.
     Completion(completion::CompletionArgs),
     #[command(flatten)]
@@ -57,6 +61,7 @@ enum Command {
 
 /// Runs what was typed, under the name the program was called by.
 pub fn run(name: &'static str) -> anyhow::Result<()> {
+    ::testbed::supervisor::tether();
     let matches = program::adapt(Cli::command(), name).try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
@@ -68,6 +73,7 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Agent(args) => block_on(agent::run(*args)),
         Command::Member(args) => block_on(member::run(*args)),
         Command::Registry(args) => block_on(registry::run(*args)),
+        Command::Testbed(command) => block_on(testbed::run(Arc::new(Console::standard(name)), command)),
         Command::Completion(args) => completion::run(&args, name),
         Command::Client(command) => block_on(::commands::run(&Console::standard(name), command)),
     }

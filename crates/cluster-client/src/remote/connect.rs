@@ -69,8 +69,16 @@ impl Settings {
 
 /// A connection to an API that speaks HTTP/1.1, for requests that may be upgraded. Carries no credentials of its own.
 pub async fn open_http1(config: &RemoteConfig) -> Result<Box<dyn Stream>, ConnectError> {
+    open_http1_as(config, Arc::new(ClientIdentity::default())).await
+}
+
+/// The same, showing the certificate the identity holds when the connection is opened.
+pub async fn open_http1_as(
+    config: &RemoteConfig,
+    identity: Arc<ClientIdentity>,
+) -> Result<Box<dyn Stream>, ConnectError> {
     let uri: Uri = config.server.parse().map_err(|_| ConnectError::Server(config.server.clone()))?;
-    let mut settings = Settings::of(config, Arc::new(ClientIdentity::default()))?;
+    let mut settings = Settings::of(config, identity)?;
     let mut tls = settings.tls.config().as_ref().clone();
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     settings.tls = TlsConnector::from(Arc::new(tls));

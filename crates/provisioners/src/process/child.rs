@@ -152,6 +152,8 @@ fn spawn(machine: &Machine, place: &Place) -> std::io::Result<Child> {
     let (reader, writer) = std::io::pipe()?;
     let mut command = Command::new(program);
     command.args(arguments).envs(&machine.env).env(TETHER, std::process::id().to_string());
+    // What is written to a file is read without a terminal.
+    command.env("NO_COLOR", "1");
     command.current_dir(&place.directory).stdin(Stdio::null());
     command.stdout(writer.try_clone()?).stderr(writer).kill_on_drop(true);
     let child = command.spawn()?;

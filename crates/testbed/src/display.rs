@@ -1,0 +1,99 @@
+//! What a person sees while a testbed comes up: a line per part that changes in place, or plain lines where nobody watches.
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use commands::console::Console;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+const TICK: Duration = Duration::from_millis(80);
+
+pub struct Display {
+    console: Arc<Console>,
+    /// Only where standard error is a terminal.
+    live: Option<MultiProgress>,
+    started: Instant,
+    name_width: usize,
+}
+
+/// One part of the testbed.
+pub struct Line {
+    console: Arc<Console>,
+    bar: Option<ProgressBar>,
+    name: String,
+    started: Instant,
+    name_width: usize,
+    said: Mutex<String>,
+}
+
+impl Display {
+    pub fn new(console: Arc<Console>, name_width: usize) -> Self {
+        let live = std::io::stderr().is_terminal().then(MultiProgress::new);
+        Self { console, live, started: Instant::now(), name_width }
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub fn line(&self, name: &str) -> Arc<Line> {
+        let bar = self.live.as_ref().map(|live| {
+            let bar = live.add(ProgressBar::new_spinner());
+            if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {prefix} {msg}") {
+                bar.set_style(style);
+            }
+            bar.set_prefix(format!("{name:width$}", width = self.name_width));
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        Arc::new(Line {
+            console: Arc::clone(&self.console),
+            bar,
+            name: name.to_owned(),
+            started: self.started,
+            name_width: self.name_width,
+            said: Mutex::default(),
+        })
+    }
+}
+
+impl Line {
+    /// What goes on now. The same twice is said once.
+    pub fn say(&self, text: &str) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if *said == text {
+            return;
+        }
+        text.clone_into(&mut said);
+        match &self.bar {
+            Some(bar) => bar.set_message(text.to_owned()),
+            None => self.plain(text),
+        }
+    }
+
+    pub fn done(&self, text: &str) {
+        self.end("✔", text);
+    }
+
+    pub fn failed(&self, text: &str) {
+        self.end("✘", text);
+    }
+
+    fn end(&self, sign: &str, text: &str) {
+        match &self.bar {
+            Some(bar) => {
+                if let Ok(style) = ProgressStyle::with_template(&format!("{sign} {{prefix}} {{msg}}")) {
+                    bar.set_style(style);
+                }
+                bar.finish_with_message(format!("{text} ({:.1}s)", self.started.elapsed().as_secs_f32()));
+            }
+            None => self.plain(text),
+        }
+    }
+
+    fn plain(&self, text: &str) {
+        let seconds = self.started.elapsed().as_secs_f32();
+        self.console.note(format!("{seconds:5.1}s {:width$} {text}", self.name, width = self.name_width));
+    }
+}

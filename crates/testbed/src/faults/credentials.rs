@@ -1,0 +1,77 @@
+//! Credentials that are good no more: the plane's token for a member it pushes to, the agent's way into the plane else.
+
+use anyhow::Context;
+use api::names::CLUSTER_NAMESPACE;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use cluster_client::{Patch, ResourceRef, WriteOptions};
+use commands::join::SECRETS;
+use object::yaml;
+use provisioners::Provisioner;
+use serde_json::{Value, json};
+
+use crate::bed::Bed;
+use crate::clusters::open;
+use crate::place::agent_of;
+use crate::spec::{MemberSpec, Mode, write_file};
+
+/// Believed by nobody.
+const EXPIRED: &str = "expired";
+
+/// What is to be put back one day: a token, or the whole kubeconfig of an agent.
+pub async fn good_token(bed: &Bed, member: &MemberSpec) -> anyhow::Result<String> {
+    if member.mode == Mode::Pull {
+        let path = bed.place.agent_plane_config(&member.name);
+        return std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
+    }
+    let secret = open(&bed.place.plane_config())?.get(target(member)).await?;
+    Ok(secret.str_at(&["data", "token"]).to_owned())
+}
+
+pub async fn expire(bed: &Bed, member: &MemberSpec) -> anyhow::Result<()> {
+    if member.mode == Mode::Push {
+        return set_token(bed, member, &STANDARD.encode(EXPIRED)).await;
+    }
+    let path = bed.place.agent_plane_config(&member.name);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut config: Value = serde_saphyr::from_str(&text).context("the agent's kubeconfig is damaged")?;
+    for user in config["users"].as_array_mut().into_iter().flatten() {
+        user["user"] = json!({"token": EXPIRED});
+    }
+    replace_agent(bed, member, &yaml::to_string(&config)).await
+}
+
+pub async fn restore(bed: &Bed, member: &MemberSpec, token: &str) -> anyhow::Result<()> {
+    match member.mode {
+        Mode::Push => set_token(bed, member, token).await,
+        Mode::Pull => restore_agent(bed, member, token).await,
+    }
+}
+
+pub async fn restore_agent(bed: &Bed, member: &MemberSpec, config: &str) -> anyhow::Result<()> {
+    if std::fs::read_to_string(bed.place.agent_plane_config(&member.name)).is_ok_and(|present| present == config) {
+        return Ok(());
+    }
+    replace_agent(bed, member, config).await
+}
+
+/// An agent reads its kubeconfig when it starts.
+async fn replace_agent(bed: &Bed, member: &MemberSpec, config: &str) -> anyhow::Result<()> {
+    write_file(&bed.place.agent_plane_config(&member.name), config.as_bytes())?;
+    let agent = agent_of(&member.name);
+    match bed.supervisor.stop(&agent).await {
+        Err(provisioners::Error::NoMachine(_)) => return Ok(()),
+        stopped => stopped?,
+    }
+    Ok(bed.supervisor.start(&agent).await?)
+}
+
+async fn set_token(bed: &Bed, member: &MemberSpec, encoded: &str) -> anyhow::Result<()> {
+    let patch = Patch::merge(json!({"data": {"token": encoded}}));
+    open(&bed.place.plane_config())?.patch(target(member), patch, WriteOptions::default()).await?;
+    Ok(())
+}
+
+fn target(member: &MemberSpec) -> ResourceRef {
+    ResourceRef::namespaced(&SECRETS.gvr(), CLUSTER_NAMESPACE, &member.name)
+}

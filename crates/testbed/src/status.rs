@@ -1,0 +1,176 @@
+//! `status`: every part of a testbed, its process, its ports, and whether the control plane finds it ready.
+
+use std::time::Duration;
+
+use commands::console::Console;
+use provisioners::Condition;
+use provisioners::process::Report;
+use serde::Serialize;
+
+use crate::bed::Bed;
+use crate::clusters::open_within;
+use crate::faults;
+use crate::place::{PLANE, Place, REGISTRY, agent_of};
+use crate::registration::readiness;
+use crate::spec::{MemberSpec, Mode, Spec};
+use crate::supervisor::client::Supervisor;
+
+const ASK_PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub name: String,
+    pub directory: String,
+    pub kubeconfig: String,
+    pub running: bool,
+    pub ready: bool,
+    pub memory_bytes: u64,
+    pub parts: Vec<Part>,
+}
+
+/// A process or a container.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Part {
+    pub name: String,
+    pub role: &'static str,
+    pub state: String,
+    pub pid: Option<u32>,
+    pub memory_bytes: Option<u64>,
+    pub restarts: Option<u32>,
+    /// Where it is reached from this host.
+    pub address: Option<String>,
+    /// Of a member: does the control plane find it ready?
+    pub ready: Option<bool>,
+    /// What is wrong, or which faults are switched on.
+    pub note: Option<String>,
+}
+
+pub async fn look(place: &Place) -> anyhow::Result<Status> {
+    let spec = Spec::existing(place)?;
+    let supervisor = Supervisor::find(place).await?;
+    let mut parts = Vec::new();
+    if let Some(supervisor) = &supervisor {
+        let bed = Bed::new(place, spec.clone(), supervisor.clone()).await?;
+        parts = look_at_parts(&bed).await?;
+    }
+    let is_ready = |part: &Part| part.ready.unwrap_or(part.state == "Running");
+    Ok(Status {
+        name: place.name().to_owned(),
+        directory: place.directory().display().to_string(),
+        kubeconfig: place.merged_config().display().to_string(),
+        running: supervisor.is_some(),
+        ready: supervisor.is_some() && parts.iter().all(is_ready),
+        memory_bytes: parts.iter().filter_map(|part| part.memory_bytes).sum(),
+        parts,
+    })
+}
+
+async fn look_at_parts(bed: &Bed) -> anyhow::Result<Vec<Part>> {
+    let reports = bed.supervisor.reports().await?;
+    let of = |name: &str| reports.iter().find(|report| report.name == name);
+    let address = |port: u16| (port != 0).then(|| format!("127.0.0.1:{port}"));
+    let pid = bed.supervisor.pid().await?;
+    let mut parts = vec![Part {
+        name: "supervisor".to_owned(),
+        role: "supervisor",
+        state: "Running".to_owned(),
+        pid: Some(pid),
+        memory_bytes: provisioners::process::memory_bytes(pid),
+        restarts: None,
+        address: None,
+        ready: None,
+        note: None,
+    }];
+    parts.push(part(PLANE, "control plane", of(PLANE), address(bed.spec.plane_port)));
+    if let Some(port) = bed.spec.registry_port {
+        parts.push(part(REGISTRY, "registry", of(REGISTRY), address(port)));
+    }
+    let faults = faults::load(&bed.place)?;
+    for member in &bed.spec.members {
+        let mut part = part(&member.name, role(member), of(&member.name), address(member.port));
+        if of(&member.name).is_none() {
+            part.state = format!("{:?}", bed.members.condition(&member.name).await?);
+        }
+        let ready = ready(bed, &member.name).await;
+        part.ready = Some(ready.is_ok());
+        let on: Vec<String> = faults.of(&member.name).iter().map(|fault| format!("fault {fault}")).collect();
+        part.note = ready.err().into_iter().chain(on).reduce(|all, next| format!("{all}; {next}")).or(part.note);
+        parts.push(part);
+        if member.mode == Mode::Pull {
+            let name = agent_of(&member.name);
+            parts.push(self::part(&name, "agent", of(&name), None));
+        }
+    }
+    Ok(parts)
+}
+
+fn role(member: &MemberSpec) -> &'static str {
+    match member.mode {
+        Mode::Push => "member (push)",
+        Mode::Pull => "member (pull)",
+    }
+}
+
+async fn ready(bed: &Bed, member: &str) -> Result<(), String> {
+    let plane = open_within(&bed.place.plane_config(), ASK_PATIENCE).map_err(|error| format!("{error:#}"))?;
+    readiness(&plane, member).await.map_err(|error| format!("{error:#}"))?
+}
+
+fn part(name: &str, role: &'static str, report: Option<&Report>, address: Option<String>) -> Part {
+    let state = report.map_or(Condition::Missing, |report| report.condition);
+    let note = report.filter(|report| report.pid.is_none()).and_then(|report| report.last_end.clone());
+    Part {
+        name: name.to_owned(),
+        role,
+        state: format!("{state:?}"),
+        pid: report.and_then(|report| report.pid),
+        memory_bytes: report.and_then(|report| report.memory_bytes),
+        restarts: report.map(|report| report.restarts),
+        address,
+        ready: None,
+        note,
+    }
+}
+
+pub fn print(console: &Console, status: &Status) -> anyhow::Result<()> {
+    if !status.running {
+        console.line(format!("the testbed {} is not running; `flotilla up` starts it", status.name))?;
+        return Ok(());
+    }
+    let heading = ["NAME", "ROLE", "STATE", "READY", "PID", "MEMORY", "RESTARTS", "ADDRESS", "NOTE"].map(str::to_owned);
+    let rows = status.parts.iter().map(cells);
+    let rows: Vec<[String; 9]> = std::iter::once(heading).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..9).map(width).collect();
+    for row in &rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        console.line(cells.join("   ").trim_end())?;
+    }
+    console.line(format!(
+        "\n{} in all; kubeconfig with every cluster: {}",
+        mebibytes(status.memory_bytes),
+        status.kubeconfig
+    ))?;
+    Ok(())
+}
+
+fn cells(part: &Part) -> [String; 9] {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    [
+        part.name.clone(),
+        part.role.to_owned(),
+        part.state.clone(),
+        or_dash(part.ready.map(|ready| if ready { "True" } else { "False" }.to_owned())),
+        or_dash(part.pid.map(|pid| pid.to_string())),
+        or_dash(part.memory_bytes.map(mebibytes)),
+        or_dash(part.restarts.map(|restarts| restarts.to_string())),
+        or_dash(part.address.clone()),
+        part.note.clone().unwrap_or_default(),
+    ]
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1024 * 1024))
+}

@@ -1,0 +1,164 @@
+//! The process behind a testbed: it keeps the machines running, owns the forwarded ports, and outlives the terminal.
+
+pub mod client;
+pub mod protocol;
+mod socket;
+mod tether;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use provisioners::process::Processes;
+use provisioners::{Error, Provisioner};
+use rustix::fs::{FlockOperation, flock};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::expose::Exposures;
+use crate::place::Place;
+use crate::snapshot;
+use crate::supervisor::protocol::{Answer, Request};
+
+pub use tether::tether;
+
+/// A lock on a file, for as long as it is held.
+pub struct Held {
+    _file: File,
+}
+
+impl Held {
+    /// `None` when another process holds it.
+    pub fn try_hold(path: &Path) -> anyhow::Result<Option<Self>> {
+        let file = Self::open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+        }
+    }
+
+    fn open(path: &Path) -> anyhow::Result<File> {
+        let opened = File::options().create(true).truncate(false).write(true).open(path);
+        opened.with_context(|| format!("cannot open {}", path.display()))
+    }
+}
+
+struct Supervisor {
+    place: Place,
+    processes: Processes,
+    exposures: Exposures,
+    /// Someone asked for the end.
+    end: CancellationToken,
+}
+
+/// Runs until it is told to end. A second one for the same testbed ends at once.
+pub async fn run(place: Place) -> anyhow::Result<()> {
+    // From a terminal of its own nobody can hang up on it. One that leads its group already has nothing to gain.
+    let _ = rustix::process::setsid();
+    let Some(_held) = Held::try_hold(&place.lock_file())? else {
+        bail!("another supervisor runs this testbed");
+    };
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    let mut hang_up = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+    let listener =
+        socket::listen(&place.socket()).with_context(|| format!("cannot listen on {}", place.socket().display()))?;
+    let supervisor = Arc::new(Supervisor {
+        processes: Processes::new(place.data(), place.logs()),
+        exposures: Exposures::load(&place).await,
+        end: CancellationToken::new(),
+        place,
+    });
+    let serving = tokio::spawn(serve(listener, Arc::clone(&supervisor)));
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hang_up.recv() => {}
+            () = supervisor.end.cancelled() => break,
+        }
+    }
+    supervisor.exposures.close().await;
+    supervisor.processes.stop_all().await;
+    serving.abort();
+    let _ = std::fs::remove_file(supervisor.place.socket());
+    Ok(())
+}
+
+async fn serve(listener: UnixListener, supervisor: Arc<Supervisor>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(converse(stream, Arc::clone(&supervisor)));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn converse(mut stream: UnixStream, supervisor: Arc<Supervisor>) {
+    while let Ok(Some(request)) = socket::receive::<Request>(&mut stream).await {
+        let is_end = matches!(request, Request::Shutdown);
+        let answer = supervisor.answer(request).await.unwrap_or_else(Answer::from);
+        let sent = socket::send(&mut stream, &answer).await;
+        if is_end {
+            supervisor.end.cancel();
+        }
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+impl Supervisor {
+    async fn answer(&self, request: Request) -> Result<Answer, Error> {
+        let processes = &self.processes;
+        match request {
+            Request::Hello => {
+                let version = env!("CARGO_PKG_VERSION").to_owned();
+                return Ok(Answer::Hello { pid: std::process::id(), version });
+            }
+            Request::Reports => return Ok(Answer::Reports { reports: processes.reports().await }),
+            Request::Condition { name } => {
+                return Ok(Answer::Condition { condition: processes.condition(&name).await? });
+            }
+            Request::Exposures => return Ok(Answer::Exposures { exposures: self.exposures.reports().await }),
+            Request::Create { machine } => processes.create(&machine).await?,
+            Request::Start { name } => processes.start(&name).await?,
+            Request::Stop { name } => processes.stop(&name).await?,
+            Request::Delete { name } => processes.delete(&name).await?,
+            Request::Kill { name } => processes.kill(&name).await?,
+            Request::Forward { name, forward } => processes.forward(&name, &forward).await?,
+            Request::Unforward { name, forward } => processes.unforward(&name, &forward).await?,
+            Request::SetWire { name, forward, wire } => processes.set_wire(&name, &forward, wire).await?,
+            Request::Snapshot { name } => self.snapshot(&name).await.map_err(refused("take a snapshot"))?,
+            Request::Expose { exposure } => self.exposures.add(exposure).await.map_err(refused("expose a pod"))?,
+            Request::Unexpose { name } => self.exposures.remove(&name).await.map_err(refused("close a port"))?,
+            Request::Shutdown => {
+                // Answered when all has ended, so that whoever asked may remove the files.
+                self.exposures.close().await;
+                processes.stop_all().await;
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Programs are held still meanwhile; their files are then as after a power cut, from which they recover.
+    async fn snapshot(&self, name: &str) -> anyhow::Result<()> {
+        self.processes.freeze().await;
+        let (place, name) = (self.place.clone(), name.to_owned());
+        let copied = tokio::task::spawn_blocking(move || snapshot::copy_out(&place, &name)).await;
+        self.processes.thaw().await;
+        copied.context("the copy ended badly")?
+    }
+}
+
+fn refused(doing: &'static str) -> impl FnOnce(anyhow::Error) -> Error {
+    move |error| Error::Failed { doing: doing.to_owned(), why: format!("{error:#}") }
+}

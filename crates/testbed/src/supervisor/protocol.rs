@@ -1,0 +1,97 @@
+//! What can be asked of a supervisor: one line of JSON, answered by one line of JSON.
+
+use provisioners::process::Report;
+use provisioners::process::wire::Wire;
+use provisioners::{Condition, Error, Forward, Machine};
+use serde::{Deserialize, Serialize};
+
+use crate::expose::{Exposure, ExposureReport};
+
+/// Longer requests and answers are refused.
+pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "camelCase")]
+pub enum Request {
+    Hello,
+    Reports,
+    Create {
+        machine: Machine,
+    },
+    Start {
+        name: String,
+    },
+    Stop {
+        name: String,
+    },
+    Delete {
+        name: String,
+    },
+    Condition {
+        name: String,
+    },
+    Kill {
+        name: String,
+    },
+    Forward {
+        name: String,
+        forward: Forward,
+    },
+    Unforward {
+        name: String,
+        forward: String,
+    },
+    SetWire {
+        name: String,
+        forward: String,
+        wire: Wire,
+    },
+    /// Copies every machine's data as it is at one moment.
+    Snapshot {
+        name: String,
+    },
+    Expose {
+        exposure: Exposure,
+    },
+    Unexpose {
+        name: String,
+    },
+    Exposures,
+    /// Stops everything and ends.
+    Shutdown,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "camelCase")]
+pub enum Answer {
+    Done,
+    Hello { pid: u32, version: String },
+    Reports { reports: Vec<Report> },
+    Condition { condition: Condition },
+    Exposures { exposures: Vec<ExposureReport> },
+    NoMachine { name: String },
+    Host { problem: String, remedy: String },
+    Failed { doing: String, why: String },
+}
+
+impl From<Error> for Answer {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NoMachine(name) => Self::NoMachine { name },
+            Error::Host { problem, remedy } => Self::Host { problem, remedy },
+            Error::Failed { doing, why } => Self::Failed { doing, why },
+        }
+    }
+}
+
+impl Answer {
+    /// The same answer, or the error it stands for.
+    pub fn good(self) -> Result<Self, Error> {
+        match self {
+            Self::NoMachine { name } => Err(Error::NoMachine(name)),
+            Self::Host { problem, remedy } => Err(Error::Host { problem, remedy }),
+            Self::Failed { doing, why } => Err(Error::Failed { doing, why }),
+            good => Ok(good),
+        }
+    }
+}
