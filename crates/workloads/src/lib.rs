@@ -5,6 +5,7 @@
 
 mod cluster;
 mod conditions;
+mod daemon_set;
 mod deployment;
 mod dispatch;
 mod job;

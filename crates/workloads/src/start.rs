@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::dispatch::{self, Routes};
-use crate::{deployment, replica_set, stateful_set};
+use crate::{daemon_set, deployment, replica_set, stateful_set};
 
 /// What the room works with.
 pub struct Parts {
@@ -38,6 +38,9 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
         running.spawn(controller);
     }
     let (route, controller) = stateful_set::start(&cluster);
+    owners.push(route);
+    running.spawn(controller);
+    let (route, controller) = daemon_set::start(&cluster);
     owners.push(route);
     running.spawn(controller);
     let routes = Routes { owners, deployments, strays };

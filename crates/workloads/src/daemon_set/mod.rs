@@ -1,0 +1,200 @@
+//! Runs one pod of a DaemonSet on every node that fits; woken by the sets, their pods, and nodes that change.
+//!
+//! Writes pods, ControllerRevisions and the status of DaemonSets.
+
+mod backoff;
+mod fit;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod wish;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::ResourceRef;
+use object::Object;
+use parking_lot::Mutex;
+use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_status};
+
+use crate::cluster::{Cluster, FIELD_MANAGER};
+use crate::daemon_set::backoff::Backoffs;
+use crate::daemon_set::fit::{Demands, Fit};
+use crate::daemon_set::plan::{Plan, Spread, surplus};
+use crate::daemon_set::wish::{HASH_LABEL, Wish};
+use crate::dispatch::{Route, selector_of};
+use crate::own_writes::OwnWrites;
+use crate::pod_control::{BURST_MAX, ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
+use crate::pods::{Pod, next_availability};
+use crate::resources;
+use crate::revisions::{Revised, commit_revision, data_of, delete_revisions, gather_revisions, plan_revision};
+use crate::start::sooner;
+
+const COMPONENT: &str = "daemonset-controller";
+const WORKERS: usize = 2;
+
+struct DaemonSets {
+    cluster: Arc<Cluster>,
+    control: PodControl,
+    backoffs: Backoffs,
+}
+
+/// The controller, and the route by which it hears of pods.
+pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
+    let writes = Arc::<OwnWrites>::default();
+    let controller = Controller::new(COMPONENT);
+    let route = Route {
+        kind: "DaemonSet",
+        owners: cluster.daemon_sets.clone(),
+        controller: controller.clone(),
+        writes: Arc::clone(&writes),
+    };
+    let control = PodControl {
+        cluster: Arc::clone(cluster),
+        telling: cluster.telling(COMPONENT),
+        writes,
+        gvr: resources::daemon_sets(),
+        rules: ClaimRules::default(),
+    };
+    let sets = Arc::new(DaemonSets { cluster: Arc::clone(cluster), control, backoffs: Backoffs::default() });
+    let all = cluster.daemon_sets.clone();
+    let sources =
+        vec![Source::each(&cluster.daemon_sets), Source::new(&cluster.nodes, move |change| concerned(&all, change))];
+    let running = controller.run(sources, WORKERS, cluster.cancelled(), move |key| reconcile(Arc::clone(&sets), key));
+    (route, running)
+}
+
+/// All sets, when a node comes, goes or changes in what daemons look at.
+fn concerned(sets: &Mirror, change: &Change) -> Vec<ObjectKey> {
+    let is_same = match (&change.before, &change.now) {
+        (Some(before), Some(now)) => {
+            let labels = ["metadata", "labels"];
+            before.get(&labels) == now.get(&labels) && before.get(&["spec"]) == now.get(&["spec"])
+        }
+        _ => false,
+    };
+    // Every set is looked at when the room starts.
+    if is_same || change.is_initial {
+        return Vec::new();
+    }
+    sets.list().iter().map(|set| ObjectKey::of(set)).collect()
+}
+
+async fn reconcile(sets: Arc<DaemonSets>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let cluster = &sets.cluster;
+    let Some(set) = cluster.daemon_sets.get(&key) else {
+        sets.control.writes.forget_owner(&key);
+        sets.backoffs.forget(&key);
+        return Ok(Outcome::Done);
+    };
+    let Some(selector) = selector_of(&set) else {
+        let message = "This daemon set is selecting all pods. A non-empty selector is required.";
+        sets.control.telling.warning(&set, "SelectingAll", message);
+        return Ok(Outcome::Done);
+    };
+    if set.is_deleting() {
+        return Ok(Outcome::Done);
+    }
+    let gvr = resources::daemon_sets();
+    let revisions = gather_revisions(cluster, (&gvr, &set), &selector).await?;
+    let revise = plan_revision(&revisions, &data_of(&set));
+    let Revised { revision, collisions } = commit_revision(cluster, &set, revise, HASH_LABEL).await?;
+    let wish = Wish::of(&set, revision.label(HASH_LABEL).unwrap_or_default());
+    let Claimed { mut pods, outcome } = sets.control.claim(&set, &selector).await?;
+    let fits = sets.gather_fits(&set);
+    let now = cluster.now();
+    let done = sets.commit_step(&set, &wish, &fits, &mut pods).await;
+    let spread = Spread::new(&wish, &fits, &pods, now);
+    let mut desired = Object::default();
+    desired.set(&["status"], spread.status(&set, collisions));
+    commit_status(&cluster.client, ResourceRef::of(&gvr, &set), &set, &desired, FIELD_MANAGER).await?;
+    let wait = done?;
+    delete_revisions(cluster, &surplus(&revisions, &revision, &pods, &wish, HASH_LABEL)).await?;
+    let outcome = sooner(outcome, wait);
+    Ok(sooner(outcome, next_availability(&pods, wish.ready_seconds_min, now)))
+}
+
+impl DaemonSets {
+    fn gather_fits(&self, set: &Object) -> BTreeMap<String, Fit> {
+        let template = set.get(&["spec", "template"]).cloned().unwrap_or_default();
+        let demands = Demands::of(&template);
+        self.cluster.nodes.list().iter().map(|node| (node.name().to_owned(), demands.fit(node))).collect()
+    }
+
+    /// Puts pods where they should be; once they are, replaces those that are outdated. Returns how long a failed pod has
+    /// to stay, where one has to.
+    async fn commit_step(
+        &self,
+        set: &Object,
+        wish: &Wish,
+        fits: &BTreeMap<String, Fit>,
+        pods: &mut Vec<Pod>,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        let spread = Spread::new(wish, fits, pods, self.cluster.now());
+        let mut plan = spread.plan();
+        let wait = self.admit_ended(set, &mut plan);
+        if plan.is_empty() {
+            plan = spread.plan_update();
+        }
+        self.commit_plan(set, wish, plan, pods).await?;
+        Ok(wait)
+    }
+
+    /// Moves pods that ended to those that are deleted, where it is time.
+    fn admit_ended(&self, set: &Object, plan: &mut Plan) -> Option<Duration> {
+        let key = ObjectKey::of(set);
+        let mut shortest: Option<Duration> = None;
+        for (node, pod) in std::mem::take(&mut plan.failed) {
+            let wait = self.backoffs.admit(&key, &node);
+            if !wait.is_zero() {
+                shortest = Some(shortest.map_or(wait, |shortest| shortest.min(wait)));
+                continue;
+            }
+            let (namespace, name) = (pod.namespace(), pod.name());
+            let message = format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
+            self.control.telling.warning(set, "FailedDaemonPod", message);
+            plan.delete.push(pod);
+        }
+        for (node, pod) in std::mem::take(&mut plan.succeeded) {
+            let (namespace, name) = (pod.namespace(), pod.name());
+            let message =
+                format!("Found succeeded daemon pod {namespace}/{name} on node {node}, will try to delete it");
+            self.control.telling.normal(set, "SucceededDaemonPod", message);
+            plan.delete.push(pod);
+        }
+        shortest
+    }
+
+    async fn commit_plan(
+        &self,
+        set: &Object,
+        wish: &Wish,
+        plan: Plan,
+        pods: &mut Vec<Pod>,
+    ) -> Result<(), ReconcileError> {
+        let created = Mutex::new(Vec::new());
+        let create = |node: String| {
+            let created = &created;
+            async move {
+                match self.control.create_and_tell(set, wish.pod_for(set, &node)).await {
+                    Ok(pod) => created.lock().push(Pod::new(pod)),
+                    Err(status) if is_namespace_going(&status) => {}
+                    Err(status) => return Err(status),
+                }
+                Ok(())
+            }
+        };
+        let (_, creations) = slow_start(plan.create_on.into_iter().take(BURST_MAX).map(create)).await;
+        let doomed = &plan.delete[..plan.delete.len().min(BURST_MAX)];
+        let deletions = self.control.delete_all(set, doomed).await;
+        if deletions.is_ok() {
+            for pod in pods.iter_mut().filter(|pod| doomed.iter().any(|doomed| doomed.uid() == pod.uid())) {
+                *pod = Pod::doomed(Arc::clone(&pod.object));
+            }
+        }
+        pods.extend(created.into_inner());
+        creations?;
+        Ok(deletions?)
+    }
+}
