@@ -1,6 +1,9 @@
 //! An OCI registry: serves images to clusters and clients, and copies them between places.
 
+pub mod client;
+pub mod copy;
 pub mod digest;
+pub mod image;
 pub mod manifest;
 pub mod name;
 pub mod server;

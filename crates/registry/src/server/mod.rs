@@ -35,6 +35,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use control::{ControlError, collect};
+pub(crate) use query::encode as percent_encode;
 
 use crate::store::{GcOptions, Limits, Store, StoreError};
 use answer::{Body, Fault};
