@@ -1,0 +1,202 @@
+//! One container of a pod: what its spec asks for and how far it has come.
+
+use jiff::Timestamp;
+use object::{Object, time};
+use serde_json::{Value, json};
+
+use crate::behaviour::{Behaviour, behaviour};
+use crate::lifecycle::Known;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Init,
+    /// An init container that goes on beside the others.
+    Sidecar,
+    Main,
+    Ephemeral,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Waiting { reason: String, message: String },
+    Running { started: String },
+    Terminated(Terminated),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terminated {
+    pub exit_code: i32,
+    pub reason: String,
+    pub message: String,
+    pub started: String,
+    pub finished: String,
+    pub id: String,
+}
+
+pub struct Container<'a> {
+    pub spec: &'a Value,
+    pub role: Role,
+    pub behaviour: Behaviour,
+    pub state: State,
+    /// How it ended the time before.
+    pub last: Option<Terminated>,
+    pub restarts: i64,
+    pub is_started: bool,
+    pub is_ready: bool,
+    /// When its state last changed.
+    pub since: Timestamp,
+    pub slot: u16,
+}
+
+impl<'a> Container<'a> {
+    pub fn name(&self) -> &'a str {
+        self.spec["name"].as_str().unwrap_or_default()
+    }
+
+    pub fn image(&self) -> &'a str {
+        self.spec["image"].as_str().unwrap_or_default()
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+
+    pub fn exit_code(&self) -> Option<i32> {
+        match &self.state {
+            State::Terminated(end) => Some(end.exit_code),
+            _ => None,
+        }
+    }
+
+    /// An init container that later ones need not wait for any more.
+    pub fn is_initialized(&self) -> bool {
+        match self.role {
+            Role::Init => self.exit_code() == Some(0),
+            _ => self.is_running() && self.is_started,
+        }
+    }
+
+    /// What names this run of the container.
+    pub fn id(&self, pod: &Object) -> String {
+        format!("simulated://{}-{}-{}", pod.uid(), self.name(), self.restarts)
+    }
+
+    pub fn waits_for(&self, reason: &str) -> bool {
+        matches!(&self.state, State::Waiting { reason: known, .. } if known == reason)
+    }
+}
+
+/// All containers in the order they start, with what the status says of each.
+pub fn read_all<'a>(known: &Known<'_>, pod: &'a Object) -> Vec<Container<'a>> {
+    let lists = [
+        ("initContainers", "initContainerStatuses"),
+        ("containers", "containerStatuses"),
+        ("ephemeralContainers", "ephemeralContainerStatuses"),
+    ];
+    let has_init = !pod.items(&["spec", "initContainers"]).is_empty();
+    let waiting = if has_init { "PodInitializing" } else { "ContainerCreating" };
+    let mut all = Vec::new();
+    for (specs, statuses) in lists {
+        for spec in pod.items(&["spec", specs]) {
+            let role = match specs {
+                "initContainers" if spec["restartPolicy"] == "Always" => Role::Sidecar,
+                "initContainers" => Role::Init,
+                "containers" => Role::Main,
+                _ => Role::Ephemeral,
+            };
+            let status = pod.items(&["status", statuses]).iter().find(|status| status["name"] == spec["name"]);
+            let slot = all.len() as u16;
+            let waiting = if role == Role::Ephemeral { "ContainerCreating" } else { waiting };
+            all.push(read(known, pod, spec, role, status.unwrap_or(&Value::Null), slot, waiting));
+        }
+    }
+    all
+}
+
+fn read<'a>(
+    known: &Known<'_>,
+    pod: &Object,
+    spec: &'a Value,
+    role: Role,
+    status: &Value,
+    slot: u16,
+    waiting: &str,
+) -> Container<'a> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let state = &status["state"];
+    let last = terminated(&status["lastState"]["terminated"]);
+    let state = if let Some(running) = state.get("running") {
+        State::Running { started: text(&running["startedAt"]) }
+    } else if let Some(end) = terminated(&state["terminated"]) {
+        State::Terminated(end)
+    } else if let Some(wait) = state.get("waiting") {
+        State::Waiting { reason: text(&wait["reason"]), message: text(&wait["message"]) }
+    } else {
+        State::Waiting { reason: waiting.to_owned(), message: String::new() }
+    };
+    let told = match (&state, &last) {
+        (State::Running { started }, _) => time::parse(started),
+        (State::Terminated(end), _) | (State::Waiting { .. }, Some(end)) => time::parse(&end.finished),
+        (State::Waiting { .. }, None) => None,
+    };
+    Container {
+        spec,
+        role,
+        behaviour: behaviour(known.settings, pod, spec),
+        restarts: status["restartCount"].as_i64().unwrap_or(0),
+        is_started: status["started"].as_bool().unwrap_or(false),
+        is_ready: status["ready"].as_bool().unwrap_or(false),
+        since: known.marks.get(slot).or(told).unwrap_or(known.now),
+        state,
+        last,
+        slot,
+    }
+}
+
+fn terminated(value: &Value) -> Option<Terminated> {
+    let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    value.is_object().then(|| Terminated {
+        exit_code: value["exitCode"].as_i64().unwrap_or(0) as i32,
+        reason: text("reason"),
+        message: text("message"),
+        started: text("startedAt"),
+        finished: text("finishedAt"),
+        id: text("containerID"),
+    })
+}
+
+impl Terminated {
+    fn to_value(&self) -> Value {
+        let mut value = json!({"exitCode": self.exit_code, "reason": self.reason, "startedAt": self.started,
+            "finishedAt": self.finished, "containerID": self.id});
+        if !self.message.is_empty() {
+            value["message"] = self.message.as_str().into();
+        }
+        value
+    }
+}
+
+/// The container's entry in the status of its pod.
+pub fn status_of(container: &Container<'_>, pod: &Object) -> Value {
+    let state = match &container.state {
+        State::Waiting { reason, message } if message.is_empty() => json!({"waiting": {"reason": reason}}),
+        State::Waiting { reason, message } => json!({"waiting": {"reason": reason, "message": message}}),
+        State::Running { started } => json!({"running": {"startedAt": started}}),
+        State::Terminated(end) => json!({"terminated": end.to_value()}),
+    };
+    let last = container.last.as_ref().map_or_else(|| json!({}), |end| json!({"terminated": end.to_value()}));
+    let has_run = container.last.is_some() || !matches!(container.state, State::Waiting { .. });
+    let image_id = if has_run { format!("simulated://{}", container.image()) } else { String::new() };
+    let id = match &container.state {
+        State::Running { .. } => container.id(pod),
+        State::Terminated(end) => end.id.clone(),
+        State::Waiting { .. } => container.last.as_ref().map(|end| end.id.clone()).unwrap_or_default(),
+    };
+    let mut status = json!({"name": container.name(), "image": container.image(), "imageID": image_id,
+        "state": state, "lastState": last, "ready": container.is_ready, "restartCount": container.restarts,
+        "started": container.is_started});
+    if !id.is_empty() {
+        status["containerID"] = id.into();
+    }
+    status
+}

@@ -1,0 +1,52 @@
+//! A pod on its way out: its containers are asked to stop, given their time, and then it is gone.
+
+use jiff::Timestamp;
+use object::time;
+
+use super::advance::Run;
+use super::{Decision, STOPPING, plus, render};
+use crate::behaviour::Fault;
+
+pub fn decide(mut run: Run<'_>) -> Decision {
+    let is_last_word = run.pod.i64_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0);
+    let running: Vec<usize> = (0..run.containers.len()).filter(|index| run.containers[*index].is_running()).collect();
+    if running.is_empty() || run.is_over() {
+        return gone(run, is_last_word);
+    }
+    let now = run.known.now;
+    let deadline = run.pod.deletion_timestamp().and_then(time::parse).unwrap_or(now);
+    let asked = run.marks.get(STOPPING);
+    if asked.is_none() {
+        run.marks.set(STOPPING, now);
+        for index in &running {
+            let text = format!("Stopping container {}", run.containers[*index].name());
+            run.tell(false, "Killing", text);
+        }
+    }
+    let is_deaf = running.iter().any(|index| run.containers[*index].behaviour.fault == Some(Fault::Hang));
+    let stops_at = match is_deaf {
+        true => deadline,
+        false => plus(asked.unwrap_or(now), run.known.settings.delays.stop).min(deadline),
+    };
+    if now < stops_at {
+        return later(run, stops_at);
+    }
+    let (code, reason) = if is_deaf { (137, "Error") } else { (0, "Completed") };
+    for index in running {
+        run.stop(index, code, reason);
+    }
+    gone(run, is_last_word)
+}
+
+fn later(run: Run<'_>, at: Timestamp) -> Decision {
+    Decision { wake: Some(at), events: run.events, marks: run.marks, ..Decision::default() }
+}
+
+/// Who holds the pod back by a finalizer wants to know how it ended; for others that would be a write for nothing.
+fn gone(run: Run<'_>, is_last_word: bool) -> Decision {
+    let is_held = run.pod.finalizers().next().is_some();
+    let status = is_held.then(|| render::status(&run)).filter(|status| run.pod.get(&["status"]) != Some(status));
+    // With no grace left and a finalizer in the way, the API server waits for others, not for this node.
+    let is_gone = !(is_held && is_last_word);
+    Decision { status, is_gone, wake: None, events: run.events, marks: run.marks }
+}

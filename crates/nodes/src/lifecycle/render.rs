@@ -1,0 +1,174 @@
+//! The status of a pod as a kubelet writes it: phase, conditions, addresses and what each container is at.
+
+use object::{Object, time};
+use serde_json::{Map, Value, json};
+
+use super::advance::Run;
+use super::container::{Role, State, status_of};
+
+/// The whole status. What others put into it stays.
+pub fn status(run: &Run<'_>) -> Value {
+    let mut status = run.pod.get(&["status"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    let phase = phase(run);
+    status.insert("phase".into(), phase.into());
+    status.insert("startTime".into(), run.start_time.as_str().into());
+    let host = run.known.host_ip.to_string();
+    status.insert("hostIPs".into(), json!([{"ip": host}]));
+    status.insert("hostIP".into(), host.into());
+    if !run.pod_ip.is_empty() {
+        status.insert("podIP".into(), run.pod_ip.as_str().into());
+        status.insert("podIPs".into(), json!([{"ip": run.pod_ip}]));
+    }
+    if run.pod.generation() > 0 {
+        status.insert("observedGeneration".into(), run.pod.generation().into());
+    }
+    if let Some((reason, message)) = &run.failure {
+        status.insert("reason".into(), (*reason).into());
+        status.insert("message".into(), message.as_str().into());
+    }
+    let lists = [
+        ("initContainerStatuses", &[Role::Init, Role::Sidecar][..]),
+        ("containerStatuses", &[Role::Main][..]),
+        ("ephemeralContainerStatuses", &[Role::Ephemeral][..]),
+    ];
+    for (name, roles) in lists {
+        let chosen = run.containers.iter().filter(|container| roles.contains(&container.role));
+        let statuses: Vec<Value> = chosen.map(|container| status_of(container, run.pod)).collect();
+        if !statuses.is_empty() {
+            status.insert(name.into(), statuses.into());
+        }
+    }
+    let conditions = conditions(run, phase, status.get("conditions"));
+    status.insert("conditions".into(), conditions);
+    Value::Object(status)
+}
+
+fn phase(run: &Run<'_>) -> &'static str {
+    if run.is_over() {
+        return if run.pod.str_at(&["status", "phase"]) == "Failed" { "Failed" } else { "Succeeded" };
+    }
+    if run.is_failed {
+        return "Failed";
+    }
+    let mains = || run.containers.iter().filter(|container| container.role == Role::Main);
+    let is_waiting_first =
+        |container: &super::container::Container<'_>| matches!(container.state, State::Waiting { .. }) && container.last.is_none();
+    if !is_initialized(run) || mains().any(is_waiting_first) {
+        return "Pending";
+    }
+    let is_deleting = run.pod.is_deleting();
+    let ended = run.containers.iter().enumerate().filter(|(_, container)| container.role == Role::Main);
+    let all_final = ended.clone().all(|(index, container)| match is_deleting {
+        true => container.exit_code().is_some(),
+        false => run.is_final(index),
+    });
+    match (all_final, ended.clone().all(|(_, container)| container.exit_code() == Some(0))) {
+        (true, true) => "Succeeded",
+        (true, false) => "Failed",
+        (false, _) => "Running",
+    }
+}
+
+/// Init containers have done their part, or had when the others started.
+fn is_initialized(run: &Run<'_>) -> bool {
+    let mut mains = run.containers.iter().filter(|container| container.role == Role::Main);
+    let has_begun = mains.any(|main| main.last.is_some() || !matches!(main.state, State::Waiting { .. }));
+    let inits = run.containers.iter().filter(|container| matches!(container.role, Role::Init | Role::Sidecar));
+    has_begun || inits.fold(true, |all, container| all && container.is_initialized())
+}
+
+struct Condition {
+    kind: &'static str,
+    is_true: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Condition {
+    fn met(kind: &'static str) -> Self {
+        Self { kind, is_true: true, reason: "", message: String::new() }
+    }
+
+    fn missing(kind: &'static str, reason: &'static str, message: String) -> Self {
+        Self { kind, is_true: false, reason, message }
+    }
+}
+
+fn conditions(run: &Run<'_>, phase: &str, known: Option<&Value>) -> Value {
+    let is_over = matches!(phase, "Succeeded" | "Failed");
+    let serving = run.containers.iter().filter(|container| matches!(container.role, Role::Main | Role::Sidecar));
+    let unready: Vec<&str> = serving.filter(|container| !container.is_ready).map(|container| container.name()).collect();
+    let inits = run.containers.iter().filter(|container| matches!(container.role, Role::Init | Role::Sidecar));
+    let incomplete: Vec<&str> = inits.filter(|container| !container.is_initialized()).map(|c| c.name()).collect();
+    let unready_text = format!("containers with unready status: [{}]", unready.join(" "));
+    let containers_ready = |kind: &'static str| match (phase, unready.is_empty()) {
+        ("Succeeded", _) => Condition::missing(kind, "PodCompleted", String::new()),
+        ("Failed", _) => Condition::missing(kind, "PodFailed", String::new()),
+        (_, true) => Condition::met(kind),
+        _ => Condition::missing(kind, "ContainersNotReady", unready_text.clone()),
+    };
+    let initialized = match (phase, is_initialized(run)) {
+        ("Succeeded", _) => Condition { reason: "PodCompleted", ..Condition::met("Initialized") },
+        (_, true) => Condition::met("Initialized"),
+        _ => {
+            let text = format!("containers with incomplete status: [{}]", incomplete.join(" "));
+            Condition::missing("Initialized", "ContainersNotInitialized", text)
+        }
+    };
+    let ready = match closed_gate(run.pod) {
+        Some(gate) if unready.is_empty() && !is_over => {
+            let text = format!("corresponding condition of pod readiness gate {gate:?} does not exist or is not True.");
+            Condition::missing("Ready", "ReadinessGatesNotReady", text)
+        }
+        _ => containers_ready("Ready"),
+    };
+    let sandbox = match !run.pod_ip.is_empty() && !is_over {
+        true => Condition::met("PodReadyToStartContainers"),
+        false => Condition::missing("PodReadyToStartContainers", "", String::new()),
+    };
+    let mut list = known.and_then(Value::as_array).cloned().unwrap_or_default();
+    let now = time::format_seconds(run.known.now);
+    if !list.iter().any(|condition| condition["type"] == "PodScheduled") {
+        put(&mut list, Condition::met("PodScheduled"), &now);
+    }
+    for condition in [sandbox, initialized, ready, containers_ready("ContainersReady")] {
+        put(&mut list, condition, &now);
+    }
+    list.into()
+}
+
+/// A readiness gate whose condition is not there.
+fn closed_gate(pod: &Object) -> Option<&str> {
+    let gates = pod.items(&["spec", "readinessGates"]).iter().filter_map(|gate| gate["conditionType"].as_str());
+    let conditions = pod.items(&["status", "conditions"]);
+    let is_open = |gate: &str| conditions.iter().any(|c| c["type"] == gate && c["status"] == "True");
+    gates.into_iter().find(|gate| !is_open(gate))
+}
+
+/// Sets a condition; the time of its last change stays while it says the same.
+fn put(list: &mut Vec<Value>, condition: Condition, now: &str) {
+    let known = list.iter().position(|known| known["type"] == condition.kind);
+    let status = if condition.is_true { "True" } else { "False" };
+    let changed = match known.map(|index| &list[index]) {
+        Some(known) if known["status"] == status => known["lastTransitionTime"].clone(),
+        _ => now.into(),
+    };
+    let mut value = Map::new();
+    value.insert("type".into(), condition.kind.into());
+    value.insert("status".into(), status.into());
+    // Servers differ in whether they keep an empty time; what is there stays.
+    if let Some(probed) = known.and_then(|index| list[index].get("lastProbeTime")) {
+        value.insert("lastProbeTime".into(), probed.clone());
+    }
+    value.insert("lastTransitionTime".into(), changed);
+    if !condition.reason.is_empty() {
+        value.insert("reason".into(), condition.reason.into());
+    }
+    if !condition.message.is_empty() {
+        value.insert("message".into(), condition.message.into());
+    }
+    match known {
+        Some(index) => list[index] = Value::Object(value),
+        None => list.push(Value::Object(value)),
+    }
+}

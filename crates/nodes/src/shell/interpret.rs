@@ -1,0 +1,471 @@
+//! Runs commands: in real time for a client, or in no time to foretell what a container will do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+
+use crate::shell::arithmetic;
+use crate::shell::files::{Files, resolve};
+use crate::shell::parse::{self, Node, ParseError, Part, Redirect, RedirectTo, Stream, Word};
+use crate::shell::programs;
+use crate::shell::streams::{Closed, Io, Sink, Source};
+use crate::shell::Place;
+
+/// Shells started by shells, and commands within commands.
+const DEPTH_MAX: usize = 20;
+
+/// How time passes.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    Real,
+    /// Sleeping takes no time, but is counted; there is an end to how far and how long.
+    Rehearsed { elapsed: Duration, horizon: Duration, commands_left: usize },
+}
+
+/// What comes after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    Next,
+    Exit(i32),
+    Break,
+    Continue,
+    /// The rehearsal has seen as much as it was to see, or nobody listens any more.
+    OutOfTime,
+}
+
+pub struct Shell {
+    pub place: Arc<Place>,
+    pub files: Arc<Mutex<Files>>,
+    pub vars: BTreeMap<String, String>,
+    pub dir: String,
+    pub arguments: Vec<String>,
+    /// How the last command ended.
+    pub status: i32,
+    /// A program was asked for that is not simulated.
+    pub is_foreign: bool,
+    stops_on_error: bool,
+    clock: Clock,
+    depth: usize,
+}
+
+impl Shell {
+    pub fn new(place: Arc<Place>, files: Arc<Mutex<Files>>, clock: Clock) -> Self {
+        let vars = place.env.clone();
+        let dir = resolve("/", &place.working_dir);
+        Self {
+            place,
+            files,
+            vars,
+            dir,
+            arguments: Vec::new(),
+            status: 0,
+            is_foreign: false,
+            stops_on_error: false,
+            clock,
+            depth: 0,
+        }
+    }
+
+    /// Time that passed in a rehearsal.
+    pub fn elapsed(&self) -> Duration {
+        match self.clock {
+            Clock::Real => Duration::ZERO,
+            Clock::Rehearsed { elapsed, .. } => elapsed,
+        }
+    }
+
+    pub fn stop_on_error(&mut self, stops: bool) {
+        self.stops_on_error = stops;
+    }
+
+    pub fn is_rehearsal(&self) -> bool {
+        matches!(self.clock, Clock::Rehearsed { .. })
+    }
+
+    pub async fn sleep(&mut self, length: Duration) -> Flow {
+        match &mut self.clock {
+            Clock::Real => {
+                tokio::time::sleep(length).await;
+                Flow::Next
+            }
+            Clock::Rehearsed { elapsed, horizon, .. } => {
+                *elapsed = elapsed.saturating_add(length);
+                if *elapsed >= *horizon { Flow::OutOfTime } else { Flow::Next }
+            }
+        }
+    }
+
+    /// A command of a rehearsal; there is a number they must not pass.
+    fn count(&mut self) -> bool {
+        match &mut self.clock {
+            Clock::Real => true,
+            Clock::Rehearsed { commands_left, .. } => {
+                let is_left = *commands_left > 0;
+                *commands_left = commands_left.saturating_sub(1);
+                is_left
+            }
+        }
+    }
+
+    /// Writes for a program; a reader that is gone ends it all.
+    pub async fn say(&self, to: &Sink, bytes: &[u8]) -> Flow {
+        match to.write(bytes, self.elapsed()).await {
+            Ok(()) => Flow::Next,
+            Err(Closed) => Flow::OutOfTime,
+        }
+    }
+
+    pub async fn complain(&mut self, io: &Io, text: String, status: i32) -> Flow {
+        self.status = status;
+        self.say(&io.stderr, format!("{text}\n").as_bytes()).await
+    }
+
+    /// One command with its arguments, as `exec` gives them.
+    pub fn run_command<'a>(&'a mut self, command: &'a [String], io: &'a Io) -> BoxFuture<'a, Flow> {
+        programs::run(self, command, io)
+    }
+
+    /// A script, as `sh -c` gives it.
+    pub async fn run_script(&mut self, script: &str, io: &Io) -> Flow {
+        match parse::parse(script) {
+            Ok(node) => self.run(&node, io).await,
+            Err(error) => {
+                let text = match error {
+                    ParseError::Incomplete => "sh: syntax error: unexpected end of file".to_owned(),
+                    ParseError::Unexpected(what) => format!("sh: syntax error or not simulated: {what}"),
+                };
+                self.is_foreign = true;
+                let flow = self.complain(io, text, 2).await;
+                if flow == Flow::Next { Flow::Exit(2) } else { flow }
+            }
+        }
+    }
+
+    pub fn run<'a>(&'a mut self, node: &'a Node, io: &'a Io) -> BoxFuture<'a, Flow> {
+        async move {
+            if self.depth >= DEPTH_MAX {
+                return Flow::Exit(2);
+            }
+            self.depth += 1;
+            let flow = self.run_node(node, io).await;
+            self.depth -= 1;
+            flow
+        }
+        .boxed()
+    }
+
+    async fn run_node(&mut self, node: &Node, io: &Io) -> Flow {
+        match node {
+            Node::Simple { assignments, words, redirects } => self.simple(assignments, words, redirects, io).await,
+            Node::Sequence(nodes) => {
+                for node in nodes {
+                    let flow = self.run(node, io).await;
+                    if flow != Flow::Next {
+                        return flow;
+                    }
+                    if self.stops_on_error && self.status != 0 && matches!(node, Node::Simple { .. } | Node::Pipe(_)) {
+                        return Flow::Exit(self.status);
+                    }
+                }
+                Flow::Next
+            }
+            Node::Pipe(nodes) => self.pipe(nodes, io).await,
+            Node::Not(inner) => {
+                let flow = self.run(inner, io).await;
+                self.status = i32::from(self.status == 0);
+                flow
+            }
+            Node::And(left, right) => self.either(left, right, io, |status| status == 0).await,
+            Node::Or(left, right) => self.either(left, right, io, |status| status != 0).await,
+            Node::If { arms, otherwise } => {
+                for (condition, then) in arms {
+                    let flow = self.run(condition, io).await;
+                    if flow != Flow::Next {
+                        return flow;
+                    }
+                    if self.status == 0 {
+                        return self.run(then, io).await;
+                    }
+                }
+                self.status = 0;
+                match otherwise {
+                    Some(node) => self.run(node, io).await,
+                    None => Flow::Next,
+                }
+            }
+            Node::While { condition, is_until, body } => self.repeat(condition, *is_until, body, io).await,
+            Node::For { name, words, body } => self.for_each(name, words, body, io).await,
+            Node::Group(inner, redirects) => match self.redirected(redirects, io).await {
+                Ok(io) => self.run(inner, &io).await,
+                Err(flow) => flow,
+            },
+            Node::Subshell(inner) => {
+                let (vars, dir) = (self.vars.clone(), self.dir.clone());
+                let flow = self.run(inner, io).await;
+                (self.vars, self.dir) = (vars, dir);
+                if let Flow::Exit(code) = flow {
+                    self.status = code;
+                    return Flow::Next;
+                }
+                flow
+            }
+        }
+    }
+
+    async fn either(&mut self, left: &Node, right: &Node, io: &Io, goes_on: fn(i32) -> bool) -> Flow {
+        let flow = self.run(left, io).await;
+        if flow == Flow::Next && goes_on(self.status) { self.run(right, io).await } else { flow }
+    }
+
+    async fn repeat(&mut self, condition: &Node, is_until: bool, body: &Node, io: &Io) -> Flow {
+        loop {
+            if !self.count() {
+                return Flow::OutOfTime;
+            }
+            // A loop that never waits must let others work.
+            if !self.is_rehearsal() {
+                tokio::task::yield_now().await;
+            }
+            let flow = self.run(condition, io).await;
+            if flow != Flow::Next {
+                return flow;
+            }
+            if (self.status == 0) == is_until {
+                self.status = 0;
+                return Flow::Next;
+            }
+            match self.run(body, io).await {
+                Flow::Next | Flow::Continue => {}
+                Flow::Break => return Flow::Next,
+                flow => return flow,
+            }
+        }
+    }
+
+    async fn for_each(&mut self, name: &str, words: &[Word], body: &Node, io: &Io) -> Flow {
+        let mut values = Vec::new();
+        for word in words {
+            values.extend(self.expand(word, io).await);
+        }
+        for value in values {
+            if !self.count() {
+                return Flow::OutOfTime;
+            }
+            self.vars.insert(name.to_owned(), value);
+            match self.run(body, io).await {
+                Flow::Next | Flow::Continue => {}
+                Flow::Break => return Flow::Next,
+                flow => return flow,
+            }
+        }
+        Flow::Next
+    }
+
+    /// One after the other: what the first writes is what the next reads.
+    async fn pipe(&mut self, nodes: &[Node], io: &Io) -> Flow {
+        let mut stdin = io.stdin.clone();
+        for (index, node) in nodes.iter().enumerate() {
+            let is_last = index + 1 == nodes.len();
+            let pipe = Arc::new(Mutex::new(Vec::new()));
+            let stdout = if is_last { io.stdout.clone() } else { Sink::Pipe(Arc::clone(&pipe)) };
+            let part = Io { stdin, stdout, stderr: io.stderr.clone() };
+            let flow = self.run(node, &part).await;
+            match flow {
+                Flow::Exit(code) => self.status = code,
+                Flow::Next => {}
+                // A pipe that is full ends its writer, not the whole.
+                Flow::OutOfTime if !is_last && !self.is_rehearsal() => {}
+                flow => return flow,
+            }
+            stdin = Source::of(std::mem::take(&mut *pipe.lock()));
+        }
+        Flow::Next
+    }
+
+    async fn simple(
+        &mut self,
+        assignments: &[(String, Word)],
+        words: &[Word],
+        redirects: &[Redirect],
+        io: &Io,
+    ) -> Flow {
+        if !self.count() {
+            return Flow::OutOfTime;
+        }
+        let mut command = Vec::new();
+        for word in words {
+            command.extend(self.expand(word, io).await);
+        }
+        let mut restore = Vec::new();
+        for (name, value) in assignments {
+            let value = self.expand_whole(value, io).await;
+            let before = self.vars.insert(name.clone(), value);
+            if !command.is_empty() {
+                restore.push((name.clone(), before));
+            }
+        }
+        let io = match self.redirected(redirects, io).await {
+            Ok(io) => io,
+            Err(flow) => return flow,
+        };
+        if command.is_empty() {
+            self.status = 0;
+            return Flow::Next;
+        }
+        let flow = programs::run(self, &command, &io).await;
+        for (name, before) in restore {
+            match before {
+                Some(value) => drop(self.vars.insert(name, value)),
+                None => drop(self.vars.remove(&name)),
+            }
+        }
+        flow
+    }
+
+    async fn redirected(&mut self, redirects: &[Redirect], io: &Io) -> Result<Io, Flow> {
+        let mut io = io.clone();
+        for redirect in redirects {
+            if redirect.from == Stream::Stdin {
+                let RedirectTo::File(word) = &redirect.to else { continue };
+                let path = self.path(word, &io).await;
+                let read = self.files.lock().read(&path);
+                match read {
+                    Ok(bytes) => io.stdin = Source::of(bytes),
+                    Err(error) => return Err(self.complain(&io, format!("sh: can't open {path}: {error}"), 1).await),
+                }
+                continue;
+            }
+            let sink = match &redirect.to {
+                RedirectTo::Same(Stream::Stderr) => io.stderr.clone(),
+                RedirectTo::Same(_) => io.stdout.clone(),
+                RedirectTo::File(word) | RedirectTo::Append(word) => {
+                    let path = self.path(word, &io).await;
+                    let is_append = matches!(redirect.to, RedirectTo::Append(_));
+                    match self.open(&path, is_append, &io) {
+                        Ok(sink) => sink,
+                        Err(text) => return Err(self.complain(&io, text, 1).await),
+                    }
+                }
+            };
+            match redirect.from {
+                Stream::Stderr => io.stderr = sink,
+                _ => io.stdout = sink,
+            }
+        }
+        Ok(io)
+    }
+
+    fn open(&self, path: &str, is_append: bool, io: &Io) -> Result<Sink, String> {
+        match path {
+            "/dev/null" => return Ok(Sink::Null),
+            "/dev/stdout" | "/proc/1/fd/1" => return Ok(io.stdout.clone()),
+            "/dev/stderr" | "/proc/1/fd/2" => return Ok(io.stderr.clone()),
+            _ => {}
+        }
+        let mut files = self.files.lock();
+        let opened = match is_append {
+            true => files.append(path, b""),
+            false => files.write(path, bytes::Bytes::new(), 0o644),
+        };
+        match opened {
+            Ok(()) => Ok(Sink::File { files: Arc::clone(&self.files), path: path.to_owned() }),
+            Err(error) => Err(format!("sh: can't create {path}: {error}")),
+        }
+    }
+
+    async fn path(&mut self, word: &Word, io: &Io) -> String {
+        let name = self.expand_whole(word, io).await;
+        resolve(&self.dir, &name)
+    }
+
+    /// The words a word stands for: unquoted expansions fall apart at spaces.
+    async fn expand(&mut self, word: &Word, io: &Io) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        let mut current: Option<String> = None;
+        for part in word {
+            let (text, is_whole) = self.expand_part(part, io).await;
+            if is_whole {
+                current.get_or_insert_default().push_str(&text);
+                continue;
+            }
+            if text.starts_with(char::is_whitespace) {
+                words.extend(current.take());
+            }
+            for (index, piece) in text.split_whitespace().enumerate() {
+                if index > 0 {
+                    words.extend(current.take());
+                }
+                current.get_or_insert_default().push_str(piece);
+            }
+            if text.ends_with(char::is_whitespace) {
+                words.extend(current.take());
+            }
+        }
+        words.extend(current);
+        words
+    }
+
+    async fn expand_whole(&mut self, word: &Word, io: &Io) -> String {
+        let mut out = String::new();
+        for part in word {
+            out.push_str(&self.expand_part(part, io).await.0);
+        }
+        out
+    }
+
+    /// The text of a part, and whether it stays whole.
+    async fn expand_part(&mut self, part: &Part, io: &Io) -> (String, bool) {
+        match part {
+            Part::Quoted(text) => (text.clone(), true),
+            Part::Bare(text) => (self.tilde(text), true),
+            Part::Variable { name, default, is_quoted } => {
+                let value = self.variable(name).filter(|value| !value.is_empty());
+                (value.or_else(|| default.clone()).unwrap_or_default(), *is_quoted)
+            }
+            Part::Arithmetic(text) => {
+                let value = arithmetic::evaluate(text, &|name| self.variable(name));
+                (value.map(|value| value.to_string()).unwrap_or_default(), true)
+            }
+            Part::Command { node, is_quoted } => {
+                let pipe = Arc::new(Mutex::new(Vec::new()));
+                let inner = Io {
+                    stdin: io.stdin.clone(),
+                    stdout: Sink::Pipe(Arc::clone(&pipe)),
+                    stderr: io.stderr.clone(),
+                };
+                if let Flow::Exit(code) = self.run(node, &inner).await {
+                    self.status = code;
+                }
+                let bytes = std::mem::take(&mut *pipe.lock());
+                (String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned(), *is_quoted)
+            }
+        }
+    }
+
+    fn tilde(&self, text: &str) -> String {
+        let home = self.vars.get("HOME").map_or("/root", String::as_str);
+        match text {
+            "~" => home.to_owned(),
+            text if text.starts_with("~/") => format!("{home}{}", &text[1..]),
+            text => text.to_owned(),
+        }
+    }
+
+    pub fn variable(&self, name: &str) -> Option<String> {
+        match name {
+            "?" => Some(self.status.to_string()),
+            "$" => Some("7".to_owned()),
+            "#" => Some(self.arguments.len().saturating_sub(1).to_string()),
+            "@" | "*" => Some(self.arguments.get(1..).unwrap_or_default().join(" ")),
+            "PWD" => Some(self.dir.clone()),
+            name => match name.parse::<usize>() {
+                Ok(index) => self.arguments.get(index).cloned(),
+                Err(_) => self.vars.get(name).cloned(),
+            },
+        }
+    }
+}

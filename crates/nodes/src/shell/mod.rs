@@ -1,0 +1,160 @@
+//! A tiny shell over a file system in memory: what simulated containers do with commands they are given.
+
+mod arithmetic;
+mod files;
+mod interpret;
+mod parse;
+mod programs;
+mod streams;
+mod tar;
+mod terminal;
+mod text_programs;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use object::Object;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::shell::interpret::{Clock, Flow, Shell};
+use crate::shell::streams::{Io, Sink, Source};
+
+pub use files::Files;
+pub use streams::TimedOutput;
+pub use terminal::{Ended, run_session};
+
+/// Commands one script may run while its course is being foretold.
+const FORETOLD_COMMANDS_MAX: usize = 2_000;
+/// The same for its log, which may be long.
+const LOGGED_COMMANDS_MAX: usize = 100_000;
+
+/// What commands can find out about where they run.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    pub hostname: String,
+    pub env: BTreeMap<String, String>,
+    pub working_dir: String,
+    /// What the container's own process is called.
+    pub process: String,
+}
+
+/// The command a container is started with, where its spec says so.
+pub fn command_of(container: &Value) -> Vec<String> {
+    let list = |name: &str| container[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let words = list("command").iter().chain(list("args"));
+    words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+}
+
+/// The place of a container, as far as its pod alone says.
+pub fn place_of(pod: &Object, container: &Value) -> Place {
+    let mut env = BTreeMap::from([
+        ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
+        ("HOSTNAME".to_owned(), pod.name().to_owned()),
+        ("HOME".to_owned(), "/root".to_owned()),
+    ]);
+    for variable in container["env"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        let Some(name) = variable["name"].as_str() else { continue };
+        let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+            Some(path) => Some(field_of(pod, path)),
+            None => variable["value"].as_str().map(str::to_owned),
+        };
+        if let Some(value) = value {
+            let value = expand_references(&value, &env);
+            env.insert(name.to_owned(), value);
+        }
+    }
+    let process = command_of(container).join(" ");
+    let process = if process.is_empty() { container["image"].as_str().unwrap_or_default().to_owned() } else { process };
+    Place {
+        hostname: pod.name().to_owned(),
+        env,
+        working_dir: container["workingDir"].as_str().unwrap_or("/").to_owned(),
+        process,
+    }
+}
+
+fn field_of(pod: &Object, path: &str) -> String {
+    if let Some((kind, key)) = path.split_once('[') {
+        let key = key.trim_end_matches(']').trim_matches('\'').trim_matches('"');
+        let found = if kind == "metadata.labels" { pod.label(key) } else { pod.annotation(key) };
+        return found.unwrap_or_default().to_owned();
+    }
+    pod.str_at(&path.split('.').collect::<Vec<_>>()).to_owned()
+}
+
+/// `$(NAME)` stands for a variable that was set before.
+fn expand_references(text: &str, env: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("$(") {
+        out.push_str(before);
+        match after.split_once(')') {
+            Some((name, tail)) if env.contains_key(name) => {
+                out.push_str(&env[name]);
+                rest = tail;
+            }
+            _ => {
+                out.push_str("$(");
+                rest = after;
+            }
+        }
+    }
+    out + rest
+}
+
+/// When and how the container's own command will end: `None` when that cannot be known because it is a program that is
+/// not simulated, `Some(None)` when it goes on for ever.
+pub fn foretell(pod: &Object, container: &Value) -> Option<Option<(Duration, i32)>> {
+    let command = command_of(container);
+    if command.is_empty() {
+        return None;
+    }
+    let (_, end) = rehearse(pod, container, &command, crate::duration::FOREVER, FORETOLD_COMMANDS_MAX)?;
+    Some(end)
+}
+
+/// What the container's own command writes in the time since it started.
+pub fn output(pod: &Object, container: &Value, elapsed: Duration) -> Option<Vec<TimedOutput>> {
+    let command = command_of(container);
+    if command.is_empty() {
+        return None;
+    }
+    Some(rehearse(pod, container, &command, elapsed, LOGGED_COMMANDS_MAX)?.0)
+}
+
+type Rehearsal = (Vec<TimedOutput>, Option<(Duration, i32)>);
+
+/// Runs the command in no time, with time passing only where it sleeps.
+fn rehearse(
+    pod: &Object,
+    container: &Value,
+    command: &[String],
+    horizon: Duration,
+    commands_max: usize,
+) -> Option<Rehearsal> {
+    let place = Arc::new(place_of(pod, container));
+    let files = Arc::new(Mutex::new(Files::new(&place)));
+    let written = Arc::default();
+    let clock = Clock::Rehearsed { elapsed: Duration::ZERO, horizon, commands_left: commands_max };
+    let mut shell = Shell::new(place, files, clock);
+    let sink = Sink::Timed(Arc::clone(&written));
+    let io = Io { stdin: Source::Empty, stdout: sink.clone(), stderr: sink };
+    // Nothing waits in a rehearsal, so it is over as soon as it is begun.
+    let flow = shell.run_command(command, &io).now_or_never()?;
+    if shell.is_foreign {
+        return None;
+    }
+    let end = match flow {
+        Flow::OutOfTime => None,
+        Flow::Exit(code) => Some((shell.elapsed(), code)),
+        Flow::Next | Flow::Break | Flow::Continue => Some((shell.elapsed(), shell.status)),
+    };
+    let written = std::mem::take(&mut *written.lock());
+    Some((written, end))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! A client at a terminal or a pipe: lines are read, shown as they are typed, and run.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pod_streams::Streams;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::shell::interpret::{Clock, Flow, Shell};
+use crate::shell::parse::{ParseError, parse};
+use crate::shell::programs::is_known;
+use crate::shell::streams::{Closed, Io, Sink, Source};
+use crate::shell::{Files, Place};
+
+/// A line longer than this is cut.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// The terminal's side of a session: what is typed comes in raw and must be shown.
+pub struct Terminal {
+    input: tokio::sync::Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
+    output: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
+}
+
+impl Terminal {
+    /// Lines end with a return on a terminal.
+    pub async fn show(&self, bytes: &[u8]) -> Result<(), Closed> {
+        let mut shown = Vec::with_capacity(bytes.len() + 16);
+        for byte in bytes {
+            if *byte == b'\n' {
+                shown.push(b'\r');
+            }
+            shown.push(*byte);
+        }
+        let mut output = self.output.lock().await;
+        output.write_all(&shown).await.map_err(|_| Closed)?;
+        output.flush().await.map_err(|_| Closed)
+    }
+
+    /// A line as it was typed and corrected; `None` when the client ends the input.
+    pub async fn read_line(&self) -> Option<String> {
+        let mut guard = self.input.lock().await;
+        let input = guard.as_mut()?;
+        let mut line = Vec::new();
+        loop {
+            let mut byte = [0];
+            if input.read(&mut byte).await.ok()? == 0 {
+                return None;
+            }
+            let echo: &[u8] = match byte[0] {
+                b'\r' | b'\n' => {
+                    self.show(b"\n").await.ok()?;
+                    return Some(String::from_utf8_lossy(&line).into_owned());
+                }
+                0x04 if line.is_empty() => return None,
+                0x03 => {
+                    self.show(b"^C\n").await.ok()?;
+                    return Some(String::new());
+                }
+                0x7f | 0x08 => match line.pop() {
+                    Some(_) => b"\x08 \x08",
+                    None => b"",
+                },
+                byte if (byte >= 0x20 || byte == b'\t') && line.len() < LINE_BYTES_MAX => {
+                    line.push(byte);
+                    &[byte]
+                }
+                _ => b"",
+            };
+            self.show(echo).await.ok()?;
+        }
+    }
+}
+
+/// How a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Exit(i32),
+    /// There is no such program.
+    NotFound(String),
+}
+
+/// Runs a command for a client, with the client's streams.
+pub async fn run_session(
+    place: Arc<Place>,
+    files: Arc<Mutex<Files>>,
+    command: &[String],
+    tty: bool,
+    streams: Streams,
+) -> Ended {
+    let name = command.first().map_or("", String::as_str);
+    if !is_known(name) {
+        return Ended::NotFound(name.to_owned());
+    }
+    let Streams { stdin, stdout, stderr, .. } = streams;
+    let client = |stream: Option<Box<dyn AsyncWrite + Send + Unpin>>| match stream {
+        Some(stream) => Sink::Client(Arc::new(tokio::sync::Mutex::new(stream))),
+        None => Sink::Null,
+    };
+    let io = match stdout {
+        Some(output) if tty => {
+            let terminal =
+                Arc::new(Terminal { input: tokio::sync::Mutex::new(stdin), output: tokio::sync::Mutex::new(output) });
+            Io {
+                stdin: Source::Terminal(Arc::clone(&terminal)),
+                stdout: Sink::Terminal(Arc::clone(&terminal)),
+                stderr: Sink::Terminal(terminal),
+            }
+        }
+        stdout => Io {
+            stdin: stdin.map_or(Source::Empty, |stream| Source::Client(Arc::new(tokio::sync::Mutex::new(stream)))),
+            stdout: client(stdout),
+            stderr: client(stderr),
+        },
+    };
+    let mut shell = Shell::new(place, files, Clock::Real);
+    match shell.run_command(command, &io).await {
+        Flow::Exit(code) => Ended::Exit(code),
+        Flow::OutOfTime => Ended::Exit(141),
+        Flow::Next | Flow::Break | Flow::Continue => Ended::Exit(shell.status),
+    }
+}
+
+/// Reads commands line by line until there are no more.
+pub async fn interact(shell: &mut Shell, io: &Io) -> Flow {
+    if shell.is_rehearsal() {
+        return Flow::Next;
+    }
+    let is_terminal = matches!(io.stdin, Source::Terminal(_));
+    let mut pending = String::new();
+    loop {
+        if is_terminal {
+            let prompt = if pending.is_empty() { format!("{} # ", shell.dir) } else { "> ".to_owned() };
+            let flow = shell.say(&io.stdout, prompt.as_bytes()).await;
+            if flow != Flow::Next {
+                return flow;
+            }
+        }
+        let Some(line) = io.stdin.read_line().await else {
+            return Flow::Exit(shell.status);
+        };
+        pending.push_str(&line);
+        pending.push('\n');
+        if pending.len() < LINE_BYTES_MAX && parse(&pending) == Err(ParseError::Incomplete) {
+            continue;
+        }
+        let script = std::mem::take(&mut pending);
+        match shell.run_script(&script, io).await {
+            Flow::Next | Flow::Break | Flow::Continue => {}
+            // A mistake in a line is not the end of a conversation.
+            Flow::Exit(2) if parse(&script).is_err() => shell.status = 2,
+            flow => return flow,
+        }
+    }
+}
