@@ -14,6 +14,7 @@ mod convert;
 pub mod crd;
 pub mod decode;
 pub mod direct;
+pub mod disturbance;
 pub mod documents;
 pub mod extension;
 mod forwarding;

@@ -14,6 +14,7 @@ use crate::admission::Chain;
 use crate::aggregate::Aggregator;
 use crate::audit::Audit;
 use crate::auth::Auth;
+use crate::disturbance::Disturbance;
 use crate::documents::{OpenApiCache, Version};
 use crate::extension::Extension;
 use crate::limits::{Limits, LimitsConfig};
@@ -52,6 +53,8 @@ pub struct Server {
     pub event_leases: EventLeases,
     pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
     pub extensions: Vec<Box<dyn Extension>>,
+    /// Off unless a test or a demonstration switches it on.
+    pub disturbance: Disturbance,
     pub stop: CancellationToken,
     ready: AtomicBool,
     address: OnceLock<SocketAddr>,
@@ -73,6 +76,7 @@ impl Server {
             event_leases: EventLeases::new(config.event_ttl),
             connect_handlers: config.connect_handlers,
             extensions: config.extensions,
+            disturbance: Disturbance::default(),
             stop: config.stop,
             ready: AtomicBool::new(false),
             address: OnceLock::new(),

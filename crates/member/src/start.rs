@@ -10,6 +10,8 @@ use reconcile::{Clock, SystemClock};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::disturbance::Disturbing;
+
 /// How long work under way may take when the member stops.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -40,7 +42,7 @@ pub struct Member {
 impl Member {
     /// Returns when the API answers and is ready; nodes and their pods follow within moments.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let host = ApiHost::start(&options.host, Additions::default()).await?;
+        let host = ApiHost::start(&options.host, additions()).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let stop = CancellationToken::new();
         let mut rooms = JoinSet::new();
@@ -64,4 +66,9 @@ impl Member {
         }
         self.host.stop().await;
     }
+}
+
+/// What a member's API has beside Kubernetes' own.
+fn additions() -> Additions {
+    Additions { extensions: vec![Box::new(Disturbing)], ..Additions::default() }
 }

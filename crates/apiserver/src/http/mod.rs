@@ -105,7 +105,12 @@ async fn answer(
         uri: parts.uri,
     };
     let head_only = incoming.method == Method::HEAD;
-    let mut response = match admit(&server, &peer, known, incoming, &record).await {
+    let undisturbed = if known.is_none() { server.disturbance.strike(&info.path) } else { Ok(()) };
+    let answered = match undisturbed {
+        Ok(()) => admit(&server, &peer, known, incoming, &record).await,
+        Err(status) => Err(status),
+    };
+    let mut response = match answered {
         Ok(response) => response,
         Err(status) => respond::status_response(&status, accept.as_ref()),
     };

@@ -1,0 +1,56 @@
+//! The door to a member's fault switch: how many of a hundred requests its API fails.
+
+use std::sync::Arc;
+
+use apiserver::extension::{Extension, ExtensionRequest};
+use apiserver::respond::{self, Body};
+use apiserver::server::Server;
+use async_trait::async_trait;
+use http::{Method, Response};
+use object::Status;
+use serde_json::{Value, json};
+
+const PATH: &str = "/flotilla/v1alpha1/disturbance";
+const FIELD: &str = "errorPercent";
+
+/// Only administrators reach it: no role of Kubernetes allows its path.
+pub struct Disturbing;
+
+#[async_trait]
+impl Extension for Disturbing {
+    fn handles(&self, path: &str) -> bool {
+        path == PATH
+    }
+
+    async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
+        match request.incoming.method {
+            Method::GET => {}
+            Method::PUT => {
+                let body = request.incoming.body.read().await?;
+                server.disturbance.set_error_percent(wanted(&body)?);
+            }
+            _ => return Err(Status::new(405, "MethodNotAllowed", "use GET or PUT")),
+        }
+        let text = json!({FIELD: server.disturbance.error_percent()}).to_string();
+        Ok(respond::text(200, "application/json", text))
+    }
+}
+
+fn wanted(body: &[u8]) -> Result<u8, Status> {
+    let percent = serde_json::from_slice::<Value>(body).ok().and_then(|value| value[FIELD].as_u64());
+    let percent = percent.and_then(|percent| u8::try_from(percent).ok()).filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| Status::bad_request(format!("the body must be {{\"{FIELD}\": N}} with N from 0 to 100")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_number_up_to_a_hundred() {
+        assert_eq!(wanted(br#"{"errorPercent": 30}"#).ok(), Some(30));
+        for body in ["", "{}", r#"{"errorPercent": 101}"#, r#"{"errorPercent": -1}"#, r#"{"errorPercent": "30"}"#] {
+            assert!(wanted(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}
