@@ -1,9 +1,21 @@
 //! Simulated nodes: pods go through their phases without containers, as rules say.
 
 mod addresses;
+mod backend;
 pub mod behaviour;
-mod duration;
+pub mod duration;
 mod lifecycle;
+mod logs;
+pub mod metrics;
+mod node;
+mod page;
+mod pods;
+mod registration;
+mod sandbox;
 pub mod settings;
 mod shell;
+mod simulation;
 mod usage;
+
+pub use settings::Settings;
+pub use simulation::{Parts, Simulation, run};

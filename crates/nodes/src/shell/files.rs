@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::shell::Place;
 
 /// What the files of one container may take in all.
-pub const FILES_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub const FILES_BYTES_MAX: usize = 16 * 1024 * 1024;
 const FILES_MAX: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

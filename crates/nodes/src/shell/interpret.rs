@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
 use crate::shell::arithmetic;
@@ -23,7 +24,7 @@ const DEPTH_MAX: usize = 20;
 pub enum Clock {
     Real,
     /// Sleeping takes no time, but is counted; there is an end to how far and how long.
-    Rehearsed { elapsed: Duration, horizon: Duration, commands_left: usize },
+    Rehearsed { start: Timestamp, elapsed: Duration, horizon: Duration, commands_left: usize },
 }
 
 /// What comes after a command.
@@ -75,6 +76,16 @@ impl Shell {
         match self.clock {
             Clock::Real => Duration::ZERO,
             Clock::Rehearsed { elapsed, .. } => elapsed,
+        }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        match self.clock {
+            Clock::Real => Timestamp::now(),
+            Clock::Rehearsed { start, elapsed, .. } => {
+                let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::MAX);
+                start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use jiff::Timestamp;
 use object::Object;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -112,33 +113,37 @@ pub fn foretell(pod: &Object, container: &Value) -> Option<Option<(Duration, i32
     if command.is_empty() {
         return None;
     }
-    let (_, end) = rehearse(pod, container, &command, crate::duration::FOREVER, FORETOLD_COMMANDS_MAX)?;
+    let length = Length { start: Timestamp::UNIX_EPOCH, horizon: crate::duration::FOREVER, commands: FORETOLD_COMMANDS_MAX };
+    let (_, end) = rehearse(pod, container, &command, length)?;
     Some(end)
 }
 
-/// What the container's own command writes in the time since it started.
-pub fn output(pod: &Object, container: &Value, elapsed: Duration) -> Option<Vec<TimedOutput>> {
+/// What the container's own command writes in the time after its start.
+pub fn output(pod: &Object, container: &Value, start: Timestamp, elapsed: Duration) -> Option<Vec<TimedOutput>> {
     let command = command_of(container);
     if command.is_empty() {
         return None;
     }
-    Some(rehearse(pod, container, &command, elapsed, LOGGED_COMMANDS_MAX)?.0)
+    let length = Length { start, horizon: elapsed, commands: LOGGED_COMMANDS_MAX };
+    Some(rehearse(pod, container, &command, length)?.0)
+}
+
+/// How far a rehearsal goes.
+struct Length {
+    start: Timestamp,
+    horizon: Duration,
+    commands: usize,
 }
 
 type Rehearsal = (Vec<TimedOutput>, Option<(Duration, i32)>);
 
 /// Runs the command in no time, with time passing only where it sleeps.
-fn rehearse(
-    pod: &Object,
-    container: &Value,
-    command: &[String],
-    horizon: Duration,
-    commands_max: usize,
-) -> Option<Rehearsal> {
+fn rehearse(pod: &Object, container: &Value, command: &[String], length: Length) -> Option<Rehearsal> {
     let place = Arc::new(place_of(pod, container));
     let files = Arc::new(Mutex::new(Files::new(&place)));
     let written = Arc::default();
-    let clock = Clock::Rehearsed { elapsed: Duration::ZERO, horizon, commands_left: commands_max };
+    let Length { start, horizon, commands } = length;
+    let clock = Clock::Rehearsed { start, elapsed: Duration::ZERO, horizon, commands_left: commands };
     let mut shell = Shell::new(place, files, clock);
     let sink = Sink::Timed(Arc::clone(&written));
     let io = Io { stdin: Source::Empty, stdout: sink.clone(), stderr: sink };

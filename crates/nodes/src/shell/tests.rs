@@ -23,8 +23,8 @@ fn container(script: &str) -> Value {
 #[track_caller]
 fn check(script: &str, expected: &str, code: i32, seconds: u64) {
     let container = container(script);
-    let (written, end) =
-        rehearse(&pod(), &container, &command_of(&container), crate::duration::FOREVER, 5000).expect("simulated");
+    let length = Length { start: Timestamp::UNIX_EPOCH, horizon: crate::duration::FOREVER, commands: 5000 };
+    let (written, end) = rehearse(&pod(), &container, &command_of(&container), length).expect("simulated");
     let text: Vec<u8> = written.iter().flat_map(|output| output.bytes.to_vec()).collect();
     assert_eq!(String::from_utf8_lossy(&text), expected, "{script}");
     assert_eq!(end, Some((Duration::from_secs(seconds), code)), "{script}");
@@ -55,6 +55,7 @@ fn scripts_do_what_they_say() {
     check("printf '%s=%d\\n' a 1; seq 2 | tail -n 1", "a=1\n2\n", 0, 0);
     check("echo b a | tr ' ' '\\n' | sort", "a\nb\n", 0, 0);
     check("exec sleep 7", "", 0, 7);
+    check("sleep 61; date +%H:%M:%S", "00:01:01\n", 0, 61);
     check("# nothing\n\necho \\\n two", "two\n", 0, 0);
     check("mkdir -p /a/b && cp /etc/hostname /a/b/ && ls /a/b && mv /a/b /c && ls /c", "hostname\nhostname\n", 0, 0);
     check("tar cf /tmp/t.tar /etc/hostname && rm /etc/hostname && tar xf /tmp/t.tar -C / && cat /etc/hostname", "web-0\n", 0, 0);
@@ -78,7 +79,7 @@ fn programs_that_are_not_simulated_are_left_open() {
 #[test]
 fn output_comes_when_it_is_written() {
     let container = container("echo start; while true; do echo tick; sleep 10; done");
-    let written = output(&pod(), &container, Duration::from_secs(25)).expect("simulated");
+    let written = output(&pod(), &container, Timestamp::UNIX_EPOCH, Duration::from_secs(25)).expect("simulated");
     let times: Vec<u64> = written.iter().map(|output| output.after.as_secs()).collect();
     assert_eq!(times, [0, 0, 10, 20]);
 }

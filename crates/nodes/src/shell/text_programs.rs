@@ -106,12 +106,8 @@ fn uname(shell: &Shell, options: &[&str]) -> String {
     }
 }
 
-/// In a rehearsal the time of day is not known: what is said is how much time passed since the start.
 fn date(shell: &Shell, options: &[&str]) -> String {
-    if shell.is_rehearsal() {
-        return format!("{} seconds after the start\n", shell.elapsed().as_secs());
-    }
-    let now = jiff::Timestamp::now();
+    let now = shell.now();
     let format = options.iter().find_map(|option| option.strip_prefix('+'));
     let shown = match format {
         Some(format) => jiff::fmt::strtime::format(format, &now.to_zoned(jiff::tz::TimeZone::UTC)).unwrap_or_default(),

@@ -1,0 +1,145 @@
+//! The handle on a set of simulated nodes: what others ask it, and the state it keeps of each pod.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::ClusterClient;
+use jiff::Timestamp;
+use object::{GroupVersionResource, Object};
+use parking_lot::Mutex;
+use reconcile::{Clock, Controller, Mirror, MirrorSpec, ObjectKey, Priority};
+use tokio_util::sync::CancellationToken;
+
+use crate::addresses::Addresses;
+use crate::lifecycle::Marks;
+use crate::node::{NodeFault, fault_of};
+use crate::sandbox::Sandboxes;
+use crate::settings::Settings;
+use crate::{pods, registration};
+
+/// What simulated nodes are made from.
+pub struct Parts {
+    pub client: ClusterClient,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+}
+
+/// A set of simulated nodes. Clones share it.
+#[derive(Clone)]
+pub struct Simulation {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub settings: Settings,
+    pub client: ClusterClient,
+    pub clock: Arc<dyn Clock>,
+    pub pods: Mirror,
+    pub nodes: Mirror,
+    pub addresses: Mutex<Addresses>,
+    pub memory: Mutex<HashMap<ObjectKey, Memory>>,
+    pub sandboxes: Mutex<Sandboxes>,
+    pub controller: Controller<ObjectKey>,
+}
+
+/// What is kept of a pod besides what its object says.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub uid: Box<str>,
+    pub node: u32,
+    pub address: Option<Ipv4Addr>,
+    pub marks: Marks,
+    pub ended: HashMap<String, i32>,
+}
+
+pub(crate) fn resource(group: &str, name: &str) -> GroupVersionResource {
+    GroupVersionResource::new(group, "v1", name)
+}
+
+/// Index of pods by the node they are bound to.
+pub(crate) const BY_NODE: &str = "node";
+/// Index of pods that share a load, by their owner.
+pub(crate) const BY_LOAD: &str = "load";
+
+impl Simulation {
+    /// Begins to mirror the cluster; `run` brings the nodes to life.
+    pub fn start(parts: Parts, cancel: &CancellationToken) -> Self {
+        let by_node = |pod: &Object| {
+            let node = pod.str_at(&["spec", "nodeName"]);
+            if node.is_empty() { Vec::new() } else { vec![node.to_owned()] }
+        };
+        // Of many pods each is looked at now and then.
+        let pods = MirrorSpec::new(&resource("", "pods")).index(BY_NODE, by_node).index(BY_LOAD, crate::metrics::load_of);
+        let nodes = MirrorSpec::new(&resource("", "nodes")).packed();
+        let Parts { client, clock, settings } = parts;
+        let inner = Inner {
+            pods: Mirror::start(client.clone(), pods.packed(), cancel.clone()),
+            nodes: Mirror::start(client.clone(), nodes, cancel.clone()),
+            addresses: Mutex::new(Addresses::new(&settings)),
+            memory: Mutex::default(),
+            sandboxes: Mutex::default(),
+            controller: Controller::new("simulated-nodes"),
+            settings,
+            client,
+            clock,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Is that node one of these?
+    pub fn runs(&self, node: &str) -> bool {
+        self.inner.settings.node_index(node).is_some()
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    /// The pod as it was last seen, when it is still the same one.
+    pub(crate) fn pod(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<Object>> {
+        self.inner.pods.get(&ObjectKey::new(namespace, name)).filter(|pod| uid.is_empty() || pod.uid() == uid)
+    }
+
+    /// A node that has fallen silent does nothing for its pods either.
+    pub(crate) fn is_silent(&self, node: &str) -> bool {
+        let node = self.inner.nodes.get(&ObjectKey::new("", node));
+        node.is_some_and(|node| fault_of(&node) == Some(NodeFault::Silent))
+    }
+
+    /// The process of a container was ended from within.
+    pub(crate) async fn end_container(&self, pod: &Object, container: &str, code: i32) {
+        let key = ObjectKey::of(pod);
+        if let Some(memory) = self.inner.memory.lock().get_mut(&key).filter(|memory| *memory.uid == *pod.uid()) {
+            memory.ended.insert(container.to_owned(), code);
+        }
+        self.inner.controller.queue().add(key, Priority::HIGH).await;
+    }
+}
+
+/// Registers the nodes, keeps them alive and takes their pods through their phases, until cancelled.
+pub async fn run(simulation: Simulation, cancel: CancellationToken) {
+    let synced = async {
+        simulation.inner.nodes.synced().await;
+        simulation.inner.pods.synced().await;
+    };
+    tokio::select! {
+        () = cancel.cancelled() => return,
+        () = synced => {}
+    }
+    simulation.claim_addresses();
+    futures::join!(
+        registration::run(simulation.clone(), cancel.clone()),
+        pods::run(simulation.clone(), cancel.clone()),
+    );
+}
+
+/// From now until then; nothing when it has passed.
+pub(crate) fn until(now: Timestamp, at: Timestamp) -> Duration {
+    at.duration_since(now).try_into().unwrap_or(Duration::ZERO)
+}
