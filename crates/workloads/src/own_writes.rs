@@ -35,6 +35,8 @@ struct Ledger {
     written: BTreeMap<ObjectKey, Written>,
     /// By uid.
     deleted: HashMap<String, Instant>,
+    /// The owner itself as it was last written.
+    owner: Option<Arc<Object>>,
     pods: usize,
 }
 
@@ -74,6 +76,25 @@ impl OwnWrites {
     pub fn deleted(&self, owner: &ObjectKey, uid: &str) {
         let mut owners = self.owners.lock();
         owners.entry(owner.clone()).or_default().deleted.insert(uid.to_owned(), Instant::now());
+    }
+
+    /// The owner itself was written.
+    pub fn wrote_owner(&self, owner: Arc<Object>) {
+        let key = ObjectKey::of(&owner);
+        self.owners.lock().entry(key).or_default().owner = Some(owner);
+    }
+
+    /// The newer of the owner as it is seen and as it was written.
+    pub fn newest_owner(&self, seen: Arc<Object>) -> Arc<Object> {
+        let mut owners = self.owners.lock();
+        let Some(ledger) = owners.get_mut(&ObjectKey::of(&seen)) else { return seen };
+        match &ledger.owner {
+            Some(written) if written.uid() == seen.uid() && version(written) > version(&seen) => Arc::clone(written),
+            _ => {
+                ledger.owner = None;
+                seen
+            }
+        }
     }
 
     /// The owner is gone.

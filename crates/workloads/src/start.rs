@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::dispatch::{self, Routes};
-use crate::{daemon_set, deployment, replica_set, stateful_set};
+use crate::{daemon_set, deployment, job, replica_set, stateful_set};
 
 /// What the room works with.
 pub struct Parts {
@@ -31,6 +31,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     let deployments = deployment::controller_of_deployments();
     running.spawn(deployment::run(Arc::clone(&cluster), deployments.clone()));
     let strays = Controller::new("job-strays");
+    running.spawn(job::run_strays(Arc::clone(&cluster), strays.clone()));
     let mut owners = Vec::new();
     for sort in [replica_set::REPLICA_SETS, replica_set::REPLICATION_CONTROLLERS] {
         let (route, controller) = replica_set::start(&cluster, sort);
@@ -41,6 +42,9 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     owners.push(route);
     running.spawn(controller);
     let (route, controller) = daemon_set::start(&cluster);
+    owners.push(route);
+    running.spawn(controller);
+    let (route, controller) = job::start(&cluster);
     owners.push(route);
     running.spawn(controller);
     let routes = Routes { owners, deployments, strays };

@@ -1,12 +1,111 @@
-//! Runs pods to their end, as often as a Job asks.
+//! Runs pods to their end, as often as a Job asks; woken by Jobs and their pods.
+//!
+//! Writes pods and the status of Jobs. Finished Jobs are left alone: when they go is up to `ttlSecondsAfterFinished`.
 
-use object::Object;
+mod backoff;
+mod commit;
+mod indexes;
+mod plan;
+mod policy;
+mod status;
+mod strays;
+#[cfg(test)]
+mod tests;
+mod track;
+mod wish;
+
+use std::sync::Arc;
+
+use object::time;
+use reconcile::{Controller, ObjectKey, Outcome, ReconcileError, Source};
 
 use crate::cluster::Cluster;
+use crate::dispatch::{Route, selector_of};
+use crate::job::backoff::Records;
+use crate::job::plan::{Decision, Facts, Finish};
+use crate::job::status::JobStatus;
+use crate::job::wish::{TRACKING_FINALIZER, Wish, is_managed_elsewhere};
+use crate::own_writes::OwnWrites;
+use crate::pod_control::{ClaimRules, Claimed, PodControl};
+use crate::resources;
+use crate::start::sooner;
 
-/// Held by every pod of a Job until the Job has counted it.
-pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+pub use crate::job::strays::{is_stray, run as run_strays};
 
-pub fn is_stray(_cluster: &Cluster, _pod: &Object) -> bool {
-    false
+const COMPONENT: &str = "job-controller";
+const WORKERS: usize = 4;
+
+struct Jobs {
+    cluster: Arc<Cluster>,
+    control: PodControl,
+    records: Records,
+}
+
+/// The controller, and the route by which it hears of pods.
+pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
+    let writes = Arc::<OwnWrites>::default();
+    let controller = Controller::new(COMPONENT);
+    let route = Route {
+        kind: "Job",
+        owners: cluster.jobs.clone(),
+        controller: controller.clone(),
+        writes: Arc::clone(&writes),
+    };
+    let control = PodControl {
+        cluster: Arc::clone(cluster),
+        telling: cluster.telling(COMPONENT),
+        writes,
+        gvr: resources::jobs(),
+        rules: ClaimRules { finalizer: Some(TRACKING_FINALIZER), ..ClaimRules::default() },
+    };
+    let jobs = Arc::new(Jobs { cluster: Arc::clone(cluster), control, records: Records::default() });
+    let sources = vec![Source::each(&cluster.jobs)];
+    let running = controller.run(sources, WORKERS, cluster.cancelled(), move |key| reconcile(Arc::clone(&jobs), key));
+    (route, running)
+}
+
+async fn reconcile(jobs: Arc<Jobs>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let Some(job) = jobs.cluster.jobs.get(&key) else {
+        jobs.control.writes.forget_owner(&key);
+        jobs.records.forget(&key);
+        return Ok(Outcome::Done);
+    };
+    // What was counted must not be counted again because the mirror has not heard of it.
+    let job = jobs.control.writes.newest_owner(job);
+    let mut status = JobStatus::of(&job);
+    if is_managed_elsewhere(&job) || status.is_finished() {
+        jobs.records.forget(&key);
+        return Ok(Outcome::Done);
+    }
+    let Some(selector) = selector_of(&job) else { return Ok(Outcome::Done) };
+    let Claimed { pods, outcome } = jobs.control.claim(&job, &selector).await?;
+    let (wish, now) = (Wish::of(&job), jobs.cluster.now());
+    if status.start_time.is_none() && !wish.is_suspended {
+        status.start_time = Some(time::format_seconds(now));
+    }
+    let mut facts = Facts::new(&wish, status, &pods, jobs.records.get(&key), now);
+    facts.is_deleting = job.is_deleting();
+    let Decision { finish, act, recheck } = facts.decide();
+    let done = jobs.commit_act(&job, &facts, act).await;
+    let mut status = facts.status.clone();
+    status.active = done.active;
+    status.ready = Some(done.ready);
+    status.terminating = Some(done.terminating);
+    let finish = match finish {
+        // A pod that could not be deleted goes on running: not over yet.
+        Some(finish) => Some(finish).filter(|_| done.result.is_ok()),
+        None if facts.is_complete(done.active) => Some(reached()),
+        None => {
+            jobs.note_suspension(&job, &facts, &mut status);
+            None
+        }
+    };
+    jobs.commit_count(&job, &facts, status, finish).await?;
+    done.result?;
+    Ok(sooner(outcome, recheck))
+}
+
+fn reached() -> Finish {
+    let (reason, message) = ("CompletionsReached", "Reached expected number of succeeded pods");
+    Finish { is_success: true, is_announced: false, reason: reason.to_owned(), message: message.to_owned() }
 }

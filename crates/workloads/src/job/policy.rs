@@ -1,0 +1,140 @@
+//! What the failure of a pod means, and when enough have succeeded.
+
+use serde_json::Value;
+
+use crate::job::indexes::Indexes;
+use crate::pods::Pod;
+
+/// What a rule says of a failed pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Count,
+    Ignore,
+    FailIndex,
+    /// The whole Job fails, for this reason.
+    FailJob(String),
+}
+
+/// The first rule that fits decides; without one, the failure counts.
+pub fn judge_failure(rules: Option<&[Value]>, pod: &Pod) -> Verdict {
+    for (position, rule) in rules.unwrap_or_default().iter().enumerate() {
+        let why = match (rule.get("onExitCodes"), rule.get("onPodConditions")) {
+            (Some(codes), _) if !codes.is_null() => match_exit_codes(codes, pod),
+            (_, Some(conditions)) => match_conditions(conditions, pod),
+            _ => None,
+        };
+        let Some(why) = why else { continue };
+        match rule["action"].as_str().unwrap_or_default() {
+            "Ignore" => return Verdict::Ignore,
+            "Count" => return Verdict::Count,
+            "FailIndex" => return Verdict::FailIndex,
+            "FailJob" => return Verdict::FailJob(format!("{why} matching FailJob rule at index {position}")),
+            _ => {}
+        }
+    }
+    Verdict::Count
+}
+
+fn match_exit_codes(wanted: &Value, pod: &Pod) -> Option<String> {
+    let statuses = pod.container_statuses().iter().chain(pod.init_container_statuses());
+    for status in statuses {
+        let Some(code) = status["state"]["terminated"]["exitCode"].as_i64().filter(|code| *code != 0) else { continue };
+        let name = status["name"].as_str().unwrap_or_default();
+        if wanted["containerName"].as_str().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let is_listed = wanted["values"].as_array().is_some_and(|values| values.iter().any(|value| *value == code));
+        let fits = match wanted["operator"].as_str() {
+            Some("In") => is_listed,
+            Some("NotIn") => !is_listed,
+            _ => false,
+        };
+        if fits {
+            let (namespace, pod) = (pod.namespace(), pod.name());
+            return Some(format!("Container {name} for pod {namespace}/{pod} failed with exit code {code}"));
+        }
+    }
+    None
+}
+
+fn match_conditions(wanted: &Value, pod: &Pod) -> Option<String> {
+    let wanted = wanted.as_array().map(Vec::as_slice).unwrap_or_default();
+    let fits = |condition: &&Value| {
+        let status = |pattern: &Value| pattern["status"].as_str().unwrap_or("True").to_owned();
+        wanted.iter().any(|pattern| pattern["type"] == condition["type"] && condition["status"] == status(pattern))
+    };
+    let condition = pod.items(&["status", "conditions"]).iter().find(fits)?;
+    let kind = condition["type"].as_str().unwrap_or_default();
+    Some(format!("Pod {}/{} has condition {kind}", pod.namespace(), pod.name()))
+}
+
+/// Which rule of a success policy is met, as users are told.
+pub fn match_success(rules: Option<&[Value]>, succeeded: &Indexes, indexes: i64) -> Option<String> {
+    if succeeded.is_empty() {
+        return None;
+    }
+    let is_met = |rule: &Value| {
+        let count = rule["succeededCount"].as_i64();
+        match rule["succeededIndexes"].as_str() {
+            None => count.is_some_and(|count| succeeded.total() >= count),
+            Some(wanted) => {
+                let wanted = Indexes::parse(wanted, indexes);
+                let shared = wanted.shared(succeeded);
+                !wanted.is_empty() && (shared == wanted.total() || count.is_some_and(|count| shared >= count))
+            }
+        }
+    };
+    let position = rules?.iter().position(is_met)?;
+    Some(format!("Matched rules at index {position}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object::Object;
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(rule: Value, expected: Verdict) {
+        let pod = json!({"metadata": {"name": "p", "namespace": "a"}, "status": {
+            "conditions": [{"type": "DisruptionTarget", "status": "True"}],
+            "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 42}}}]}});
+        let pod = Pod::new(Arc::new(Object::from_value(pod).expect("a map")));
+        assert_eq!(judge_failure(Some(&[rule.clone()]), &pod), expected, "{rule}");
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let codes = |action: &str, operator: &str, values: Value| json!({"action": action, "onExitCodes": {"operator": operator, "values": values}});
+        check(codes("Ignore", "In", json!([42])), Verdict::Ignore);
+        check(codes("Ignore", "In", json!([1])), Verdict::Count);
+        check(codes("FailIndex", "NotIn", json!([1])), Verdict::FailIndex);
+        let why = "Container main for pod a/p failed with exit code 42 matching FailJob rule at index 0";
+        check(codes("FailJob", "In", json!([42])), Verdict::FailJob(why.to_owned()));
+        let mut other = codes("Ignore", "In", json!([42]));
+        other["onExitCodes"]["containerName"] = "side".into();
+        check(other, Verdict::Count);
+        let disrupted =
+            json!({"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
+        let why = "Pod a/p has condition DisruptionTarget matching FailJob rule at index 0";
+        check(disrupted, Verdict::FailJob(why.to_owned()));
+    }
+
+    #[test]
+    fn enough_is_what_a_rule_says() {
+        let check = |rule: Value, succeeded: &str, expected: Option<&str>| {
+            let succeeded = Indexes::parse(succeeded, 10);
+            assert_eq!(match_success(Some(&[rule]), &succeeded, 10).as_deref(), expected);
+        };
+        let met = Some("Matched rules at index 0");
+        check(json!({"succeededCount": 2}), "0,5", met);
+        check(json!({"succeededCount": 3}), "0,5", None);
+        check(json!({"succeededIndexes": "0-2"}), "0-2,7", met);
+        check(json!({"succeededIndexes": "0-2"}), "0,2", None);
+        check(json!({"succeededIndexes": "0-2", "succeededCount": 2}), "0,2", met);
+        check(json!({"succeededCount": 0}), "", None);
+    }
+}

@@ -1,0 +1,66 @@
+//! Lets go of pods whose Job is gone or over, so that they can go too.
+
+use std::sync::Arc;
+
+use cluster_client::ResourceRef;
+use object::Object;
+use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_object};
+
+use crate::cluster::{Cluster, FIELD_MANAGER};
+use crate::job::status::JobStatus;
+use crate::job::wish::{TRACKING_FINALIZER, is_managed_elsewhere, is_tracked};
+use crate::owners::{BY_OWNER, controller};
+use crate::resources;
+
+const WORKERS: usize = 2;
+
+/// A pod that holds the finalizer and has nobody left to count it.
+pub fn is_stray(cluster: &Cluster, pod: &Object) -> bool {
+    if !is_tracked(pod) {
+        return false;
+    }
+    let Some(owner) = controller(pod) else { return true };
+    if owner["kind"] != "Job" {
+        return false;
+    }
+    let key = ObjectKey::new(pod.namespace(), owner["name"].as_str().unwrap_or_default());
+    match cluster.jobs.get(&key).filter(|job| owner["uid"].as_str() == Some(job.uid())) {
+        None => true,
+        Some(job) => !is_managed_elsewhere(&job) && JobStatus::of(&job).is_finished(),
+    }
+}
+
+pub async fn run(cluster: Arc<Cluster>, strays: Controller<ObjectKey>) {
+    let pods = cluster.pods.clone();
+    let sources = vec![Source::new(&cluster.jobs, move |change| left_behind(&pods, change))];
+    let cancel = cluster.cancelled();
+    strays.run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&cluster), key)).await;
+}
+
+/// The pods of a Job that is gone or over.
+fn left_behind(pods: &Mirror, change: &Change) -> Vec<ObjectKey> {
+    let is_over = change.now.as_ref().is_none_or(|job| JobStatus::of(job).is_finished());
+    let Some(job) = change.now.as_ref().or(change.before.as_ref()).filter(|_| is_over) else { return Vec::new() };
+    let held = pods.list_by(BY_OWNER, job.uid()).into_iter().filter(|pod| is_tracked(pod));
+    held.map(|pod| ObjectKey::of(&pod)).collect()
+}
+
+async fn reconcile(cluster: Arc<Cluster>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let Some(pod) = cluster.pods.get(&key).filter(|pod| is_stray(&cluster, pod)) else { return Ok(Outcome::Done) };
+    if let Some(owner) = controller(&pod) {
+        // The mirror of Jobs may be behind that of pods: never let go of what a Job is yet to count.
+        let name = owner["name"].as_str().unwrap_or_default();
+        let job = cluster.client.find(ResourceRef::namespaced(&resources::jobs(), pod.namespace(), name)).await?;
+        let is_running = |job: &Object| owner["uid"].as_str() == Some(job.uid()) && !JobStatus::of(job).is_finished();
+        if job.is_some_and(|job| is_running(&job)) {
+            return Ok(Outcome::Done);
+        }
+    }
+    let mut desired = Object::clone(&pod);
+    desired.remove_finalizer(TRACKING_FINALIZER);
+    let target = ResourceRef::of(&resources::pods(), &pod);
+    match commit_object(&cluster.client, target, &pod, &desired, FIELD_MANAGER).await {
+        Err(status) if !status.is_not_found() => Err(status.into()),
+        _ => Ok(Outcome::Done),
+    }
+}

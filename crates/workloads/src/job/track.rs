@@ -1,0 +1,87 @@
+//! Counts pods that have ended, exactly once: first their uids are written down, then their finalizers go, then they count.
+
+use std::collections::HashSet;
+
+use crate::job::plan::{Facts, Finish};
+use crate::job::policy::Verdict;
+use crate::job::status::JobStatus;
+use crate::job::wish::{index_of, is_tracked};
+use crate::pods::Pod;
+
+/// Uids that may wait in a status at once; the rest is counted in the next round.
+const UNCOUNTED_MAX: usize = 500;
+
+/// The first half of counting.
+pub struct Tracking {
+    /// To be written before any finalizer goes.
+    pub status: JobStatus,
+    pub release: Vec<Pod>,
+    /// Uids of pods that hold the finalizer.
+    pub held: HashSet<String>,
+    /// There is more than fits into one round.
+    pub is_partial: bool,
+}
+
+pub fn track(facts: &Facts<'_>, mut status: JobStatus, finish: Option<&Finish>) -> Tracking {
+    let held: HashSet<String> =
+        facts.pods.iter().filter(|pod| is_tracked(pod)).map(|pod| pod.uid().to_owned()).collect();
+    status.count_released(|uid| held.contains(uid));
+    let mut pods: Vec<&Pod> = facts.pods.iter().filter(|pod| is_tracked(pod)).collect();
+    if facts.wish.is_indexed {
+        pods.sort_by_key(|pod| index_of(pod));
+    }
+    let mut release = Vec::new();
+    let mut indexes = Vec::new();
+    let mut is_partial = false;
+    for pod in pods {
+        if !may_release(facts, pod, finish) {
+            continue;
+        }
+        release.push(pod.clone());
+        note(facts, pod, finish, &mut status, &mut indexes);
+        if indexes.len() + status.uncounted_succeeded.len() + status.uncounted_failed.len() >= UNCOUNTED_MAX {
+            is_partial = true;
+            break;
+        }
+    }
+    if facts.wish.is_indexed {
+        // Of what was found only what is released now.
+        let completed = facts.succeeded_before.with(indexes);
+        status.succeeded = completed.total();
+        status.completed_indexes = completed.to_string();
+        status.failed_indexes = facts.failed_indexes.as_ref().map(ToString::to_string);
+    }
+    Tracking { status, release, held, is_partial }
+}
+
+fn may_release(facts: &Facts<'_>, pod: &Pod, finish: Option<&Finish>) -> bool {
+    if facts.is_deleting || finish.is_some() || pod.is_succeeded() {
+        return true;
+    }
+    let is_held = || {
+        let held = index_of(pod).and_then(|index| facts.held_by_index.get(&index));
+        held.is_some_and(|held| held.uid() == pod.uid())
+    };
+    facts.wish.is_failed(pod) && !is_held()
+}
+
+/// Writes the pod down as succeeded or failed.
+fn note(facts: &Facts<'_>, pod: &Pod, finish: Option<&Finish>, status: &mut JobStatus, indexes: &mut Vec<i64>) {
+    let uid = pod.uid().to_owned();
+    let index = facts.wish.index_of(pod);
+    if pod.is_succeeded() && !status.uncounted_failed.contains(&uid) {
+        match index {
+            Some(index) if facts.wish.is_indexed => indexes.push(index),
+            None if facts.wish.is_indexed => {}
+            _ if status.uncounted_succeeded.contains(&uid) => {}
+            _ => status.uncounted_succeeded.push(uid),
+        }
+        return;
+    }
+    let has_failed = facts.wish.is_failed(pod) || finish.is_some_and(|finish| !finish.is_success);
+    let is_countable = !facts.wish.is_indexed || index.is_some();
+    let is_new = !status.uncounted_failed.contains(&uid);
+    if has_failed && is_countable && is_new && facts.judge(pod) != Verdict::Ignore {
+        status.uncounted_failed.push(uid);
+    }
+}
