@@ -4,6 +4,7 @@ mod bed;
 pub mod clusters;
 pub mod demo;
 mod display;
+pub mod doctor;
 pub mod expose;
 pub mod faults;
 pub mod lifecycle;

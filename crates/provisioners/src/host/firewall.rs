@@ -35,6 +35,15 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
+/// Whether anything is dropped or refused at all, as either program lists it.
+pub fn blocks(listing: &str) -> bool {
+    listing.lines().any(|line| {
+        let line = line.to_ascii_lowercase();
+        let words: Vec<&str> = line.split([' ', '\t', ';']).collect();
+        words.contains(&"drop") || words.contains(&"reject")
+    })
+}
+
 impl Rule {
     fn words(&self, bridge: &str) -> String {
         format!("{} {} {bridge} -j ACCEPT", self.chain, self.side)
@@ -107,6 +116,14 @@ mod tests {
         assert_eq!(present(Firewall::Iptables, "lxdbr", IPTABLES), [false, false, false]);
         assert_eq!(present(Firewall::Nftables, "lxdbr0", NFTABLES), [true, false, true]);
         assert_eq!(present(Firewall::Nftables, "lxdbr0", ""), [false, false, false]);
+    }
+
+    #[test]
+    fn policies_and_rules_that_drop_are_seen() {
+        assert!(blocks(IPTABLES));
+        assert!(blocks("-A FORWARD -j REJECT --reject-with icmp-host-prohibited"));
+        assert!(blocks("\t\ttype filter hook forward priority filter; policy drop;"));
+        assert!(!blocks(NFTABLES) && !blocks("-P INPUT ACCEPT\n-N DROPBEAR"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Compares what a host has with what it is wanted for.
 
-use super::firewall::RULES;
+use super::firewall::{self, RULES, Rule};
 use super::{Check, Facts, Repair, Standing, Wanted};
 
 const MIB: u64 = 1024 * 1024;
@@ -188,12 +188,16 @@ fn rules(facts: &Facts) -> Vec<Check> {
             return vec![Check { standing: Standing::Note, repair: Some(repair), ..check }];
         }
     };
-    let check = |rule: &super::firewall::Rule| {
+    let check = |rule: &Rule| {
         if rule.is_in(*firewall, bridge, listing) {
             return good("firewall", rule.name, "present", rule.why);
         }
         let repair = Some(rule.repair(*firewall, bridge));
-        Check { standing: Standing::Broken, repair, ..good("firewall", rule.name, "missing", rule.why) }
+        let (standing, detail) = match firewall::blocks(listing) {
+            true => (Standing::Broken, "missing, and something else blocks"),
+            false => (Standing::Note, "missing; nothing blocks yet"),
+        };
+        Check { standing, repair, ..good("firewall", rule.name, detail, rule.why) }
     };
     RULES.iter().map(check).collect()
 }
@@ -264,7 +268,7 @@ mod tests {
 
     /// A host that lacks nothing.
     fn healthy() -> Facts {
-        let rules = "-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -j ACCEPT\n-A FORWARD -o lxdbr0 -j ACCEPT\n";
+        let rules = "-P INPUT DROP\n-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -j ACCEPT\n-A FORWARD -o lxdbr0 -j ACCEPT\n";
         Facts {
             root: true,
             programs: PROGRAMS.iter().map(|program| (program.name, program.name.into())).collect(),
@@ -315,7 +319,7 @@ mod tests {
         );
         check(
             |facts| {
-                let listing = "-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -j ACCEPT\n";
+                let listing = "-P FORWARD DROP\n-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -j ACCEPT\n";
                 facts.firewall = Some((Firewall::Iptables, Ok(listing.to_owned())));
             },
             "FORWARD to the bridge",
@@ -350,6 +354,15 @@ mod tests {
         check(|facts| facts.listeners = vec![taken("nginx")], "16441", advice);
         let facts = Facts { listeners: vec![taken("flotilla")], ..healthy() };
         assert!(judge(&facts, &wanted()).iter().all(|check| check.standing == Standing::Good));
+    }
+
+    #[test]
+    fn a_missing_rule_is_only_worth_a_note_where_nothing_blocks() {
+        let facts = Facts { firewall: Some((Firewall::Iptables, Ok("-P INPUT ACCEPT\n".to_owned()))), ..healthy() };
+        let checks = judge(&facts, &wanted());
+        let rules: Vec<&Check> = checks.iter().filter(|check| check.area == "firewall").collect();
+        assert!(rules.iter().all(|check| check.standing == Standing::Note && check.repair.is_some()), "{rules:?}");
+        assert_eq!(rules.len(), 3);
     }
 
     #[test]

@@ -1,0 +1,42 @@
+//! The host itself: memory, disk, limits, and what its kind of machines needs.
+
+use async_trait::async_trait;
+use provisioners::host::{Check as HostCheck, Standing, Wanted, gather, judge as judge_host};
+
+use super::{Check, Evidence, Finding, Layer, Patient, broken};
+use crate::spec::Kind;
+
+pub struct Host;
+
+#[async_trait]
+impl Check for Host {
+    fn layer(&self) -> Layer {
+        Layer::Host
+    }
+
+    async fn gather(&self, patient: &Patient) -> Evidence {
+        let bed = patient.bed();
+        let wanted = Wanted {
+            lxd: bed.is_some_and(|(_, spec)| spec.provisioner == Kind::Lxd),
+            containerd: bed.is_some_and(|(_, spec)| {
+                spec.members.iter().any(|member| member.runtime.as_deref() == Some("containerd"))
+            }),
+            bridge: None,
+            // Whose ports are whose is the next check's.
+            ports: Vec::new(),
+            home: bed.map(|(place, _)| place.directory().to_owned()).unwrap_or_else(std::env::temp_dir),
+        };
+        let checks = tokio::task::spawn_blocking(move || judge_host(&gather(&wanted), &wanted)).await;
+        Evidence::Host(checks.unwrap_or_default())
+    }
+}
+
+pub fn judge(checks: &[HostCheck]) -> Vec<Finding> {
+    let wrong = checks.iter().filter(|check| check.standing == Standing::Broken);
+    let finding = |check: &HostCheck| {
+        let what = format!("{} {}: {}", check.area, check.name, check.detail);
+        let command = check.repair.as_ref().map(ToString::to_string).unwrap_or_default();
+        broken(Layer::Host, &check.name, what, check.why.clone(), command)
+    };
+    wrong.map(finding).collect()
+}

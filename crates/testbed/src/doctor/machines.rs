@@ -1,0 +1,148 @@
+//! The parts of a testbed: its supervisor, and every process or container in it.
+
+use async_trait::async_trait;
+use provisioners::Condition;
+
+use super::patient::Hints;
+use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+use crate::bed::Bed;
+use crate::faults;
+use crate::place::{PLANE, Place, REGISTRY, agent_of};
+use crate::spec::{Mode, Spec};
+use crate::supervisor::client::Supervisor;
+
+/// How much of a log explains an end.
+const LOG_LINES: usize = 3;
+
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// `None` where nothing is supervised: a control plane that is not a testbed's.
+    pub supervised: Option<Result<(), String>>,
+    pub machines: Vec<MachineSeen>,
+    /// Members with a fault switched on, and which.
+    pub faults: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+pub struct MachineSeen {
+    pub name: String,
+    pub is_member: bool,
+    pub condition: Result<Condition, String>,
+    /// How it ended, and what it last said.
+    pub last_words: String,
+}
+
+pub struct Machines;
+
+#[async_trait]
+impl Check for Machines {
+    fn layer(&self) -> Layer {
+        Layer::Machines
+    }
+
+    async fn gather(&self, patient: &Patient) -> Evidence {
+        let Some((place, spec)) = patient.bed() else { return Evidence::Machines(Seen::default()) };
+        let supervisor = match Supervisor::find(place).await {
+            Ok(Some(supervisor)) => supervisor,
+            Ok(None) => return Evidence::Machines(unsupervised("nobody holds the testbed's lock")),
+            Err(error) => return Evidence::Machines(unsupervised(&format!("{error:#}"))),
+        };
+        let machines = match Bed::new(place, spec.clone(), supervisor).await {
+            Ok(bed) => gather_machines(&bed).await,
+            Err(error) => return Evidence::Machines(unsupervised(&format!("{error:#}"))),
+        };
+        let faults = faults::load(place).ok();
+        let of = |member: &str| {
+            let faults = faults.iter().flat_map(|faults| faults.of(member).into_iter().map(ToString::to_string));
+            faults.map(|fault| (member.to_owned(), fault)).collect::<Vec<_>>()
+        };
+        let faults = spec.members.iter().flat_map(|member| of(&member.name)).collect();
+        Evidence::Machines(Seen { supervised: Some(Ok(())), machines, faults })
+    }
+}
+
+fn unsupervised(why: &str) -> Seen {
+    Seen { supervised: Some(Err(why.to_owned())), ..Seen::default() }
+}
+
+async fn gather_machines(bed: &Bed) -> Vec<MachineSeen> {
+    let reports = bed.supervisor.reports().await.unwrap_or_default();
+    let mut seen = Vec::new();
+    for (name, is_member) in names(&bed.spec) {
+        let report = reports.iter().find(|report| report.name == name);
+        let condition = match report {
+            Some(report) => Ok(report.condition),
+            None if is_member => bed.members.condition(&name).await.map_err(|error| error.to_string()),
+            None => Ok(Condition::Missing),
+        };
+        let end = report.and_then(|report| report.last_end.clone()).unwrap_or_default();
+        let last_words = [end, last_lines(&bed.place, &name)].into_iter().filter(|text| !text.is_empty());
+        seen.push(MachineSeen { last_words: last_words.collect::<Vec<_>>().join("; "), name, is_member, condition });
+    }
+    seen
+}
+
+/// Every machine there should be, and whether it is a member.
+fn names(spec: &Spec) -> Vec<(String, bool)> {
+    let mut names = vec![(PLANE.to_owned(), false)];
+    names.extend(spec.registry_port.map(|_| (REGISTRY.to_owned(), false)));
+    for member in &spec.members {
+        names.push((member.name.clone(), true));
+        names.extend((member.mode == Mode::Pull).then(|| (agent_of(&member.name), false)));
+    }
+    names
+}
+
+fn last_lines(place: &Place, machine: &str) -> String {
+    let text = std::fs::read(place.log_of(machine)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join(" | ")
+}
+
+pub fn judge(seen: &Seen, hints: &Hints) -> Vec<Finding> {
+    if let Some(Err(why)) = &seen.supervised {
+        let what = "the testbed is not running";
+        return vec![broken(Layer::Machines, "supervisor", what, why.clone(), hints.flotilla("up"))];
+    }
+    let mut findings: Vec<Finding> = seen.machines.iter().filter_map(|machine| judge_machine(machine, hints)).collect();
+    findings.extend(seen.faults.iter().map(|(member, fault)| Finding {
+        severity: Severity::Note,
+        ..broken(
+            Layer::Machines,
+            member,
+            format!("the fault {fault} is switched on"),
+            "somebody asked for it with `flotilla fault`",
+            hints.flotilla(&format!("fault {member} heal")),
+        )
+    }));
+    findings
+}
+
+fn judge_machine(machine: &MachineSeen, hints: &Hints) -> Option<Finding> {
+    let start =
+        if machine.is_member { hints.flotilla(&format!("start {}", machine.name)) } else { hints.flotilla("up") };
+    let (what, why, command) = match &machine.condition {
+        Ok(Condition::Running) => return None,
+        Ok(Condition::Stopped) => ("is stopped", "somebody stopped it, or it ended: ", start),
+        Ok(Condition::Missing) => ("is not there", "it was never started, or it was removed ", hints.flotilla("up")),
+        Ok(Condition::Failing) => ("ends again and again", "it says: ", log_command(machine, hints)),
+        Err(error) => {
+            let why = error.clone();
+            return Some(broken(
+                Layer::Machines,
+                &machine.name,
+                "cannot be looked at",
+                why,
+                "flotilla prepare".to_owned(),
+            ));
+        }
+    };
+    let why = format!("{why}{}", machine.last_words);
+    Some(broken(Layer::Machines, &machine.name, what, why.trim().trim_end_matches(':'), command))
+}
+
+fn log_command(machine: &MachineSeen, hints: &Hints) -> String {
+    let log = hints.place.as_ref().map(|place| place.log_of(&machine.name).display().to_string());
+    format!("tail -n 50 {}", log.unwrap_or_default())
+}

@@ -1,0 +1,161 @@
+//! The members' own APIs and nodes.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cluster_client::{ClusterClient, ListOptions, ResourceRef};
+use object::Object;
+
+use super::patient::Hints;
+use super::plane::judge_clock;
+use super::probe::{Answer, Probe, probe};
+use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+use crate::clusters::NODES;
+use crate::spec::Kind;
+
+/// Nodes that are named one by one; more are counted.
+const NODES_NAMED_MAX: usize = 5;
+
+#[derive(Debug)]
+pub struct MemberSeen {
+    pub name: String,
+    pub probe: Probe,
+    /// Without the forward, where that is possible: tells a broken way from a broken member.
+    pub direct: Option<Probe>,
+    pub nodes: Vec<Arc<Object>>,
+}
+
+pub struct Members;
+
+#[async_trait]
+impl Check for Members {
+    fn layer(&self) -> Layer {
+        Layer::Members
+    }
+
+    async fn gather(&self, patient: &Patient) -> Evidence {
+        let names = member_names(patient).await;
+        let looks = names.iter().map(|name| look(patient, name));
+        Evidence::Members(futures::future::join_all(looks).await)
+    }
+}
+
+/// Those of the testbed, and those the control plane knows beyond them.
+pub async fn member_names(patient: &Patient) -> Vec<String> {
+    let mut names: Vec<String> =
+        patient.bed().iter().flat_map(|(_, spec)| spec.members.iter().map(|member| member.name.clone())).collect();
+    if let Ok(client) = patient.plane_client() {
+        let listed = client.list_all(ResourceRef::all(&api::cluster::CLUSTERS.gvr()), ListOptions::default()).await;
+        names.extend(listed.iter().flat_map(|list| list.items.iter().map(|cluster| cluster.name().to_owned())));
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+async fn look(patient: &Patient, name: &str) -> MemberSeen {
+    let client = patient.member_client(name);
+    let seen = match &client {
+        Ok(client) => probe(client).await,
+        Err(why) => Probe::unreachable(why.clone()),
+    };
+    let nodes = match (&client, &seen.answer) {
+        (Ok(client), Answer::Ready | Answer::NotReady(_)) => list_nodes(client).await,
+        _ => Vec::new(),
+    };
+    let direct = match seen.answer {
+        Answer::Unreachable(_) => direct_probe(patient, name).await,
+        _ => None,
+    };
+    MemberSeen { name: name.to_owned(), probe: seen, direct, nodes }
+}
+
+async fn list_nodes(client: &ClusterClient) -> Vec<Arc<Object>> {
+    let listed = client.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await;
+    listed.map(|list| list.items).unwrap_or_default()
+}
+
+/// A member that is a process of this host listens on a port of its own, behind the forwarded one.
+async fn direct_probe(patient: &Patient, name: &str) -> Option<Probe> {
+    let (place, spec) = patient.bed().filter(|(_, spec)| spec.provisioner == Kind::Process)?;
+    let port = spec.members.iter().find(|member| member.name == name)?.own_port;
+    let mut remote = super::patient::load(&place.member_config(name), None).ok()?;
+    remote.server = format!("https://127.0.0.1:{port}");
+    Some(probe(&super::patient::connect(remote).ok()?).await)
+}
+
+pub fn judge(seen: &[MemberSeen], hints: &Hints) -> Vec<Finding> {
+    seen.iter().flat_map(|member| judge_member(member, hints)).collect()
+}
+
+fn judge_member(member: &MemberSeen, hints: &Hints) -> Vec<Finding> {
+    let name = member.name.as_str();
+    let mut findings = Vec::new();
+    let mut add = |what: &str, why: &str, command: String| {
+        findings.push(broken(Layer::Members, name, what, why, command));
+    };
+    match &member.probe.answer {
+        Answer::Ready => {}
+        Answer::NotReady(why) => {
+            add("answers, but is not ready", why, hints.on_member(name, "get --raw '/readyz?verbose'"))
+        }
+        Answer::Unauthorized(why) => add("does not accept our credentials", why, hints.join_again(name)),
+        Answer::Refused(why) => add("refuses to say how it is", why, hints.on_member(name, "get nodes")),
+        Answer::Unreachable(why) => match &member.direct {
+            Some(Probe { answer: Answer::Ready, .. }) => {
+                let why = format!("directly it answers; through its forwarded port it does not: {why}");
+                add("is well, but the way to it is broken", &why, hints.flotilla(&format!("fault {name} heal")));
+            }
+            _ => add("cannot be reached", why, hints.repair(&hints.kubectl(&format!("describe cluster {name}")))),
+        },
+    }
+    findings.extend(judge_clock(Layer::Members, name, member.probe.skew));
+    findings.extend(judge_nodes(member, hints));
+    findings
+}
+
+fn judge_nodes(member: &MemberSeen, hints: &Hints) -> Vec<Finding> {
+    let name = member.name.as_str();
+    let answers = matches!(member.probe.answer, Answer::Ready);
+    if member.nodes.is_empty() {
+        let finding =
+            broken(Layer::Members, name, "has no nodes", "no pod can run there", hints.on_member(name, "get nodes"));
+        return if answers { vec![finding] } else { Vec::new() };
+    }
+    let mut findings: Vec<Finding> = member.nodes.iter().flat_map(|node| judge_node(name, node, hints)).collect();
+    if findings.len() > NODES_NAMED_MAX {
+        let more = findings.len() - NODES_NAMED_MAX;
+        findings.truncate(NODES_NAMED_MAX);
+        let what = format!("has {more} more problems with nodes");
+        findings.push(broken(Layer::Members, name, what, "as above", hints.on_member(name, "get nodes")));
+    }
+    findings
+}
+
+fn judge_node(member: &str, node: &Object, hints: &Hints) -> Vec<Finding> {
+    let subject = format!("{member}/{}", node.name());
+    let mut findings = Vec::new();
+    for condition in node.items(&["status", "conditions"]) {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default();
+        let wrong = match text("type") {
+            "Ready" => text("status") != "True",
+            "DiskPressure" | "MemoryPressure" | "PIDPressure" | "NetworkUnavailable" => text("status") == "True",
+            _ => false,
+        };
+        if wrong {
+            let what = match text("type") {
+                "Ready" => "the node is not ready".to_owned(),
+                kind => format!("the node is under {kind}"),
+            };
+            let why = format!("{}: {}", text("reason"), text("message"));
+            let command = hints.on_member(member, &format!("describe node {}", node.name()));
+            findings.push(broken(Layer::Members, &subject, what, why.trim_matches([':', ' ']), command));
+        }
+    }
+    if node.bool_at(&["spec", "unschedulable"]) == Some(true) {
+        let command = hints.on_member(member, &format!("uncordon {}", node.name()));
+        let finding = broken(Layer::Members, &subject, "the node is cordoned", "no new pod is placed on it", command);
+        findings.push(Finding { severity: Severity::Note, ..finding });
+    }
+    findings
+}

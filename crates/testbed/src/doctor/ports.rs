@@ -1,0 +1,103 @@
+//! The ports that lead to the clusters: held by whom they should be, and named in the kubeconfigs.
+
+use async_trait::async_trait;
+use provisioners::host::ports::{Listener, listeners};
+
+use super::patient::{Hints, load};
+use super::{Check, Evidence, Finding, Layer, Patient, broken};
+use crate::spec::Kind;
+
+#[derive(Debug)]
+pub struct PortSeen {
+    pub port: u16,
+    /// `member1`, or `the control plane`.
+    pub of: String,
+    pub holder: Option<Listener>,
+    /// Where the kubeconfig of that cluster says it is, where there is one.
+    pub named: Option<Named>,
+}
+
+#[derive(Debug)]
+pub struct Named {
+    pub file: String,
+    pub server: String,
+}
+
+/// What may hold a port of a testbed: ourselves, or the daemon of the machines.
+const OURS: &[&str] = &["flotilla", "lxd", "incusd"];
+
+pub struct Ports;
+
+#[async_trait]
+impl Check for Ports {
+    fn layer(&self) -> Layer {
+        Layer::Ports
+    }
+
+    async fn gather(&self, patient: &Patient) -> Evidence {
+        let Some((place, spec)) = patient.bed() else { return Evidence::Ports(Vec::new()) };
+        let mut wanted = vec![(spec.plane_port, "the control plane".to_owned(), Some(place.plane_config()))];
+        wanted.extend(spec.registry_port.map(|port| (port, "the registry".to_owned(), None)));
+        if spec.provisioner != Kind::Kubeconfig {
+            let members = spec.members.iter();
+            wanted.extend(
+                members.map(|member| (member.port, member.name.clone(), Some(place.member_config(&member.name)))),
+            );
+        }
+        let ports: Vec<u16> = wanted.iter().map(|(port, _, _)| *port).collect();
+        let found = tokio::task::spawn_blocking(move || listeners(&ports)).await.unwrap_or_default();
+        let seen = |(port, of, file): (u16, String, Option<std::path::PathBuf>)| PortSeen {
+            holder: found.iter().find(|listener| listener.address.port() == port).cloned(),
+            named: file.and_then(|file| {
+                let server = load(&file, None).ok()?.server;
+                Some(Named { file: file.display().to_string(), server })
+            }),
+            port,
+            of,
+        };
+        Evidence::Ports(wanted.into_iter().map(seen).collect())
+    }
+}
+
+pub fn judge(seen: &[PortSeen], hints: &Hints) -> Vec<Finding> {
+    seen.iter().flat_map(|port| judge_port(port, hints)).collect()
+}
+
+fn judge_port(seen: &PortSeen, hints: &Hints) -> Vec<Finding> {
+    let subject = seen.port.to_string();
+    let mut findings = Vec::new();
+    match &seen.holder {
+        None => {
+            let what = format!("nobody listens on 127.0.0.1:{}, where {} should be", seen.port, seen.of);
+            findings.push(broken(
+                Layer::Ports,
+                &subject,
+                what,
+                "its process or its forward is not there",
+                hints.flotilla("up"),
+            ));
+        }
+        Some(holder) => {
+            let program = holder.program.as_deref().unwrap_or_default();
+            if !program.is_empty() && !OURS.contains(&program) {
+                let pid = holder.pid.map(|pid| pid.to_string()).unwrap_or_default();
+                let what = format!("{program} (process {pid}) listens where {} should be", seen.of);
+                let command = format!("kill {pid}; {}", hints.flotilla("up"));
+                findings.push(broken(Layer::Ports, &subject, what, "two programs cannot have one port", command));
+            }
+        }
+    }
+    if let Some(named) = &seen.named
+        && !named.server.ends_with(&format!(":{}", seen.port))
+    {
+        let what = format!("{} leads to {}, and {} is on port {}", named.file, named.server, seen.of, seen.port);
+        findings.push(broken(
+            Layer::Ports,
+            &named.file,
+            what,
+            "the file was changed, or is of another testbed",
+            hints.flotilla("up"),
+        ));
+    }
+    findings
+}

@@ -1,0 +1,451 @@
+//! Broken states, each with the finding it must lead to.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use object::Object;
+use provisioners::Condition;
+use provisioners::host::ports::Listener;
+use provisioners::host::{Check as HostCheck, Repair, Standing};
+use serde_json::{Value, json};
+
+use super::certificates::{CertificateSeen, Term};
+use super::connections::ConnectionSeen;
+use super::machines::{MachineSeen, Seen as MachinesSeen};
+use super::members::MemberSeen;
+use super::plane::Seen as PlaneSeen;
+use super::pods::{PodSeen, Warning};
+use super::ports::{Named, PortSeen};
+use super::probe::{Answer, Probe};
+use super::registrations::{ClusterSeen, Lease, SecretSeen, Seen as RegistrationsSeen};
+use super::workloads::Seen as WorkloadsSeen;
+use super::*;
+use crate::expose::{Exposure, ExposureReport, PodChoice};
+use crate::place::Place;
+use crate::spec::Mode;
+
+fn now() -> Timestamp {
+    "2026-11-16T12:00:00Z".parse().unwrap()
+}
+
+fn hints() -> Hints {
+    let place = Place::find(Some("/beds".into()), "one").unwrap();
+    Hints { kubeconfig: place.plane_config(), place: Some(place) }
+}
+
+fn object(value: Value) -> Arc<Object> {
+    Arc::new(Object::from_value(value).unwrap())
+}
+
+/// The one finding the evidence leads to says this, and repairs it with that.
+#[track_caller]
+fn check(evidence: Evidence, layer: Layer, what: &str, why: &str, command: &str) {
+    let findings = judge(&evidence, &hints(), now());
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    let finding = &findings[0];
+    assert_eq!(finding.layer, layer);
+    assert!(format!("{} {}", finding.subject, finding.what).contains(what), "{finding:#?}");
+    assert!(finding.why.contains(why), "{finding:#?}");
+    assert_eq!(finding.command, command, "{finding:#?}");
+}
+
+#[track_caller]
+fn check_healthy(evidence: Evidence) {
+    let findings = judge(&evidence, &hints(), now());
+    assert!(findings.is_empty(), "{findings:#?}");
+}
+
+const UP: &str = "flotilla up --home /beds --name one";
+
+#[test]
+fn a_full_disk_is_found_on_the_host() {
+    let check_of = |standing| HostCheck {
+        area: "disk",
+        name: "/beds".into(),
+        standing,
+        detail: "3 MiB free".into(),
+        why: "at least 1024 MiB are needed".into(),
+        repair: Some(Repair::Advice("free some room there".into())),
+    };
+    check(
+        Evidence::Host(vec![check_of(Standing::Broken)]),
+        Layer::Host,
+        "disk /beds: 3 MiB free",
+        "1024 MiB are needed",
+        "free some room there",
+    );
+    check_healthy(Evidence::Host(vec![check_of(Standing::Good), check_of(Standing::Note)]));
+}
+
+fn machine(name: &str, condition: Condition) -> MachineSeen {
+    MachineSeen {
+        name: name.into(),
+        is_member: name.starts_with("member"),
+        condition: Ok(condition),
+        last_words: "killed".into(),
+    }
+}
+
+#[test]
+fn machines_that_are_down_are_found() {
+    let seen = |machines| Evidence::Machines(MachinesSeen { supervised: Some(Ok(())), machines, faults: vec![] });
+    check_healthy(seen(vec![machine("member1", Condition::Running)]));
+    let start = "flotilla start member1 --home /beds --name one";
+    check(seen(vec![machine("member1", Condition::Stopped)]), Layer::Machines, "member1 is stopped", "killed", start);
+    check(seen(vec![machine("karmada", Condition::Stopped)]), Layer::Machines, "karmada is stopped", "killed", UP);
+    check(seen(vec![machine("member2", Condition::Missing)]), Layer::Machines, "is not there", "removed", UP);
+    let log = "tail -n 50 /beds/one/logs/member1.log";
+    check(seen(vec![machine("member1", Condition::Failing)]), Layer::Machines, "again and again", "killed", log);
+    let stopped = MachinesSeen { supervised: Some(Err("no lock".into())), ..Default::default() };
+    check(Evidence::Machines(stopped), Layer::Machines, "the testbed is not running", "no lock", UP);
+    let faulty = MachinesSeen {
+        supervised: Some(Ok(())),
+        machines: vec![],
+        faults: vec![("member1".into(), "slow 300ms".into())],
+    };
+    let heal = "flotilla fault member1 heal --home /beds --name one";
+    check(Evidence::Machines(faulty), Layer::Machines, "slow 300ms is switched on", "flotilla fault", heal);
+}
+
+fn port(program: Option<&str>, server: &str) -> Evidence {
+    let holder = program.map(|program| Listener {
+        address: ([127, 0, 0, 1], 16441).into(),
+        pid: Some(7),
+        program: Some(program.to_owned()),
+    });
+    let named = Some(Named { file: "/beds/one/member1.config".into(), server: server.into() });
+    Evidence::Ports(vec![PortSeen { port: 16441, of: "member1".into(), holder, named }])
+}
+
+#[test]
+fn wrong_ports_are_found() {
+    let server = "https://127.0.0.1:16441";
+    check_healthy(port(Some("flotilla"), server));
+    check_healthy(port(Some("lxd"), server));
+    check(port(None, server), Layer::Ports, "nobody listens on 127.0.0.1:16441", "not there", UP);
+    let kill = format!("kill 7; {UP}");
+    check(port(Some("nginx"), server), Layer::Ports, "nginx (process 7) listens where member1", "one port", &kill);
+    let what = "member1.config leads to https://127.0.0.1:9999, and member1 is on port 16441";
+    check(port(Some("flotilla"), "https://127.0.0.1:9999"), Layer::Ports, what, "changed", UP);
+}
+
+fn plane(answer: Answer, skew: Option<i64>) -> Evidence {
+    Evidence::Plane(PlaneSeen { server: "https://127.0.0.1:5443".into(), probe: Probe { answer, skew } })
+}
+
+#[test]
+fn a_control_plane_that_is_away_or_ill_or_in_another_time_is_found() {
+    check_healthy(plane(Answer::Ready, Some(2)));
+    check(plane(Answer::Unreachable("refused".into()), None), Layer::ControlPlane, "cannot be reached", "refused", UP);
+    let raw = "kubectl --kubeconfig /beds/one/karmada-apiserver.config get --raw '/readyz?verbose'";
+    check(plane(Answer::NotReady("store".into()), None), Layer::ControlPlane, "is not ready", "store", raw);
+    check(plane(Answer::Unauthorized("401".into()), None), Layer::ControlPlane, "does not accept", "401", UP);
+    let clock = "timedatectl set-ntp true";
+    check(plane(Answer::Ready, Some(-90)), Layer::ControlPlane, "90 seconds behind", "tokens, leases", clock);
+}
+
+fn certificate(not_before: &str, not_after: &str, machine: Option<&str>) -> Evidence {
+    let term = Term {
+        subject: "admin".into(),
+        not_before: not_before.parse().unwrap(),
+        not_after: not_after.parse().unwrap(),
+    };
+    let machine = machine.map(str::to_owned);
+    Evidence::Certificates(vec![CertificateSeen {
+        file: "f".into(),
+        role: "client certificate",
+        state: Ok(term),
+        machine,
+    }])
+}
+
+#[test]
+fn certificates_that_have_expired_or_are_about_to_or_not_yet_valid_are_found() {
+    let early = "2026-01-01T00:00:00Z";
+    let again = format!("flotilla down --home /beds --name one && {UP}");
+    check_healthy(certificate(early, "2027-01-01T00:00:00Z", None));
+    let expired = certificate(early, "2026-11-16T11:00:00Z", None);
+    check(expired, Layer::Certificates, "has expired on 2026-11-16 11:00 UTC", "refuses", &again);
+    let soon = certificate(early, "2026-11-20T00:00:00Z", None);
+    check(soon, Layer::Certificates, "expires on 2026-11-20", "renewed", &again);
+    let future = certificate("2026-11-17T00:00:00Z", "2027-01-01T00:00:00Z", None);
+    check(future, Layer::Certificates, "is only valid from 2026-11-17", "clock", &again);
+    let of_member = certificate(early, "2026-11-16T11:00:00Z", Some("member1"));
+    let restart = "flotilla stop member1 --home /beds --name one && flotilla start member1 --home /beds --name one";
+    check(of_member, Layer::Certificates, "has expired", "refuses", restart);
+    let unreadable =
+        CertificateSeen { file: "f".into(), role: "kubeconfig", state: Err("damaged".into()), machine: None };
+    check(Evidence::Certificates(vec![unreadable]), Layer::Certificates, "cannot be read", "damaged", UP);
+}
+
+fn cluster(mode: &str, ready: &str) -> Arc<Object> {
+    object(json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "member1"},
+        "spec": {"syncMode": mode, "secretRef": {"namespace": "karmada-cluster", "name": "member1"}},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "reason": "ClusterNotReachable", "message": "cluster is not reachable"}]},
+    }))
+}
+
+fn registered(cluster: ClusterSeen) -> Evidence {
+    Evidence::Registrations(RegistrationsSeen {
+        clusters: Ok(vec![cluster]),
+        expected: vec![("member1".into(), Mode::Push)],
+    })
+}
+
+fn push(ready: &str, secret: SecretSeen, answer: Option<Answer>) -> Evidence {
+    let probe = answer.map(|answer| Probe { answer, skew: None });
+    registered(ClusterSeen { cluster: cluster("Push", ready), lease: None, secret, probe })
+}
+
+fn token(text: &str) -> SecretSeen {
+    SecretSeen::Present { token: text.into(), ca: b"x".to_vec() }
+}
+
+#[test]
+fn a_secret_with_a_bad_token_is_found_before_the_condition_it_leads_to() {
+    check_healthy(push("True", token("good"), Some(Answer::Ready)));
+    let refused = Some(Answer::Unauthorized("401".into()));
+    check(
+        push("False", token("stale"), refused),
+        Layer::Registrations,
+        "does not accept the token",
+        "karmada-cluster/member1",
+        UP,
+    );
+    check(push("False", token(" "), None), Layer::Registrations, "an empty token", "holds none", UP);
+    check(push("False", SecretSeen::Missing, None), Layer::Registrations, "has no credentials", "is not there", UP);
+    // {"exp":1700000000}
+    let expired = "h.eyJleHAiOjE3MDAwMDAwMDB9.s";
+    check(push("True", token(expired), None), Layer::Registrations, "its token has expired", "2023-11-14", UP);
+    let away = Some(Answer::Unreachable("x".into()));
+    check(
+        push("False", token("good"), away),
+        Layer::Registrations,
+        "is not ready (False)",
+        "ClusterNotReachable: cluster is not reachable",
+        UP,
+    );
+}
+
+#[test]
+fn a_silent_agent_is_found_by_its_lease() {
+    let pull = |renewed: Option<&str>, ready: &str| {
+        let lease = renewed.map(|renewed| Lease { renewed: renewed.parse().ok(), seconds: 12 });
+        registered(ClusterSeen { cluster: cluster("Pull", ready), lease, secret: SecretSeen::NotNamed, probe: None })
+    };
+    check_healthy(pull(Some("2026-11-16T11:59:50Z"), "True"));
+    check(
+        pull(Some("2026-11-16T11:58:00Z"), "Unknown"),
+        Layer::Registrations,
+        "its agent is silent",
+        "120 seconds ago",
+        UP,
+    );
+    check(pull(None, "Unknown"), Layer::Registrations, "its agent is silent", "never renewed", UP);
+}
+
+#[test]
+fn members_that_never_registered_or_cannot_leave_are_found() {
+    let nobody = RegistrationsSeen { clusters: Ok(vec![]), expected: vec![("member2".into(), Mode::Pull)] };
+    check(Evidence::Registrations(nobody), Layer::Registrations, "member2 is not registered", "agent never", UP);
+    let mut leaving = (*cluster("Push", "True")).clone();
+    leaving.set(&["metadata", "deletionTimestamp"], "2026-11-16T11:00:00Z");
+    leaving.add_finalizer("karmada.io/cluster-controller");
+    let seen = ClusterSeen { cluster: Arc::new(leaving), lease: None, secret: token("t"), probe: None };
+    let force = "flotilla unjoin member1 --force --kubeconfig /beds/one/karmada-apiserver.config";
+    check(registered(seen), Layer::Registrations, "does not get away", "karmada.io/cluster-controller", force);
+}
+
+fn node(ready: &str, pressure: &str) -> Arc<Object> {
+    object(json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"},
+        "status": {"conditions": [
+            {"type": "Ready", "status": ready, "reason": "NodeStatusUnknown", "message": "stopped posting"},
+            {"type": "DiskPressure", "status": pressure, "reason": "KubeletHasDiskPressure", "message": "full"},
+        ]},
+    }))
+}
+
+fn member(answer: Answer, direct: Option<Answer>, nodes: Vec<Arc<Object>>) -> Evidence {
+    let direct = direct.map(|answer| Probe { answer, skew: None });
+    Evidence::Members(vec![MemberSeen { name: "member1".into(), probe: Probe { answer, skew: None }, direct, nodes }])
+}
+
+#[test]
+fn a_member_that_is_down_is_told_from_a_broken_way_to_it() {
+    check_healthy(member(Answer::Ready, None, vec![node("True", "False")]));
+    let refused = || Answer::Unreachable("refused".into());
+    check(member(refused(), Some(refused()), vec![]), Layer::Members, "cannot be reached", "refused", UP);
+    let heal = "flotilla fault member1 heal --home /beds --name one";
+    check(
+        member(refused(), Some(Answer::Ready), vec![]),
+        Layer::Members,
+        "the way to it is broken",
+        "directly it answers",
+        heal,
+    );
+}
+
+#[test]
+fn nodes_that_do_not_do_are_found() {
+    let on = "kubectl --kubeconfig /beds/one/member1.config";
+    let describe = format!("{on} describe node node-0");
+    check(
+        member(Answer::Ready, None, vec![node("Unknown", "False")]),
+        Layer::Members,
+        "the node is not ready",
+        "stopped posting",
+        &describe,
+    );
+    check(
+        member(Answer::Ready, None, vec![node("True", "True")]),
+        Layer::Members,
+        "under DiskPressure",
+        "full",
+        &describe,
+    );
+    check(
+        member(Answer::Ready, None, vec![]),
+        Layer::Members,
+        "has no nodes",
+        "no pod can run",
+        &format!("{on} get nodes"),
+    );
+}
+
+fn pod(status: Value, warning: Option<(&str, &str)>) -> Evidence {
+    let pod = object(json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "status": status,
+    }));
+    let warning = warning.map(|(reason, message)| Warning { reason: reason.into(), message: message.into() });
+    Evidence::Pods(vec![PodSeen { member: "member1".into(), pod, warning }])
+}
+
+fn waiting(reason: &str) -> Value {
+    json!({"phase": "Pending", "containerStatuses": [{
+        "name": "main", "image": "nginx:9", "restartCount": 4, "state": {"waiting": {"reason": reason, "message": "status says"}},
+        "lastState": {"terminated": {"exitCode": 7}},
+    }]})
+}
+
+#[test]
+fn pods_that_do_not_run_are_found_with_the_events_that_explain_them() {
+    let on = "kubectl --kubeconfig /beds/one/member1.config";
+    let describe = format!("{on} describe pod web -n default");
+    check_healthy(pod(
+        json!({"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}),
+        None,
+    ));
+    check_healthy(pod(waiting("ContainerCreating"), None));
+    check_healthy(pod(json!({"phase": "Succeeded"}), None));
+    let preload = "flotilla image preload nginx:9 --home /beds --name one";
+    let failed = Some(("Failed", "manifest unknown"));
+    check(
+        pod(waiting("ImagePullBackOff"), failed),
+        Layer::Pods,
+        "main has no image",
+        "Failed: manifest unknown",
+        preload,
+    );
+    check(pod(waiting("ErrImagePull"), None), Layer::Pods, "main has no image", "nginx:9: status says", preload);
+    let logs = format!("{on} logs web -n default -c main --previous");
+    check(
+        pod(waiting("CrashLoopBackOff"), None),
+        Layer::Pods,
+        "keeps crashing",
+        "code 7 and was started again 4 times",
+        &logs,
+    );
+    check(pod(waiting("CreateContainerConfigError"), None), Layer::Pods, "does not start", "status says", &describe);
+    let unscheduled =
+        json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "old"}]});
+    let event = Some(("FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu."));
+    check(pod(unscheduled.clone(), event), Layer::Pods, "is Pending", "FailedScheduling: 0/1 nodes", &describe);
+    check(pod(unscheduled, None), Layer::Pods, "is Pending", "old", &describe);
+    check(
+        pod(json!({"phase": "Failed", "reason": "Evicted", "message": "disk"}), None),
+        Layer::Pods,
+        "has failed",
+        "Evicted: disk",
+        &describe,
+    );
+}
+
+#[test]
+fn many_sick_pods_of_one_member_are_counted() {
+    let Evidence::Pods(one) = pod(waiting("CrashLoopBackOff"), None) else { unreachable!() };
+    let many = (0..30).map(|_| PodSeen { member: "member1".into(), pod: Arc::clone(&one[0].pod), warning: None });
+    let findings = judge(&Evidence::Pods(many.collect()), &hints(), now());
+    assert_eq!(findings.len(), 21);
+    assert_eq!(findings[20].what, "10 more pods do not run");
+}
+
+#[test]
+fn workloads_without_a_place_and_works_that_failed_are_found() {
+    let condition = |kind: &str| json!([{"type": kind, "status": "False", "reason": "NoClusterFit", "message": "0/3 clusters are available"}]);
+    let binding = object(json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": "web-deployment", "namespace": "default"},
+        "spec": {"resource": {"kind": "Deployment", "name": "web", "namespace": "default"}}, "status": {"conditions": condition("Scheduled")},
+    }));
+    let why = "flotilla why deployment/web -n default --kubeconfig /beds/one/karmada-apiserver.config";
+    let seen = WorkloadsSeen { bindings: vec![binding], works: vec![] };
+    check(Evidence::Workloads(seen), Layer::Workloads, "Deployment default/web has no place", "0/3 clusters", why);
+    let work = object(json!({
+        "apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "web-1", "namespace": "karmada-es-member1"},
+        "spec": {"workload": {"manifests": [{"kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}]}},
+        "status": {"conditions": condition("Applied")},
+    }));
+    let describe = "kubectl --kubeconfig /beds/one/karmada-apiserver.config describe work web-1 -n karmada-es-member1";
+    let seen = WorkloadsSeen { bindings: vec![], works: vec![work] };
+    check(Evidence::Workloads(seen), Layer::Workloads, "could not be brought to member1", "NoClusterFit", describe);
+}
+
+#[test]
+fn ports_that_lead_nowhere_are_found() {
+    let seen = |problem: Option<&str>, connected: Result<(), &str>| {
+        let exposure = Exposure {
+            name: "prometheus1".into(),
+            cluster: "member1".into(),
+            kubeconfig: "/k".into(),
+            namespace: "monitoring".into(),
+            pod: PodChoice::Name("p".into()),
+            listen: 9091,
+            port: 9090,
+        };
+        let report = ExposureReport { exposure, leads_to: None, problem: problem.map(str::to_owned) };
+        Evidence::Connections(vec![ConnectionSeen { report, connected: connected.map_err(str::to_owned) }])
+    };
+    check_healthy(seen(None, Ok(())));
+    let pods = "kubectl --kubeconfig /beds/one/member1.config get pods -n monitoring";
+    check(
+        seen(Some("no pod is ready"), Err("refused")),
+        Layer::Connections,
+        "leads to no pod",
+        "no pod is ready",
+        pods,
+    );
+    check(seen(None, Err("refused")), Layer::Connections, "(127.0.0.1:9091) takes no connection", "refused", UP);
+}
+
+#[test]
+fn findings_go_from_the_outside_in_and_notes_come_last() {
+    let evidence = vec![
+        pod(waiting("CrashLoopBackOff"), None),
+        plane(Answer::Unreachable("x".into()), None),
+        Evidence::Machines(MachinesSeen {
+            supervised: Some(Ok(())),
+            machines: vec![machine("member1", Condition::Stopped)],
+            faults: vec![("member1".into(), "kill".into())],
+        }),
+    ];
+    let findings = diagnose(&evidence, &hints(), now());
+    let order: Vec<(Layer, Severity)> = findings.iter().map(|finding| (finding.layer, finding.severity)).collect();
+    let expected = [
+        (Layer::Machines, Severity::Broken),
+        (Layer::Machines, Severity::Note),
+        (Layer::ControlPlane, Severity::Broken),
+        (Layer::Pods, Severity::Broken),
+    ];
+    assert_eq!(order, expected);
+}

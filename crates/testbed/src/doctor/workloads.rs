@@ -1,0 +1,92 @@
+//! Workloads on their way to the members: bindings without a place, works that could not be applied.
+
+use std::sync::Arc;
+
+use api::work::{CLUSTER_RESOURCE_BINDINGS, CONDITION_APPLIED, CONDITION_SCHEDULED, RESOURCE_BINDINGS, WORKS};
+use async_trait::async_trait;
+use cluster_client::{ListOptions, ResourceRef};
+use object::Object;
+
+use super::patient::Hints;
+use super::{Check, Evidence, Finding, Layer, Patient, broken};
+
+/// One cause often stops many; the first few tell.
+const NAMED_MAX: usize = 20;
+
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub bindings: Vec<Arc<Object>>,
+    pub works: Vec<Arc<Object>>,
+}
+
+pub struct Workloads;
+
+#[async_trait]
+impl Check for Workloads {
+    fn layer(&self) -> Layer {
+        Layer::Workloads
+    }
+
+    async fn gather(&self, patient: &Patient) -> Evidence {
+        let mut seen = Seen::default();
+        let Ok(client) = patient.plane_client() else { return Evidence::Workloads(seen) };
+        for resource in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
+            let listed = client.list_all(ResourceRef::all(&resource.gvr()), ListOptions::default()).await;
+            seen.bindings.extend(listed.map(|list| list.items).unwrap_or_default());
+        }
+        let listed = client.list_all(ResourceRef::all(&WORKS.gvr()), ListOptions::default()).await;
+        seen.works = listed.map(|list| list.items).unwrap_or_default();
+        Evidence::Workloads(seen)
+    }
+}
+
+pub fn judge(seen: &Seen, hints: &Hints) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = seen.bindings.iter().filter_map(|binding| judge_binding(binding, hints)).collect();
+    findings.extend(seen.works.iter().filter_map(|work| judge_work(work, hints)));
+    if findings.len() > NAMED_MAX {
+        let more = findings.len() - NAMED_MAX;
+        findings.truncate(NAMED_MAX);
+        let command = hints.kubectl("get resourcebindings,works -A");
+        findings.push(broken(Layer::Workloads, "others", format!("{more} more are stuck"), "as above", command));
+    }
+    findings
+}
+
+fn judge_binding(binding: &Object, hints: &Hints) -> Option<Finding> {
+    let (reason, message) = failed(binding, CONDITION_SCHEDULED)?;
+    let resource = |field: &str| binding.str_at(&["spec", "resource", field]).to_owned();
+    let (kind, name, namespace) = (resource("kind"), resource("name"), resource("namespace"));
+    let flag = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
+    let subject = format!("{kind} {}", path(&namespace, &name));
+    let command =
+        format!("flotilla why {}/{name}{flag} --kubeconfig {}", kind.to_lowercase(), hints.kubeconfig.display());
+    Some(broken(Layer::Workloads, &subject, "has no place on any cluster", format!("{reason}: {message}"), command))
+}
+
+fn judge_work(work: &Object, hints: &Hints) -> Option<Finding> {
+    let (reason, message) = failed(work, CONDITION_APPLIED)?;
+    let cluster = work.namespace().strip_prefix("karmada-es-").unwrap_or(work.namespace());
+    let manifest = work.items(&["spec", "workload", "manifests"]).first();
+    let what_is_in_it = manifest.map_or_else(
+        || work.name().to_owned(),
+        |manifest| {
+            let text = |at: &str| manifest.pointer(at).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+            format!("{} {}", text("/kind"), path(&text("/metadata/namespace"), &text("/metadata/name")))
+        },
+    );
+    let command = hints.kubectl(&format!("describe work {} -n {}", work.name(), work.namespace()));
+    let what = format!("could not be brought to {cluster}");
+    Some(broken(Layer::Workloads, &what_is_in_it, what, format!("{reason}: {message}"), command))
+}
+
+/// Reason and message of a condition that is False.
+fn failed(object: &Object, kind: &str) -> Option<(String, String)> {
+    let conditions = object.items(&["status", "conditions"]);
+    let condition = conditions.iter().find(|condition| condition["type"] == kind && condition["status"] == "False")?;
+    let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    Some((text("reason"), text("message")))
+}
+
+fn path(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
