@@ -5,10 +5,11 @@ FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
 export FLOTILLA_KUBE_BIN
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
 
-.PHONY: help up test check fmt bench bench-propagation setup kube karmada python
+.PHONY: help up down test check fmt bench bench-propagation setup kube karmada python
 
 help:
-	@echo "make up     start the control plane (127.0.0.1:5443, state in ~/.flotilla)"
+	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
+	@echo "make down   stop it and keep its data"
 	@echo "make test   run every test, with what they need installed first"
 	@echo "make check  formatting, lints and house rules only"
 	@echo "make bench  compare speed and memory with kube-apiserver and etcd"
@@ -17,8 +18,10 @@ help:
 up: setup
 	@echo "==> building the release binary (the first time takes minutes)"
 	cargo build --release --locked -p cli
-	@echo "==> starting: use it with  kubectl --kubeconfig $${FLOTILLA_HOME:-$$HOME/.flotilla}/karmada-apiserver.config get ns"
-	./target/release/flotilla server
+	./target/release/flotilla up
+
+down:
+	./target/release/flotilla down
 
 test: setup check kube python
 	@echo "==> building the tests"

@@ -9,3 +9,4 @@ pub mod kube_apiserver;
 pub mod member;
 pub mod normalize;
 pub mod script;
+pub mod testbed;

@@ -14,7 +14,8 @@ use std::sync::Arc;
 #[command(next_help_heading = "Control plane")]
 pub struct PlaneArgs {
     /// Path to the kubeconfig file to use for CLI requests [default: $KUBECONFIG, then
-    /// $FLOTILLA_HOME/karmada-apiserver.config or ~/.flotilla/karmada-apiserver.config if it exists, then ~/.kube/config]
+    /// karmada-apiserver.config or default/karmada-apiserver.config in $FLOTILLA_HOME or ~/.flotilla, where one exists,
+    /// then ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// The name of the kubeconfig context to use
@@ -64,9 +65,12 @@ impl KubeconfigSource {
         }
         let home = std::env::home_dir().unwrap_or_default();
         let flotilla = std::env::var_os("FLOTILLA_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        let own = flotilla.unwrap_or_else(|| home.join(".flotilla")).join("karmada-apiserver.config");
-        if own.exists() {
-            return Self { paths: vec![own], why: "the control plane of this machine" };
+        let flotilla = flotilla.unwrap_or_else(|| home.join(".flotilla"));
+        for (folder, why) in [("", "the control plane of this machine"), ("default", "the testbed of this machine")] {
+            let own = flotilla.join(folder).join("karmada-apiserver.config");
+            if own.exists() {
+                return Self { paths: vec![own], why };
+            }
         }
         Self { paths: vec![home.join(".kube/config")], why: "the default kubeconfig" }
     }
@@ -79,8 +83,8 @@ impl KubeconfigSource {
     pub fn load(&self) -> anyhow::Result<Kubeconfig> {
         Kubeconfig::load(&self.paths).with_context(|| {
             format!(
-                "cannot use the kubeconfig {}; say which with --kubeconfig FILE, or start a control plane with \
-                 `flotilla server`",
+                "cannot use the kubeconfig {}; say which with --kubeconfig FILE, or start a testbed with \
+                 `flotilla up`",
                 self.describe()
             )
         })

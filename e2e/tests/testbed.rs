@@ -1,0 +1,322 @@
+//! The testbed: one command gives a control plane, members and a registry, and everything about them can be broken and healed.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::eventually::eventually;
+use e2e::fleet::text;
+use e2e::testbed::{CROSSING, Testbed};
+
+const PLANE: &str = "karmada-apiserver";
+const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
+const MEMBERS: [&str; 3] = ["member1", "member2", "member3"];
+
+fn nginx(name: &str, replicas: u32, members: &str) -> String {
+    format!(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: default, labels: {{app: {name}}}}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      containers: [{{name: nginx, image: 'nginx:1.27', ports: [{{containerPort: 80}}]}}]
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {{name: {name}, namespace: default}}
+spec:
+  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, name: {name}}}]
+  placement: {{clusterAffinity: {{clusterNames: [{members}]}}}}
+"
+    )
+}
+
+/// The first line of the answer to a GET, or nothing.
+fn fetch(port: u16, path: &str) -> String {
+    let answer = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    };
+    answer().unwrap_or_default()
+}
+
+fn port_of(bed: &Testbed, part: &str) -> u16 {
+    let address = bed.part(part)["address"].as_str().unwrap_or_default().to_owned();
+    address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+}
+
+/// As `kill -9` in a shell.
+fn kill(pid: u64) {
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill runs").success());
+}
+
+fn pids(bed: &Testbed) -> Vec<Option<u64>> {
+    ["supervisor", "karmada", "registry", "member1", "member2", "member3", "member3-agent"].map(|p| bed.pid(p)).into()
+}
+
+#[test]
+fn one_command_gives_a_control_plane_members_and_a_registry() {
+    let bed = Testbed::up(&[]);
+    // The verification of the seeds: clusters, nodes, nginx.
+    for member in MEMBERS {
+        bed.wait_ready(member, "True");
+        let mode = if member == "member3" { "Pull" } else { "Push" };
+        bed.wait(PLANE, &["get", "cluster", member, "-o=jsonpath={.spec.syncMode}"], mode);
+        let ready = r#"-o=jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}"#;
+        eventually("its nodes are ready", CROSSING, || bed.ask(member, &["get", "nodes", ready]).starts_with("True"));
+    }
+    bed.apply(&nginx("nginx", 2, "member1, member2, member3"));
+    for member in MEMBERS {
+        bed.wait(member, &["get", "deploy", "nginx", READY_REPLICAS], "2");
+    }
+    bed.wait(PLANE, &["get", "deploy", "nginx", READY_REPLICAS], "6");
+    assert_eq!(fetch(port_of(&bed, "registry"), "/v2/"), "HTTP/1.0 200 OK");
+
+    // One kubeconfig has a context for each.
+    let merged = bed.directory().join("kubeconfig");
+    for context in MEMBERS.iter().chain(&[PLANE]) {
+        let output = e2e::flotilla::kubectl(&merged, &["--context", context, "get", "ns", "default", "-o=name"]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "namespace/default", "{context}");
+    }
+    let status = bed.status();
+    assert_eq!(status["ready"], true);
+    let memory = status["memoryBytes"].as_u64().expect("memory");
+    assert!(memory < 300 * 1024 * 1024, "{} MiB", memory / 1024 / 1024);
+
+    // Nothing that is well is touched.
+    let before = pids(&bed);
+    assert!(before.iter().all(Option::is_some), "{before:?}");
+    let said = bed.good(&["up"]);
+    assert!(said.contains("The testbed is ready"), "{said}");
+    assert_eq!(pids(&bed), before);
+}
+
+#[test]
+fn what_breaks_is_repaired() {
+    let bed = Testbed::up(&["--no-registry"]);
+    bed.apply(&nginx("kept", 1, "member1, member3"));
+    bed.wait(PLANE, &["get", "deploy", "kept", READY_REPLICAS], "2");
+
+    // A process that dies comes back by itself.
+    let died = bed.pid("member1").expect("a process");
+    kill(died);
+    eventually("another process runs", CROSSING, || bed.pid("member1").is_some_and(|pid| pid != died));
+    bed.wait("member1", &["get", "deploy", "kept", READY_REPLICAS], "1");
+
+    // Without its supervisor nothing stays; `up` brings all of it back with its data.
+    kill(bed.pid("supervisor").expect("a supervisor"));
+    eventually("no process is left", CROSSING, || bed.processes().is_empty());
+    let status = bed.flotilla(&["status"]);
+    assert!(!status.status.success() && text(&status).contains("is not running"), "{}", text(&status));
+    bed.good(&["up"]);
+    for member in ["member1", "member3"] {
+        bed.wait(member, &["get", "deploy", "kept", READY_REPLICAS], "1");
+    }
+
+    // A member whose data is lost is another cluster: it is registered anew and gets its workloads.
+    bed.good(&["stop", "member1"]);
+    assert_eq!(bed.part("member1")["state"], "Stopped");
+    std::fs::remove_dir_all(bed.directory().join("data/member1")).expect("removed");
+    bed.good(&["up"]);
+    bed.wait("member1", &["get", "deploy", "kept", READY_REPLICAS], "1");
+
+    // So is a pull member that was stopped.
+    bed.good(&["stop", "member3"]);
+    bed.good(&["start", "member3"]);
+    bed.wait_ready("member3", "True");
+}
+
+#[test]
+fn testbeds_live_side_by_side() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let beds = ["one", "two"].map(|name| Testbed::at(directory.path(), name));
+    for bed in &beds {
+        bed.bring_up(&["--members=1", "--no-registry", "--kubernetes-version=v1.34.1"]);
+    }
+    let [one, two] = &beds;
+    assert!(one.kubectl(PLANE, &["create", "configmap", "mine"]).status.success());
+    assert_eq!(two.ask(PLANE, &["get", "configmap", "mine", "--ignore-not-found"]), "");
+    one.good(&["down"]);
+    assert_eq!(two.status()["ready"], true);
+    // A port that is asked for and taken is refused, with what to do.
+    let taken = port_of(two, "karmada").to_string();
+    let three = Testbed::at(directory.path(), "three");
+    let refused = three.flotilla(&["up", "--port", &taken]);
+    assert!(text(&refused).contains(&format!("port {taken} for the control plane is taken")), "{}", text(&refused));
+}
+
+#[test]
+fn a_snapshot_brings_everything_back() {
+    let bed = Testbed::up(&["--no-registry"]);
+    bed.apply(&nginx("web", 1, "member1, member3"));
+    bed.wait(PLANE, &["get", "deploy", "web", READY_REPLICAS], "2");
+    bed.good(&["snapshot", "good"]);
+    // It goes on as if nothing had happened.
+    assert!(bed.kubectl(PLANE, &["delete", "deploy", "web"]).status.success());
+    bed.wait("member1", &["get", "deploy", "web", "--ignore-not-found", "-o=name"], "");
+    bed.apply(&nginx("later", 1, "member1"));
+    bed.wait("member1", &["get", "deploy", "later", READY_REPLICAS], "1");
+    bed.good(&["restore", "good"]);
+    for member in ["member1", "member3"] {
+        bed.wait(member, &["get", "deploy", "web", READY_REPLICAS], "1");
+        bed.wait_ready(member, "True");
+    }
+    bed.wait("member1", &["get", "deploy", "later", "--ignore-not-found", "-o=name"], "");
+    assert!(bed.good(&["snapshot"]).starts_with("good\t"));
+    let missing = bed.flotilla(&["restore", "bad"]);
+    assert!(text(&missing).contains("there is no snapshot bad; there are: good"), "{}", text(&missing));
+
+    bed.good(&["reset"]);
+    bed.wait(PLANE, &["get", "deploy", "-A", "-o=name"], "");
+    bed.wait_ready("member3", "True");
+}
+
+#[test]
+fn a_port_leads_to_a_pod_and_to_its_successors() {
+    let bed = Testbed::up(&["--members=1", "--no-registry"]);
+    bed.apply(&nginx("web", 1, "member1"));
+    bed.wait("member1", &["get", "deploy", "web", READY_REPLICAS], "1");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let pod = bed.ask("member1", &["get", "pods", "-l", "app=web", "-o=jsonpath={.items[0].metadata.name}"]);
+    let ports = format!("{port}:80");
+    let said = bed.good(&["expose", "web", "--cluster", "member1", "--pod", &pod, "--port", &ports]);
+    assert!(said.contains(&format!("leads to default/{pod}")), "{said}");
+    let answers = || fetch(port, "/").starts_with("HTTP/1.") && fetch(port, "/").contains("200");
+    eventually("the pod answers", CROSSING, answers);
+
+    assert!(bed.kubectl("member1", &["delete", "pod", &pod]).status.success());
+    eventually("another pod answers", CROSSING, || {
+        let list = bed.good(&["forwards"]);
+        list.contains("default/web-") && !list.contains(&pod) && answers()
+    });
+    // After a restart it is there again.
+    bed.good(&["down"]);
+    assert_eq!(fetch(port, "/"), "");
+    bed.good(&["up"]);
+    eventually("the pod answers again", CROSSING, answers);
+    bed.good(&["unexpose", "web"]);
+    assert_eq!(fetch(port, "/"), "");
+    assert!(!bed.good(&["forwards"]).contains("default/web-"));
+}
+
+#[test]
+fn every_fault_shows_and_heals() {
+    let bed = Testbed::up(&["--no-registry"]);
+    for member in MEMBERS {
+        bed.wait_ready(member, "True");
+    }
+    bed.good(&["fault", "member1", "kill"]);
+    bed.good(&["fault", "member2", "errors"]);
+    bed.good(&["fault", "member3", "partition"]);
+    assert!(text(&bed.kubectl("member2", &["get", "--raw", "/readyz"])).contains("told to fail"));
+    bed.wait_ready("member1", "False");
+    bed.wait_ready("member2", "False");
+    bed.wait_ready("member3", "Unknown");
+    let note = bed.part("member1")["note"].as_str().unwrap_or_default().to_owned();
+    assert!(note.contains("fault kill") && bed.pid("member1").is_none(), "{note}");
+    for member in MEMBERS {
+        bed.good(&["fault", member, "heal"]);
+    }
+    for member in MEMBERS {
+        bed.wait_ready(member, "True");
+    }
+
+    bed.good(&["fault", "member1", "expire-credentials"]);
+    bed.good(&["fault", "member2", "partition"]);
+    bed.good(&["fault", "member3", "expire-credentials"]);
+    bed.wait_ready("member1", "False");
+    bed.wait_ready("member2", "False");
+    bed.wait_ready("member3", "Unknown");
+    // Bringing the testbed up repairs whatever was broken.
+    let output = bed.flotilla(&["up"]);
+    assert!(output.status.success() && text(&output).contains("healed: member1 expire-credentials"), "{}", text(&output));
+    for member in MEMBERS {
+        bed.wait_ready(member, "True");
+    }
+
+    bed.good(&["fault", "member1", "unschedulable"]);
+    let cordoned = "-o=jsonpath={.items[*].spec.unschedulable}";
+    assert!(bed.ask("member1", &["get", "nodes", cordoned]).starts_with("true"));
+    bed.good(&["fault", "member2", "slow", "--delay=400ms"]);
+    let start = std::time::Instant::now();
+    assert_eq!(bed.ask("member2", &["get", "ns", "default", "-o=name"]), "namespace/default");
+    assert!(start.elapsed() >= Duration::from_millis(800), "{:?}", start.elapsed());
+    for member in ["member1", "member2"] {
+        bed.good(&["fault", member, "heal"]);
+    }
+    assert_eq!(bed.ask("member1", &["get", "nodes", cordoned]), "");
+    let stranger = bed.flotilla(&["fault", "member9", "kill"]);
+    assert!(text(&stranger).contains("the testbed has no member member9; it has member1, member2, member3"));
+}
+
+#[test]
+fn demonstrations_show_what_they_promise() {
+    let bed = Testbed::up(&["--no-registry"]);
+    for scenario in ["nginx", "overrides", "spread", "dependencies", "failover"] {
+        let said = bed.good(&["demo", scenario]);
+        assert!(said.contains("$ kubectl --kubeconfig") && said.contains("has shown what it should"), "{said}");
+    }
+    bed.wait(PLANE, &["get", "deploy,pp,op", "-A", "-o=name"], "");
+    // Pages do not come from simulated containers.
+    for scenario in ["flask", "prometheus"] {
+        let refused = bed.flotilla(&["demo", scenario]);
+        assert!(!refused.status.success() && text(&refused).contains("are simulated"), "{}", text(&refused));
+    }
+    assert!(bed.good(&["demo", "list"]).contains("failover"));
+}
+
+/// What a testbed could leave on a machine.
+fn traces() -> [String; 3] {
+    let run = |program: &str| {
+        let output = Command::new(program).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+    };
+    let mut interfaces: Vec<String> = std::fs::read_dir("/sys/class/net")
+        .expect("a list of interfaces")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    interfaces.sort();
+    let rules = run("iptables-save").lines().filter(|line| line.contains("flotilla")).collect();
+    [std::fs::read_to_string("/proc/mounts").unwrap_or_default(), interfaces.join(" "), rules]
+}
+
+#[test]
+fn starting_and_stopping_again_and_again_leaves_nothing_behind() {
+    let rounds = std::env::var("FLOTILLA_TEST_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let bed = Testbed::at(directory.path(), "loop");
+    let before = traces();
+    for round in 0..rounds {
+        bed.bring_up(&["--members=2", "--pull=member2"]);
+        assert!(bed.processes().len() >= 5, "{:?}", bed.processes());
+        // Half of the rounds keep their data for the next.
+        let is_kept = round % 2 == 0 && round + 1 < rounds;
+        bed.good(if is_kept { &["down"] } else { &["down", "--delete"] });
+        assert_eq!(bed.processes(), Vec::<String>::new());
+        assert_eq!(bed.directory().exists(), is_kept);
+        let running: Vec<_> = std::fs::read_dir(bed.directory().join("data"))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "pid"))
+            .collect();
+        assert!(running.is_empty() && !bed.directory().join("supervisor.sock").exists(), "{running:?}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0);
+    assert_eq!(traces()[1..], before[1..]);
+    let mounts = traces()[0].clone();
+    assert!(!mounts.contains(&directory.path().display().to_string()), "{mounts}");
+    assert_eq!(text(&bed.flotilla(&["down"])).trim(), format!("there is no testbed in {}", bed.directory().display()));
+}
