@@ -142,6 +142,12 @@ impl Mirror {
         kept.iter().map(Kept::object).collect()
     }
 
+    /// Looks at everything in a namespace, one after the other: packed objects are not decoded all at once.
+    pub fn each_within(&self, namespace: &str, mut look: impl FnMut(&Arc<Object>)) {
+        let kept = self.shared.store.read().list_within(namespace);
+        kept.iter().for_each(|kept| look(&kept.object()));
+    }
+
     /// The objects an index has under a value. Asking for an index the mirror was not given is a mistake in the program.
     pub fn list_by(&self, index: &'static str, value: &str) -> Vec<Arc<Object>> {
         let kept = self.shared.store.read().list_by(index, value);

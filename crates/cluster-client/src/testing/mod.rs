@@ -1,7 +1,7 @@
 //! A small API in memory for tests: versions, conflicts, finalizers, pages, watches and expiry behave as in a real one.
 //!
 //! What it leaves out: schemas, defaulting, admission, authorization, managed fields. A strategic patch is a merge
-//! patch here, and so is an apply, which also creates. Every kind has a status subresource.
+//! patch here, and so is an apply, which also creates. Every kind has a status subresource, pods have `binding`.
 
 pub mod contract;
 mod state;

@@ -209,6 +209,9 @@ impl State {
     }
 
     fn create(&mut self, target: &ResourceRef, mut object: Object, options: &WriteOptions) -> Result<Reply, Status> {
+        if target.subresource.as_deref() == Some("binding") {
+            return self.bind(target, &object);
+        }
         if let Some(namespace) = &target.namespace {
             object.set_namespace(namespace);
         }
@@ -228,6 +231,18 @@ impl State {
             return Ok(Reply::object(201, Arc::new(object)));
         }
         Ok(Reply::object(201, self.put(key, object)))
+    }
+
+    /// `pods/binding`: the one door through which a pod gets its node.
+    fn bind(&mut self, target: &ResourceRef, binding: &Object) -> Result<Reply, Status> {
+        let key = Key::target(target)?;
+        let pod = self.stored(&key)?;
+        if !pod.str_at(&["spec", "nodeName"]).is_empty() || (!binding.uid().is_empty() && binding.uid() != pod.uid()) {
+            return Err(Status::conflict(&key.resource, &key.name, "the pod has a node or is another"));
+        }
+        let mut bound = Object::clone(&pod);
+        bound.set(&["spec", "nodeName"], binding.str_at(&["target", "name"]));
+        Ok(Reply::object(201, self.put(key, bound)))
     }
 
     fn replace(

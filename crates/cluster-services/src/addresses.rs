@@ -1,0 +1,72 @@
+//! Where pods find the API: the endpoints of the Service `kubernetes`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use cluster_client::{ResourceRef, WriteOptions};
+use object::{GroupVersionResource, Object, Status};
+use reconcile::{ObjectKey, commit_object};
+use serde_json::json;
+
+use crate::resources;
+use crate::room::{FIELD_MANAGER, Room};
+use crate::start::Service;
+
+const NAMESPACE: &str = "default";
+const NAME: &str = "kubernetes";
+
+pub fn start(room: &Arc<Room>) -> Service {
+    let room = Arc::clone(room);
+    Service::new(async move {
+        // Endpoints that lead back into the pod itself are refused by the API, and rightly so.
+        let address =
+            room.settings.api_address.filter(|address| !address.ip().is_loopback() && !address.ip().is_unspecified());
+        let Some(address) = address else { return };
+        for (gvr, object) in
+            [(resources::slices(), plan_slice(address)), (resources::endpoints(), plan_endpoints(address))]
+        {
+            if let Err(error) = ensure(&room, &gvr, object).await {
+                tracing::warn!(%error, resource = gvr.resource, "where the API is could not be told");
+            }
+        }
+    })
+}
+
+async fn ensure(room: &Room, gvr: &GroupVersionResource, desired: Object) -> Result<(), Status> {
+    let mirror = if *gvr == resources::slices() { &room.slices } else { &room.endpoints };
+    match mirror.get(&ObjectKey::new(NAMESPACE, NAME)) {
+        Some(current) => {
+            let mut wanted = Object::clone(&current);
+            for (field, value) in desired.as_map().iter().filter(|(field, _)| *field != "metadata") {
+                wanted.set(&[field], value.clone());
+            }
+            commit_object(&room.client, ResourceRef::of(gvr, &current), &current, &wanted, FIELD_MANAGER).await?;
+        }
+        None => {
+            let options = WriteOptions::managed_by(FIELD_MANAGER);
+            match room.client.create(ResourceRef::within(gvr, NAMESPACE), desired, options).await {
+                Err(status) if !status.is_already_exists() => return Err(status),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn plan_slice(address: SocketAddr) -> Object {
+    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": NAME}},
+        "addressType": family,
+        "endpoints": [{"addresses": [address.ip().to_string()], "conditions": {"ready": true}}],
+        "ports": [{"name": "https", "port": address.port(), "protocol": "TCP"}]});
+    Object::from_value(slice).unwrap_or_default()
+}
+
+fn plan_endpoints(address: SocketAddr) -> Object {
+    let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [{"addresses": [{"ip": address.ip().to_string()}],
+            "ports": [{"name": "https", "port": address.port(), "protocol": "TCP"}]}]});
+    Object::from_value(endpoints).unwrap_or_default()
+}

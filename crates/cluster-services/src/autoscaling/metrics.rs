@@ -1,0 +1,114 @@
+//! Usage of pods from the metrics API of the same server.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use cluster_client::{ClusterClient, ListOptions, ResourceRef};
+use object::quantity::Quantity;
+use object::{Object, Status};
+use serde_json::Value;
+
+use crate::autoscaling::calculator::{Sample, Samples};
+use crate::resources;
+use crate::room::time_at;
+
+const WINDOW_DEFAULT: Duration = Duration::from_secs(60);
+
+/// What pods of a selector use: pod, then container.
+pub struct Usage {
+    pods: Vec<Object>,
+}
+
+impl Usage {
+    pub async fn gather(client: &ClusterClient, namespace: &str, selector: &str) -> Result<Self, Status> {
+        let options = ListOptions { label_selector: Some(selector.to_owned()), ..ListOptions::default() };
+        let path =
+            format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector={}", escaped(selector));
+        match client.get_json(&path).await {
+            Ok(mut list) => {
+                let items = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+                Ok(Self { pods: items.into_iter().filter_map(Object::from_value).collect() })
+            }
+            // An API that has it among its own resources rather than at a path.
+            Err(status) if status.code == 404 => {
+                let list = client.list_all(ResourceRef::within(&resources::pod_metrics(), namespace), options).await?;
+                Ok(Self { pods: list.items.iter().map(|pod| Object::clone(pod)).collect() })
+            }
+            Err(status) => Err(status),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// Usage of one resource, of one container or (`""`) of all. A pod that lacks a figure is left out.
+    pub fn of(&self, resource: &str, container: &str) -> Samples {
+        let sample = |pod: &Object| {
+            let counted = pod.items(&["containers"]).iter().filter(|c| container.is_empty() || c["name"] == container);
+            let mut sum = None;
+            for container in counted {
+                let text = container["usage"].get(resource)?;
+                sum = Some(sum.unwrap_or(0) + read(text)?);
+            }
+            let window = pod.get(&["window"]).and_then(Value::as_str).and_then(read_duration).unwrap_or(WINDOW_DEFAULT);
+            let at = pod.get(&["timestamp"]).and_then(time_at);
+            Some((pod.name().to_owned(), Sample { value: sum?, at, window }))
+        };
+        self.pods.iter().filter_map(sample).collect::<HashMap<_, _>>()
+    }
+}
+
+fn read(value: &Value) -> Option<i64> {
+    let text = value.as_str().map(str::to_owned).or_else(|| value.as_i64().map(|number| number.to_string()))?;
+    Quantity::parse(&text).ok().map(|quantity| quantity.milli_value())
+}
+
+/// Go's `30s`, `1m0s`, `15.5s`.
+fn read_duration(text: &str) -> Option<Duration> {
+    let (mut total, mut number) = (0.0, String::new());
+    for c in text.chars() {
+        let unit = match c {
+            'h' => 3600.0,
+            'm' => 60.0,
+            's' => 1.0,
+            _ => {
+                number.push(c);
+                continue;
+            }
+        };
+        total += number.parse::<f64>().ok()? * unit;
+        number.clear();
+    }
+    (number.is_empty() && total.is_finite() && total >= 0.0).then(|| Duration::from_secs_f64(total))
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, expected) in
+            [("30s", Some(30_000)), ("1m0s", Some(60_000)), ("15.5s", Some(15_500)), ("5", None), ("x", None)]
+        {
+            assert_eq!(read_duration(text).map(|d| d.as_millis()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn selectors_are_escaped_in_paths() {
+        assert_eq!(escaped("app=web,tier in (a)"), "app%3Dweb%2Ctier%20in%20%28a%29");
+    }
+}

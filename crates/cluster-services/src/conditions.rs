@@ -1,0 +1,63 @@
+//! Conditions in the status of an object.
+
+use jiff::Timestamp;
+use object::{Object, time};
+use serde_json::{Value, json};
+
+/// What a condition says, without its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saying<'a> {
+    pub kind: &'a str,
+    pub status: &'a str,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+pub fn find<'a>(object: &'a Object, kind: &str) -> Option<&'a Value> {
+    object.items(&["status", "conditions"]).iter().find(|condition| condition["type"] == kind)
+}
+
+pub fn is_true(object: &Object, kind: &str) -> bool {
+    find(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+/// Sets a condition where it stands, or last. The time of transition is kept while the status stays; fields nobody here
+/// knows are kept too.
+pub fn set(object: &mut Object, saying: &Saying<'_>, now: Timestamp) {
+    let mut conditions = object.items(&["status", "conditions"]).to_vec();
+    let at = conditions.iter().position(|condition| condition["type"] == saying.kind);
+    let at = at.unwrap_or_else(|| {
+        conditions.push(json!({"type": saying.kind}));
+        conditions.len() - 1
+    });
+    let condition = &mut conditions[at];
+    if condition["status"] != saying.status {
+        condition["status"] = saying.status.into();
+        condition["lastTransitionTime"] = time::format_seconds(now).into();
+    }
+    condition["reason"] = saying.reason.into();
+    condition["message"] = saying.message.into();
+    object.set(&["status", "conditions"], conditions);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_transition_moves_with_the_status_only() {
+        let mut object = Object::default();
+        let saying = |status: &'static str, message: &'static str| Saying { kind: "A", status, reason: "R", message };
+        let at = |text: &str| text.parse().expect("a time");
+        set(&mut object, &saying("False", "one"), at("2026-01-01T00:00:00Z"));
+        set(&mut object, &saying("False", "two"), at("2026-01-01T00:01:00Z"));
+        let condition = find(&object, "A").expect("set");
+        assert_eq!(
+            (&condition["message"], &condition["lastTransitionTime"]),
+            (&json!("two"), &json!("2026-01-01T00:00:00Z"))
+        );
+        set(&mut object, &saying("True", "two"), at("2026-01-01T00:02:00Z"));
+        assert_eq!(find(&object, "A").expect("set")["lastTransitionTime"], "2026-01-01T00:02:00Z");
+        assert!(is_true(&object, "A"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Disruption budgets say how many of their pods may be evicted now; `pods/eviction` of the API holds evictions to that.
+
+mod budget;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::ResourceRef;
+use object::Object;
+use object::selector::LabelSelector;
+use reconcile::{Change, Controller, ObjectKey, Outcome, Priority, ReconcileError, Recorder, Source, commit_status};
+
+use crate::disruption::budget::{Guarded, expect, needs_scale, plan_failure, plan_status};
+use crate::members::Members;
+use crate::resources;
+use crate::room::{FIELD_MANAGER, Room};
+use crate::scales::Scales;
+use crate::start::Service;
+
+const WORKERS: usize = 2;
+/// Pods of one budget tend to change together.
+const GATHERING: Duration = Duration::from_millis(50);
+/// A controller that is scaled tells no pod at once; the budget of its pods is looked at again now and then.
+const RESYNC: Duration = Duration::from_secs(60);
+
+struct Disruption {
+    room: Arc<Room>,
+    members: Members<Guarded>,
+    scales: Scales,
+    recorder: Recorder,
+}
+
+pub fn start(room: &Arc<Room>) -> Service {
+    let controller = Controller::new("disruption-controller");
+    let disruption = Arc::new(Disruption {
+        members: Members::new(budget::read),
+        scales: Scales::new(room.client.clone()),
+        recorder: room.recorder("controllermanager"),
+        room: Arc::clone(room),
+    });
+    let (listener, queue) = (Arc::clone(&disruption), controller.clone());
+    let tell = move |change: &Change| {
+        for budget in listener.members.pod_changed(change) {
+            queue.queue().add_after(budget, GATHERING, Priority::NORMAL);
+        }
+    };
+    Service::new(run(disruption, controller)).hearing_of_pods(tell)
+}
+
+async fn run(disruption: Arc<Disruption>, controller: Controller<ObjectKey>) {
+    let sources = vec![Source::each(&disruption.room.budgets)];
+    let cancel = disruption.room.cancel.clone();
+    let reconcile = move |key: ObjectKey| {
+        let disruption = Arc::clone(&disruption);
+        async move { disruption.reconcile(&key).await }
+    };
+    controller.run(sources, WORKERS, cancel, reconcile).await;
+}
+
+impl Disruption {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(budget) = self.room.budgets.get(key).filter(|budget| !budget.is_deleting()) else {
+            self.members.remove_selector(key);
+            return Ok(Outcome::Done);
+        };
+        let selector = match LabelSelector::from_value(budget.get(&["spec", "selector"])) {
+            Ok(selector) => selector,
+            Err(error) => {
+                self.commit(&budget, &plan_failure(&budget, &error.to_string(), self.room.now())).await?;
+                return Ok(Outcome::Done);
+            }
+        };
+        self.members.set_selector(key, selector, &self.room.pods);
+        let pods = self.members.of(key);
+        if pods.is_empty() {
+            self.recorder.normal(&*budget, "NoPods", "No matching pods found");
+        }
+        let needs = needs_scale(&budget);
+        let scale = match needs {
+            true => match self.gather_scale(key, &pods).await {
+                Ok(scale) => scale,
+                Err(error) => {
+                    let message = error.to_string();
+                    self.recorder.warning(&*budget, "CalculateExpectedPodCountFailed", message.clone());
+                    self.commit(&budget, &plan_failure(&budget, &message, self.room.now())).await?;
+                    return Err(error);
+                }
+            },
+            false => 0,
+        };
+        let now = self.room.now();
+        let (desired, next) = plan_status(&budget, &pods, expect(&budget, pods.len(), scale), now);
+        self.commit(&budget, &desired).await?;
+        Ok(match (next, needs) {
+            (Some(next), _) => Outcome::After(next),
+            (None, true) if !pods.is_empty() => Outcome::After(RESYNC),
+            _ => Outcome::Done,
+        })
+    }
+
+    async fn commit(&self, budget: &Object, desired: &Object) -> Result<(), ReconcileError> {
+        let target = ResourceRef::of(&resources::budgets(), budget);
+        commit_status(&self.room.client, target, budget, desired, FIELD_MANAGER).await?;
+        Ok(())
+    }
+
+    /// How many pods the controllers of these pods want together. Pods without a controller cannot be counted on.
+    async fn gather_scale(&self, key: &ObjectKey, pods: &[Arc<Guarded>]) -> Result<i64, ReconcileError> {
+        let mut by_uid: HashMap<&str, Option<(String, i64)>> = HashMap::new();
+        let mut wanted: HashMap<String, i64> = HashMap::new();
+        for pod in pods {
+            let Some(owner) = &pod.owner else {
+                return Err(ReconcileError::other(format!("found no controller ref for pod {:?}", pod.name)));
+            };
+            if !by_uid.contains_key(owner[3].as_str()) {
+                let found = self.scales.replicas_of(owner, &key.namespace).await?;
+                by_uid.insert(&owner[3], found);
+            }
+            match by_uid.get(owner[3].as_str()) {
+                Some(Some((uid, replicas))) => drop(wanted.insert(uid.clone(), *replicas)),
+                _ => {
+                    let message = format!("found no controllers for pod {:?}", pod.name);
+                    return Err(ReconcileError::other(message));
+                }
+            }
+        }
+        Ok(wanted.values().sum())
+    }
+}

@@ -1,0 +1,88 @@
+//! The Endpoints object of a Service, as older clients read it: the same facts in one object.
+
+use object::{GroupVersionKind, Object};
+use serde_json::{Value, json};
+
+use crate::endpoints::service::{Family, Wanted, is_headless};
+
+/// Addresses in one Endpoints object; more are left out and said to be.
+const ADDRESSES_MAX: usize = 1000;
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+pub const MANAGER: &str = "endpoint-controller";
+const HEADLESS: &str = "service.kubernetes.io/headless";
+
+/// The object as it should be; `existing` lends it its version.
+pub fn plan_legacy(service: &Object, wanted: &Wanted, existing: Option<&Object>) -> Object {
+    let gvk = GroupVersionKind::new("", "v1", "Endpoints");
+    let empty = || Object::new(&gvk, Some(service.namespace()), service.name());
+    let mut endpoints = existing.cloned().unwrap_or_else(empty);
+    let mut labels = service.get(&["metadata", "labels"]).cloned().unwrap_or_else(|| json!({}));
+    labels[MANAGED_BY] = MANAGER.into();
+    if is_headless(service) {
+        labels[HEADLESS] = "".into();
+    }
+    endpoints.set(&["metadata", "labels"], labels);
+    // One family only: the Service's first.
+    let family = wanted.keys().map(|(family, _)| *family).min().unwrap_or(Family::V4);
+    let mut room = ADDRESSES_MAX;
+    let mut subsets = Vec::new();
+    for ((_, _), group) in wanted.iter().filter(|((of, _), _)| *of == family) {
+        // A pod on its way out is no longer here, whether it still serves or not.
+        let stay = group
+            .endpoints
+            .iter()
+            .filter(|e| e["conditions"]["terminating"] != true || e["conditions"]["ready"] == true);
+        let (mut ready, mut not_ready) = (Vec::new(), Vec::new());
+        for endpoint in stay.take(room) {
+            let list = if endpoint["conditions"]["ready"] == true { &mut ready } else { &mut not_ready };
+            list.push(address_of(endpoint));
+        }
+        room -= ready.len() + not_ready.len();
+        if ready.is_empty() && not_ready.is_empty() {
+            continue;
+        }
+        let mut subset = json!({});
+        for (field, list) in [("addresses", ready), ("notReadyAddresses", not_ready), ("ports", ports_of(&group.ports))]
+        {
+            if !list.is_empty() {
+                subset[field] = list.into();
+            }
+        }
+        subsets.push(subset);
+    }
+    let total: usize = wanted.values().map(|group| group.endpoints.len()).sum();
+    match total > ADDRESSES_MAX {
+        true => endpoints.set_annotation(OVER_CAPACITY, "truncated"),
+        false => drop(endpoints.remove(&["metadata", "annotations", OVER_CAPACITY])),
+    }
+    match subsets.is_empty() {
+        true => drop(endpoints.remove(&["subsets"])),
+        false => endpoints.set(&["subsets"], subsets),
+    }
+    endpoints
+}
+
+fn address_of(endpoint: &Value) -> Value {
+    let mut address = json!({"ip": endpoint["addresses"][0], "targetRef": endpoint["targetRef"]});
+    for field in ["nodeName", "hostname"] {
+        if let Some(value) = endpoint.get(field) {
+            address[field] = value.clone();
+        }
+    }
+    address
+}
+
+/// A port without a name has none here, where slices write an empty one.
+fn ports_of(ports: &[Value]) -> Vec<Value> {
+    let unnamed = |port: &Value| {
+        let mut port = port.clone();
+        if port["name"] == ""
+            && let Some(map) = port.as_object_mut()
+        {
+            map.remove("name");
+        }
+        port
+    };
+    ports.iter().map(unnamed).collect()
+}

@@ -1,0 +1,244 @@
+//! Nodes that give no sign of life are said to be unknown and tainted; pods that do not bear the taints are driven out.
+
+mod eviction;
+mod taints;
+#[cfg(test)]
+mod tests;
+mod zones;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::ResourceRef;
+use object::{Object, time};
+use parking_lot::Mutex;
+use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Source};
+use reconcile::{commit_object, commit_status};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::conditions;
+use crate::node_lifecycle::taints::{Driving, Readiness, has_driving, plan_taints, readiness_of};
+use crate::node_lifecycle::zones::{Permission, Zones};
+use crate::resources;
+use crate::room::{BY_NODE, FIELD_MANAGER, Room};
+use crate::start::Service;
+
+pub use crate::node_lifecycle::eviction::start as start_evictions;
+
+const WORKERS: usize = 4;
+/// How often a node is looked at whose pods may not be driven out now.
+const MONITOR_PERIOD: Duration = Duration::from_secs(5);
+/// What a kubelet reports, and what nobody knows once it is silent.
+const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+
+struct Nodes {
+    room: Arc<Room>,
+    recorder: Recorder,
+    /// When each node last gave a sign of life, by this room's own clock: clocks of nodes do not matter.
+    heard: Mutex<HashMap<String, Instant>>,
+    zones: Mutex<Zones>,
+    /// Every node is unwell, so that nobody is driven out.
+    is_all_lost: Mutex<bool>,
+}
+
+pub fn start(room: &Arc<Room>) -> Service {
+    let nodes = Arc::new(Nodes {
+        recorder: room.recorder("node-controller"),
+        heard: Mutex::default(),
+        zones: Mutex::default(),
+        is_all_lost: Mutex::new(false),
+        room: Arc::clone(room),
+    });
+    Service::new(run(nodes))
+}
+
+async fn run(nodes: Arc<Nodes>) {
+    let room = Arc::clone(&nodes.room);
+    // All zones are known before the first node is judged.
+    for node in room.nodes.list() {
+        nodes.zones.lock().set(&node);
+    }
+    let controller = Controller::new("node-lifecycle-controller");
+    let source = {
+        let nodes = Arc::clone(&nodes);
+        Source::new(&room.nodes.clone(), move |change| {
+            nodes.node_changed(change);
+            vec![change.key.clone()]
+        })
+    };
+    let reconcile = {
+        let nodes = Arc::clone(&nodes);
+        move |key: ObjectKey| {
+            let nodes = Arc::clone(&nodes);
+            async move { nodes.reconcile(&key).await }
+        }
+    };
+    let cancel = room.cancel.clone();
+    let leases = async {
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = nodes.follow_leases() => {}
+        }
+    };
+    tokio::join!(controller.run(vec![source], WORKERS, cancel.clone(), reconcile), leases);
+}
+
+impl Nodes {
+    async fn follow_leases(&self) {
+        let mut changes = self.room.leases.subscribe();
+        while let Some(change) = changes.next().await {
+            if change.now.is_some() && !change.is_initial {
+                self.heard.lock().insert(change.key.name, Instant::now());
+            }
+        }
+    }
+
+    fn node_changed(&self, change: &Change) {
+        let Some(node) = &change.now else {
+            self.heard.lock().remove(&change.key.name);
+            self.zones.lock().remove(&change.key.name);
+            return;
+        };
+        // A node that says something is alive, as long as it is the node that says it.
+        let reported = |node: &Object| {
+            conditions::find(node, "Ready").map(|c| (c["lastHeartbeatTime"].clone(), c["status"].clone()))
+        };
+        let before = change.before.as_ref().map(|before| reported(before));
+        let is_from_node =
+            before.is_none_or(|before| before != reported(node)) && readiness_of(node) != Readiness::Unknown;
+        let mut heard = self.heard.lock();
+        match is_from_node {
+            true => drop(heard.insert(node.name().to_owned(), Instant::now())),
+            false => drop(heard.entry(node.name().to_owned()).or_insert_with(Instant::now)),
+        }
+        drop(heard);
+        self.zones.lock().set(node);
+        self.note_loss();
+    }
+
+    /// When sight of the nodes returns, each has its full time again to be heard.
+    fn note_loss(&self) {
+        let is_all_lost = self.zones.lock().is_all_lost(&self.room.settings);
+        let was = std::mem::replace(&mut *self.is_all_lost.lock(), is_all_lost);
+        if was && !is_all_lost {
+            self.heard.lock().values_mut().for_each(|heard| *heard = Instant::now());
+        }
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(node) = self.room.nodes.get(key).filter(|node| !node.is_deleting()) else {
+            return Ok(Outcome::Done);
+        };
+        let silent_for = self.heard.lock().get(node.name()).map_or(Duration::ZERO, Instant::elapsed);
+        let grace = match conditions::find(&node, "Ready") {
+            Some(_) => self.room.settings.node_monitor_grace_period,
+            None => self.room.settings.node_startup_grace_period,
+        };
+        let mut node = node;
+        if silent_for >= grace && readiness_of_known(&node) != Some(Readiness::Unknown) {
+            node = self.commit_unknown(&node).await?;
+            self.zones.lock().set(&node);
+            self.note_loss();
+        }
+        let wait = self.keep_taints(&node).await?;
+        if readiness_of(&node) != Readiness::Ready {
+            self.mark_pods(&node).await?;
+        }
+        let next_check = grace.checked_sub(silent_for).filter(|left| !left.is_zero()).unwrap_or(MONITOR_PERIOD);
+        Ok(Outcome::After(wait.map_or(next_check, |wait| wait.min(next_check))))
+    }
+
+    /// Says of everything the node reports that it is not known.
+    async fn commit_unknown(&self, node: &Arc<Object>) -> Result<Arc<Object>, ReconcileError> {
+        let now = self.room.now();
+        let mut desired = Object::clone(node);
+        let mut all = node.items(&["status", "conditions"]).to_vec();
+        for kind in REPORTED {
+            let at = all.iter().position(|condition| condition["type"] == kind);
+            let (reason, message) = match at {
+                Some(_) => ("NodeStatusUnknown", "Kubelet stopped posting node status."),
+                None => ("NodeStatusNeverUpdated", "Kubelet never posted node status."),
+            };
+            let at = at.unwrap_or_else(|| {
+                let heartbeat = node.creation_timestamp();
+                all.push(json!({"type": kind, "lastHeartbeatTime": heartbeat}));
+                all.len() - 1
+            });
+            if all[at]["status"] == "Unknown" {
+                continue;
+            }
+            all[at]["status"] = "Unknown".into();
+            all[at]["reason"] = reason.into();
+            all[at]["message"] = message.into();
+            all[at]["lastTransitionTime"] = time::format_seconds(now).into();
+        }
+        desired.set(&["status", "conditions"], all);
+        let target = ResourceRef::of(&resources::nodes(), node);
+        let committed = commit_status(&self.room.client, target, node, &desired, FIELD_MANAGER).await?;
+        if readiness_of(node) == Readiness::Ready {
+            let message = format!("Node {} status is now: NodeNotReady", node.name());
+            self.recorder.normal(&**node, "NodeNotReady", message);
+        }
+        Ok(match committed {
+            Committed::Written(written) => written,
+            Committed::Unchanged => Arc::clone(node),
+        })
+    }
+
+    /// Writes the taints; the wait is until pods may be driven out that may not be now.
+    async fn keep_taints(&self, node: &Arc<Object>) -> Result<Option<Duration>, ReconcileError> {
+        let is_well = readiness_of(node) == Readiness::Ready;
+        let settings = &self.room.settings;
+        let is_all_lost = self.zones.lock().is_all_lost(settings);
+        let (driving, wait) = match (is_well, has_driving(node)) {
+            (true, _) => (Driving::AsIs, None),
+            (false, _) if is_all_lost => (Driving::Stop, Some(MONITOR_PERIOD)),
+            (false, true) => (Driving::AsIs, None),
+            (false, false) => match self.zones.lock().ask(node, settings) {
+                Permission::Now => (Driving::Out, None),
+                Permission::After(wait) => (Driving::AsIs, Some(wait)),
+                Permission::Never => (Driving::AsIs, Some(MONITOR_PERIOD)),
+                Permission::Withdrawn => (Driving::Stop, Some(MONITOR_PERIOD)),
+            },
+        };
+        let planned = plan_taints(node, driving, &time::format_seconds(self.room.now()));
+        let mut desired = Object::clone(node);
+        match planned.is_empty() {
+            true => drop(desired.remove(&["spec", "taints"])),
+            false => desired.set(&["spec", "taints"], planned),
+        }
+        if node.items(&["spec", "taints"]) != desired.items(&["spec", "taints"]) {
+            let target = ResourceRef::of(&resources::nodes(), node);
+            commit_object(&self.room.client, target, node, &desired, FIELD_MANAGER).await?;
+        }
+        Ok(wait)
+    }
+
+    /// Pods of a node that is unwell serve nobody: no Service should send to them.
+    async fn mark_pods(&self, node: &Object) -> Result<(), ReconcileError> {
+        let pods = self.room.pods.list_by(BY_NODE, node.name());
+        for pod in pods.iter().filter(|pod| conditions::is_true(pod, "Ready")) {
+            let mut desired = Object::clone(pod);
+            let mut all = pod.items(&["status", "conditions"]).to_vec();
+            for condition in all.iter_mut().filter(|condition| condition["type"] == "Ready") {
+                condition["status"] = Value::from("False");
+                condition["lastTransitionTime"] = time::format_seconds(self.room.now()).into();
+            }
+            desired.set(&["status", "conditions"], all);
+            let target = ResourceRef::of(&resources::pods(), pod);
+            match commit_status(&self.room.client, target, pod, &desired, FIELD_MANAGER).await {
+                Ok(_) => self.recorder.warning(&**pod, "NodeNotReady", "Node is not ready"),
+                Err(status) if status.is_not_found() => {}
+                Err(status) => return Err(status.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The readiness, where the node ever told of it.
+fn readiness_of_known(node: &Object) -> Option<Readiness> {
+    conditions::find(node, "Ready").map(|_| readiness_of(node))
+}

@@ -1,0 +1,141 @@
+//! Which taints a node should have by what is known of it: pure.
+
+use object::Object;
+use serde_json::{Value, json};
+
+use crate::conditions;
+
+pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// Condition, its status, and the taint that keeps new pods away while it has that status.
+const BY_CONDITION: [(&str, &str, &str); 6] = [
+    ("Ready", "False", NOT_READY),
+    ("Ready", "Unknown", UNREACHABLE),
+    ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
+    ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
+    ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
+    ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
+];
+
+/// Whether pods may stay on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    NotReady,
+    Unknown,
+}
+
+pub fn readiness_of(node: &Object) -> Readiness {
+    match conditions::find(node, "Ready").and_then(|condition| condition["status"].as_str()) {
+        Some("True") => Readiness::Ready,
+        Some("Unknown") => Readiness::Unknown,
+        _ => Readiness::NotReady,
+    }
+}
+
+/// The taint that drives pods out of a node in that state.
+pub fn driving_key(readiness: Readiness) -> Option<&'static str> {
+    match readiness {
+        Readiness::Ready => None,
+        Readiness::NotReady => Some(NOT_READY),
+        Readiness::Unknown => Some(UNREACHABLE),
+    }
+}
+
+fn is(taint: &Value, key: &str, effect: &str) -> bool {
+    taint["key"] == key && taint["effect"] == effect
+}
+
+pub fn has_driving(node: &Object) -> bool {
+    let taints = node.items(&["spec", "taints"]).iter();
+    taints.into_iter().any(|taint| is(taint, NOT_READY, "NoExecute") || is(taint, UNREACHABLE, "NoExecute"))
+}
+
+/// What the controller decides of pods on the node beside what conditions say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driving {
+    /// Pods are driven out, with the taint for the node's state.
+    Out,
+    /// Nothing new: pods are driven out only if they are already.
+    AsIs,
+    /// No pod is driven out.
+    Stop,
+}
+
+/// The node's taints as they should be. Taints of others are left alone.
+pub fn plan_taints(node: &Object, driving: Driving, now: &str) -> Vec<Value> {
+    let readiness = readiness_of(node);
+    let drives = match driving {
+        Driving::Out => driving_key(readiness),
+        Driving::AsIs => driving_key(readiness).filter(|_| has_driving(node)),
+        Driving::Stop => None,
+    };
+    let is_said = |(kind, status, _): &&(&str, &str, &str)| {
+        conditions::find(node, kind).is_some_and(|condition| condition["status"] == **status)
+            || (*kind == "Ready" && *status == "False" && conditions::find(node, kind).is_none())
+    };
+    let mut wanted: Vec<(&str, &str)> =
+        BY_CONDITION.iter().filter(is_said).map(|(_, _, key)| (*key, "NoSchedule")).collect();
+    if node.bool_at(&["spec", "unschedulable"]) == Some(true) {
+        wanted.push((UNSCHEDULABLE, "NoSchedule"));
+    }
+    wanted.extend(drives.map(|key| (key, "NoExecute")));
+    let is_managed = |taint: &Value| {
+        let key = taint["key"].as_str().unwrap_or_default();
+        match taint["effect"].as_str() {
+            Some("NoSchedule") => key == UNSCHEDULABLE || BY_CONDITION.iter().any(|(_, _, known)| *known == key),
+            Some("NoExecute") => matches!(key, NOT_READY | UNREACHABLE),
+            _ => false,
+        }
+    };
+    let is_wanted = |taint: &Value| wanted.iter().any(|(key, effect)| is(taint, key, effect));
+    let old = node.items(&["spec", "taints"]);
+    let mut taints: Vec<Value> = old.iter().filter(|taint| !is_managed(taint) || is_wanted(taint)).cloned().collect();
+    for (key, effect) in &wanted {
+        if !old.iter().any(|taint| is(taint, key, effect)) {
+            taints.push(json!({"key": key, "effect": effect, "timeAdded": now}));
+        }
+    }
+    taints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(ready: &str, taints: Value) -> Object {
+        let node = json!({"spec": {"taints": taints}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        Object::from_value(node).expect("a map")
+    }
+
+    #[track_caller]
+    fn check(node: &Object, driving: Driving, expected: &[&str]) {
+        let taints = plan_taints(node, driving, "now");
+        let text = |taint: &Value| {
+            format!("{}:{}", taint["key"].as_str().unwrap_or_default(), taint["effect"].as_str().unwrap_or_default())
+                .replace("node.kubernetes.io/", "")
+        };
+        assert_eq!(taints.iter().map(text).collect::<Vec<_>>(), expected, "{node:?} {driving:?}");
+    }
+
+    #[test]
+    fn taints_follow_conditions() {
+        let driven = json!([{"key": UNREACHABLE, "effect": "NoExecute"}, {"key": "mine", "effect": "NoExecute"}]);
+        check(&node("True", json!([])), Driving::Out, &[]);
+        check(&node("True", driven.clone()), Driving::AsIs, &["mine:NoExecute"]);
+        check(&node("Unknown", json!([])), Driving::Out, &["unreachable:NoSchedule", "unreachable:NoExecute"]);
+        check(&node("Unknown", json!([])), Driving::AsIs, &["unreachable:NoSchedule"]);
+        check(
+            &node("False", driven.clone()),
+            Driving::AsIs,
+            &["mine:NoExecute", "not-ready:NoSchedule", "not-ready:NoExecute"],
+        );
+        check(&node("Unknown", driven), Driving::Stop, &["mine:NoExecute", "unreachable:NoSchedule"]);
+        let cordoned = json!({"spec": {"unschedulable": true}, "status": {"conditions": [
+            {"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]}});
+        let cordoned = Object::from_value(cordoned).expect("a map");
+        check(&cordoned, Driving::AsIs, &["disk-pressure:NoSchedule", "unschedulable:NoSchedule"]);
+        check(&Object::default(), Driving::AsIs, &["not-ready:NoSchedule"]);
+    }
+}

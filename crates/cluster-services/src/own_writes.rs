@@ -1,0 +1,40 @@
+//! What was written here and a mirror may not show yet: deciding again before that would do the same twice.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use object::Object;
+use parking_lot::Mutex;
+use reconcile::{Mirror, ObjectKey};
+use tokio::time::Instant;
+
+/// After this the mirror is believed again: what was written may be gone for long.
+const DOUBT_MAX: Duration = Duration::from_secs(5);
+
+/// For whose sake it was written, the objects and their versions.
+#[derive(Default)]
+pub struct OwnWrites {
+    written: Mutex<HashMap<ObjectKey, HashMap<ObjectKey, (u64, Instant)>>>,
+}
+
+impl OwnWrites {
+    pub fn remember(&self, sake: &ObjectKey, object: &Object) {
+        let Ok(version) = object.resource_version().parse() else { return };
+        self.written.lock().entry(sake.clone()).or_default().insert(ObjectKey::of(object), (version, Instant::now()));
+    }
+
+    /// The mirror lacks something that was written for this key. What it shows is forgotten here.
+    pub fn is_ahead_of(&self, sake: &ObjectKey, mirror: &Mirror) -> bool {
+        let mut written = self.written.lock();
+        let Some(objects) = written.get_mut(sake) else { return false };
+        let version_of = |object: &Object| object.resource_version().parse::<u64>().unwrap_or(u64::MAX);
+        objects.retain(|key, (version, at)| {
+            at.elapsed() < DOUBT_MAX && mirror.get(key).is_none_or(|object| version_of(&object) < *version)
+        });
+        if objects.is_empty() {
+            written.remove(sake);
+            return false;
+        }
+        true
+    }
+}

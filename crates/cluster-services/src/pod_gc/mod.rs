@@ -1,0 +1,203 @@
+//! Pods that nobody will end: those of nodes that are gone, those that were deleted before they had a node, old ended ones.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::{DeleteOptions, Preconditions, ResourceRef};
+use object::{Object, Status};
+use parking_lot::Mutex;
+use reconcile::{Change, ObjectKey, commit_status};
+use tokio::time::Instant;
+
+use crate::conditions::{self, Saying};
+use crate::resources;
+use crate::room::{BY_NODE, FIELD_MANAGER, Room};
+use crate::start::Service;
+
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// The few pods and nodes that may need a look, told apart as pods change.
+#[derive(Default)]
+struct Book {
+    /// Where pods say they are, and how many do.
+    nodes: HashMap<String, usize>,
+    /// Deleted and on no node: no kubelet will ever end them.
+    homeless: HashSet<ObjectKey>,
+    /// Ended, oldest first.
+    ended: BTreeSet<(String, ObjectKey)>,
+}
+
+struct PodGc {
+    room: Arc<Room>,
+    book: Mutex<Book>,
+    /// Nodes that pods name and that are not there, since when.
+    missing: Mutex<HashMap<String, Instant>>,
+}
+
+pub fn start(room: &Arc<Room>) -> Service {
+    let gc = Arc::new(PodGc { room: Arc::clone(room), book: Mutex::default(), missing: Mutex::default() });
+    let listener = Arc::clone(&gc);
+    Service::new(run(gc)).hearing_of_pods(move |change| listener.book.lock().pod_changed(change))
+}
+
+async fn run(gc: Arc<PodGc>) {
+    let cancel = gc.room.cancel.clone();
+    let rounds = async {
+        gc.room.pods_told().await;
+        loop {
+            tokio::time::sleep(gc.room.settings.pod_gc_period).await;
+            gc.collect_ended().await;
+            gc.collect_orphans().await;
+            gc.collect_homeless().await;
+            gc.collect_out_of_service().await;
+        }
+    };
+    tokio::select! {
+        () = cancel.cancelled() => {}
+        () = rounds => {}
+    }
+}
+
+impl Book {
+    fn pod_changed(&mut self, change: &Change) {
+        if let Some(before) = &change.before {
+            self.forget(&change.key, before);
+        }
+        if let Some(now) = &change.now {
+            self.note(&change.key, now);
+        }
+    }
+
+    fn note(&mut self, key: &ObjectKey, pod: &Object) {
+        match pod.str_at(&["spec", "nodeName"]) {
+            "" if pod.is_deleting() => drop(self.homeless.insert(key.clone())),
+            "" => {}
+            node => *self.nodes.entry(node.to_owned()).or_insert(0) += 1,
+        }
+        if has_ended(pod) {
+            self.ended.insert((pod.creation_timestamp().to_owned(), key.clone()));
+        }
+    }
+
+    fn forget(&mut self, key: &ObjectKey, pod: &Object) {
+        self.homeless.remove(key);
+        if let Some(count) = self.nodes.get_mut(pod.str_at(&["spec", "nodeName"])) {
+            *count -= 1;
+            if *count == 0 {
+                self.nodes.remove(pod.str_at(&["spec", "nodeName"]));
+            }
+        }
+        if has_ended(pod) {
+            self.ended.remove(&(pod.creation_timestamp().to_owned(), key.clone()));
+        }
+    }
+}
+
+fn has_ended(pod: &Object) -> bool {
+    matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
+}
+
+impl PodGc {
+    /// Of ended pods the newest are kept.
+    async fn collect_ended(&self) {
+        let threshold = self.room.settings.terminated_pod_gc_threshold;
+        let doomed: Vec<ObjectKey> = {
+            let book = self.book.lock();
+            let extra = book.ended.len().saturating_sub(threshold);
+            if threshold == 0 {
+                Vec::new()
+            } else {
+                book.ended.iter().take(extra).map(|(_, key)| key.clone()).collect()
+            }
+        };
+        for pod in doomed.iter().filter_map(|key| self.room.pods.get(key)).filter(|pod| has_ended(pod)) {
+            self.delete(&pod).await;
+        }
+    }
+
+    /// A node must have been missing for a while, and the API must say so, before its pods go.
+    async fn collect_orphans(&self) {
+        for node in self.missing_nodes() {
+            match self.room.client.find(ResourceRef::cluster(&resources::nodes(), &node)).await {
+                Ok(None) => {}
+                Ok(Some(_)) | Err(_) => continue,
+            }
+            for pod in self.room.pods.list_by(BY_NODE, &node) {
+                tracing::info!(pod = pod.name(), node, "deleting a pod whose node is gone");
+                self.mark(&pod, "PodGC: node no longer exists").await;
+                self.delete(&pod).await;
+            }
+        }
+    }
+
+    fn missing_nodes(&self) -> Vec<String> {
+        let named: Vec<String> = self.book.lock().nodes.keys().cloned().collect();
+        let is_missing = |node: &String| self.room.nodes.get(&ObjectKey::new("", node)).is_none();
+        let now_missing: HashSet<String> = named.into_iter().filter(is_missing).collect();
+        let mut missing = self.missing.lock();
+        missing.retain(|node, _| now_missing.contains(node));
+        for node in now_missing {
+            missing.entry(node).or_insert_with(Instant::now);
+        }
+        let quarantine: Duration = self.room.settings.pod_gc_quarantine;
+        missing.iter().filter(|(_, since)| since.elapsed() >= quarantine).map(|(node, _)| node.clone()).collect()
+    }
+
+    async fn collect_homeless(&self) {
+        let homeless: Vec<ObjectKey> = self.book.lock().homeless.iter().cloned().collect();
+        for pod in homeless.iter().filter_map(|key| self.room.pods.get(key)) {
+            if pod.is_deleting() && pod.str_at(&["spec", "nodeName"]).is_empty() {
+                self.delete(&pod).await;
+            }
+        }
+    }
+
+    /// A node that people declared lost will not end its pods.
+    async fn collect_out_of_service(&self) {
+        let is_lost = |node: &Arc<Object>| {
+            node.items(&["spec", "taints"]).iter().any(|taint| taint["key"] == OUT_OF_SERVICE)
+                && !conditions::is_true(node, "Ready")
+        };
+        let nodes: Vec<String> = self.book.lock().nodes.keys().cloned().collect();
+        for node in nodes.iter().filter_map(|name| self.room.nodes.get(&ObjectKey::new("", name))).filter(is_lost) {
+            for pod in self.room.pods.list_by(BY_NODE, node.name()).iter().filter(|pod| pod.is_deleting()) {
+                self.mark(pod, "PodGC: node is out of service").await;
+                self.delete(pod).await;
+            }
+        }
+    }
+
+    /// Says why the pod is disturbed, and that it has failed if it had not ended.
+    async fn mark(&self, pod: &Object, message: &str) {
+        if has_ended(pod) {
+            return;
+        }
+        let mut marked = pod.clone();
+        let saying = Saying { kind: "DisruptionTarget", status: "True", reason: "DeletionByPodGC", message };
+        conditions::set(&mut marked, &saying, self.room.now());
+        marked.set(&["status", "phase"], "Failed");
+        let target = ResourceRef::of(&resources::pods(), pod);
+        if let Err(status) = commit_status(&self.room.client, target, pod, &marked, FIELD_MANAGER).await {
+            tracing::debug!(%status, pod = pod.name(), "why a pod goes could not be written");
+        }
+    }
+
+    async fn delete(&self, pod: &Object) {
+        let preconditions = Preconditions { uid: Some(pod.uid().to_owned()), resource_version: None };
+        let options = DeleteOptions { preconditions, grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        match self.room.client.delete(ResourceRef::of(&resources::pods(), pod), options).await {
+            Ok(_) => {}
+            Err(status) if is_gone(&status) => {}
+            // The next round tries again.
+            Err(status) => tracing::warn!(%status, pod = pod.name(), "a pod could not be deleted"),
+        }
+    }
+}
+
+fn is_gone(status: &Status) -> bool {
+    status.is_not_found() || status.is_conflict()
+}

@@ -1,0 +1,143 @@
+//! What the controllers of this room share: the API, the time, and one mirror of each resource.
+
+use std::sync::Arc;
+
+use cluster_client::ClusterClient;
+use jiff::Timestamp;
+use object::Object;
+use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::resources;
+use crate::settings::Settings;
+use crate::start::Parts;
+
+/// Who writes, as `managedFields` have it.
+pub const FIELD_MANAGER: &str = "kube-controller-manager";
+
+/// Index of pods: the node they are on.
+pub const BY_NODE: &str = "node";
+/// Index of pods: `namespace/name` of the claims they mount.
+pub const BY_CLAIM: &str = "claim";
+/// Index of endpoint slices: `namespace/name` of their Service.
+pub const BY_SERVICE: &str = "service";
+
+const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+pub struct Room {
+    pub client: ClusterClient,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+    pub cancel: CancellationToken,
+    /// Every service has heard of every pod there was at the start.
+    pub pods_told: watch::Sender<bool>,
+    /// Indexed `BY_NODE` and `BY_CLAIM`.
+    pub pods: Mirror,
+    pub nodes: Mirror,
+    pub namespaces: Mirror,
+    pub leases: Mirror,
+    pub services: Mirror,
+    /// Indexed `BY_SERVICE`.
+    pub slices: Mirror,
+    pub endpoints: Mirror,
+    pub budgets: Mirror,
+    pub claims: Mirror,
+    pub volumes: Mirror,
+    pub classes: Mirror,
+    pub autoscalers: Mirror,
+}
+
+impl Room {
+    pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
+        let Parts { client, clock, settings } = parts;
+        let start = |spec: MirrorSpec| Mirror::start(client.clone(), spec.packed(), cancel.clone());
+        let pods = MirrorSpec::new(&resources::pods()).index(BY_NODE, node_of).index(BY_CLAIM, claims_of);
+        Arc::new(Self {
+            pods: start(pods),
+            nodes: start(MirrorSpec::new(&resources::nodes())),
+            namespaces: start(MirrorSpec::new(&resources::namespaces())),
+            leases: start(MirrorSpec::new(&resources::leases()).within(LEASE_NAMESPACE)),
+            services: start(MirrorSpec::new(&resources::services())),
+            slices: start(MirrorSpec::new(&resources::slices()).index(BY_SERVICE, service_of)),
+            endpoints: start(MirrorSpec::new(&resources::endpoints())),
+            budgets: start(MirrorSpec::new(&resources::budgets())),
+            claims: start(MirrorSpec::new(&resources::claims())),
+            volumes: start(MirrorSpec::new(&resources::volumes())),
+            classes: start(MirrorSpec::new(&resources::storage_classes())),
+            autoscalers: start(MirrorSpec::new(&resources::autoscalers())),
+            pods_told: watch::Sender::new(false),
+            client,
+            clock,
+            settings,
+            cancel: cancel.clone(),
+        })
+    }
+
+    /// Returns once all mirrors are complete.
+    pub async fn synced(&self) {
+        let mirrors = [
+            &self.pods,
+            &self.nodes,
+            &self.namespaces,
+            &self.leases,
+            &self.services,
+            &self.slices,
+            &self.endpoints,
+            &self.budgets,
+            &self.claims,
+            &self.volumes,
+            &self.classes,
+            &self.autoscalers,
+        ];
+        futures::future::join_all(mirrors.map(Mirror::synced)).await;
+    }
+
+    /// Returns once every service has heard of every pod there was at the start.
+    pub async fn pods_told(&self) {
+        // The sender lives as long as the room.
+        let _ = self.pods_told.subscribe().wait_for(|told| *told).await;
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Tells users what happened, in the name of a component of Kubernetes.
+    pub fn recorder(&self, component: &'static str) -> Recorder {
+        Recorder::start(self.client.clone(), component, Arc::clone(&self.clock), self.cancel.clone())
+    }
+}
+
+fn node_of(pod: &Object) -> Vec<String> {
+    match pod.str_at(&["spec", "nodeName"]) {
+        "" => Vec::new(),
+        node => vec![node.to_owned()],
+    }
+}
+
+fn claims_of(pod: &Object) -> Vec<String> {
+    let volumes = pod.items(&["spec", "volumes"]).iter();
+    let names = volumes.filter_map(|volume| match volume["persistentVolumeClaim"]["claimName"].as_str() {
+        Some(name) => Some(format!("{}/{name}", pod.namespace())),
+        None if volume["ephemeral"].is_object() => {
+            let volume = volume["name"].as_str()?;
+            Some(format!("{}/{}-{volume}", pod.namespace(), pod.name()))
+        }
+        None => None,
+    });
+    names.collect()
+}
+
+fn service_of(slice: &Object) -> Vec<String> {
+    match slice.label("kubernetes.io/service-name") {
+        Some(service) if !service.is_empty() => vec![format!("{}/{service}", slice.namespace())],
+        _ => Vec::new(),
+    }
+}
+
+/// The time a text names; `None` when there is none or it cannot be read.
+pub fn time_at(value: &Value) -> Option<Timestamp> {
+    object::time::parse(value.as_str()?)
+}

@@ -1,0 +1,282 @@
+//! Pods without a node get one: the most important first, decided one after the other, bound many at a time.
+
+mod bind;
+mod queue;
+mod state;
+#[cfg(test)]
+mod tests;
+mod volume_needs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object::Object;
+use object::selector::LabelSelector;
+use parking_lot::Mutex;
+use placement::{Budget, Labels, Pod, Preemption, VolumeNeeds, place, preempt};
+use reconcile::{Change, ObjectKey, Priority, Recorder};
+use serde_json::Value;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::room::Room;
+use crate::scheduling::queue::{Cause, Waiting};
+use crate::scheduling::state::State;
+use crate::start::Service;
+
+pub use crate::scheduling::volume_needs::{gather_needs, reach_of};
+
+/// The name pods ask for, and under which events are told.
+pub const SCHEDULER: &str = "default-scheduler";
+
+/// Changes that may help waiting pods are gathered for this long before pods are tried again.
+const RETRY_GATHERING: Duration = Duration::from_millis(100);
+/// A pod that nothing seemed to help is tried again after this, in case a change was missed.
+const WAITING_MAX: Duration = Duration::from_secs(300);
+const WAITING_CHECK: Duration = Duration::from_secs(30);
+
+pub struct Scheduler {
+    room: Arc<Room>,
+    recorder: Recorder,
+    queue: reconcile::WorkQueue<ObjectKey>,
+    state: Mutex<State>,
+    waiting: Mutex<Waiting>,
+    /// Something happened that may help those who wait.
+    helped: Notify,
+    /// Some claim changed.
+    claims_changed: Notify,
+    bindings: Arc<Semaphore>,
+}
+
+/// What came of one attempt, to be written.
+enum Decision {
+    Bind {
+        node: Arc<str>,
+        needs: VolumeNeeds,
+    },
+    /// It fits nowhere now; room may have been made.
+    Fail {
+        message: String,
+        preemption: Preemption,
+        reason: &'static str,
+    },
+}
+
+pub fn start(room: &Arc<Room>) -> Service {
+    let scheduler = Arc::new(Scheduler {
+        recorder: room.recorder(SCHEDULER),
+        queue: reconcile::WorkQueue::default(),
+        state: Mutex::default(),
+        waiting: Mutex::default(),
+        helped: Notify::new(),
+        claims_changed: Notify::new(),
+        bindings: Arc::new(Semaphore::new(room.settings.bindings_at_once)),
+        room: Arc::clone(room),
+    });
+    let listener = Arc::clone(&scheduler);
+    Service::new(run(scheduler)).hearing_of_pods(move |change| listener.pod_changed(change))
+}
+
+async fn run(scheduler: Arc<Scheduler>) {
+    let room = Arc::clone(&scheduler.room);
+    // Nodes first: the first pod must not find none.
+    room.namespaces.list().iter().for_each(|namespace| scheduler.namespace_changed(Some(namespace), namespace.name()));
+    for node in room.nodes.list() {
+        scheduler.state.lock().cluster.set_node(&node);
+    }
+    tokio::select! {
+        () = room.cancel.cancelled() => {}
+        () = scheduler.follow_nodes() => {}
+        () = scheduler.follow_namespaces() => {}
+        () = scheduler.follow_storage() => {}
+        () = scheduler.retry_waiting() => {}
+        () = scheduler.flush_waiting() => {}
+        () = Arc::clone(&scheduler).work() => {}
+    }
+    scheduler.queue.shut_down();
+}
+
+impl Scheduler {
+    async fn work(self: Arc<Self>) {
+        // Who does not know yet what is on the nodes finds room where there is none.
+        self.room.pods_told().await;
+        while let Some(key) = self.queue.next().await {
+            Arc::clone(&self).attempt(&key).await;
+            self.queue.done(&key);
+            // Deciding never waits; others want the thread too.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Decides on one pod and hands the writing on.
+    async fn attempt(self: Arc<Self>, key: &ObjectKey) {
+        let Some(object) = self.room.pods.get(key).filter(|pod| is_ours(pod)) else { return };
+        let needs = gather_needs(&self.room, &object);
+        let Some(decision) = self.decide(&object, needs) else { return };
+        let Ok(permit) = Arc::clone(&self.bindings).acquire_owned().await else { return };
+        tokio::spawn(async move {
+            match decision {
+                Decision::Bind { node, needs } => self.commit_binding(&object, &node, &needs).await,
+                Decision::Fail { message, preemption, reason } => {
+                    self.commit_failure(&object, reason, &message, &preemption).await;
+                }
+            }
+            drop(permit);
+        });
+    }
+
+    /// Finds a node and counts the pod on it at once, so that the next pod sees it there.
+    fn decide(&self, object: &Object, needs: VolumeNeeds) -> Option<Decision> {
+        let pod = Pod::read(object);
+        let key = ObjectKey::of(object);
+        let mut state = self.state.lock();
+        if state.is_assumed(&key, object.uid()) {
+            return None;
+        }
+        let outcome = place(&state.cluster, &pod, &needs);
+        if let Some(node) = outcome.node {
+            state.assume(&key, &pod, &node);
+            self.waiting.lock().forget(&key);
+            return Some(Decision::Bind { node, needs });
+        }
+        let mut preemption = Preemption::default();
+        if state.cluster.node_count() > 0 {
+            let budgets = self.budgets();
+            preemption = preempt(&mut state.cluster, &pod, &needs, &outcome, &budgets);
+        }
+        if let Some(node) = &preemption.node {
+            state.cluster.nominate(&pod, node);
+        }
+        let mut message = outcome.refusals.message();
+        if !preemption.message.is_empty() {
+            message = format!("{message} {}", preemption.message);
+        }
+        // While the state is held: a change that helps from now on finds the pod among those who wait.
+        self.waiting.lock().add(&key, &pod);
+        Some(Decision::Fail { message, preemption, reason: "Unschedulable" })
+    }
+
+    fn budgets(&self) -> Vec<Budget> {
+        let read = |budget: &Object| {
+            let disrupted = budget.get(&["status", "disruptedPods"]).and_then(Value::as_object);
+            Some(Budget {
+                namespace: budget.namespace().to_owned(),
+                selector: LabelSelector::from_value(budget.get(&["spec", "selector"])).ok()?,
+                allowed: budget.i64_at(&["status", "disruptionsAllowed"]).unwrap_or(0),
+                disrupted: disrupted.into_iter().flatten().map(|(name, _)| name.clone()).collect(),
+            })
+        };
+        self.room.budgets.list().iter().filter_map(|budget| read(budget)).collect()
+    }
+
+    fn pod_changed(&self, change: &Change) {
+        let helps = self.state.lock().pod_changed(change);
+        match &change.now {
+            None => self.waiting.lock().forget(&change.key),
+            Some(pod) if is_ours(pod) => {
+                let is_news = change.before.as_ref().is_none_or(|before| differs(before, pod));
+                if is_news || !self.waiting.lock().contains(&change.key) {
+                    self.waiting.lock().release(&change.key);
+                    self.queue.add_now(change.key.clone(), priority_of(pod));
+                }
+            }
+            Some(_) => self.waiting.lock().forget(&change.key),
+        }
+        if let Some(cause) = helps {
+            self.help(cause);
+        }
+    }
+
+    fn help(&self, cause: Cause) {
+        if self.waiting.lock().help(cause) {
+            self.helped.notify_one();
+        }
+    }
+
+    async fn follow_nodes(&self) {
+        let mut changes = self.room.nodes.subscribe();
+        while let Some(change) = changes.next().await {
+            let helps = match &change.now {
+                Some(node) => self.state.lock().cluster.set_node(node),
+                None => {
+                    self.state.lock().cluster.remove_node(&change.key.name);
+                    false
+                }
+            };
+            if helps {
+                self.help(Cause::Node);
+            }
+        }
+    }
+
+    async fn follow_namespaces(&self) {
+        let mut changes = self.room.namespaces.subscribe();
+        while let Some(change) = changes.next().await {
+            self.namespace_changed(change.now.as_deref(), &change.key.name);
+        }
+    }
+
+    fn namespace_changed(&self, namespace: Option<&Object>, name: &str) {
+        let mut state = self.state.lock();
+        match namespace {
+            Some(namespace) => state.cluster.set_namespace(name, Labels::of(namespace)),
+            None => state.cluster.remove_namespace(name),
+        }
+    }
+
+    async fn follow_storage(&self) {
+        let mut claims = self.room.claims.subscribe();
+        let mut volumes = self.room.volumes.subscribe();
+        let mut classes = self.room.classes.subscribe();
+        loop {
+            let change = tokio::select! {
+                change = claims.next() => change,
+                change = volumes.next() => change,
+                change = classes.next() => change,
+            };
+            let Some(change) = change else { return };
+            self.claims_changed.notify_waiters();
+            if !change.is_initial {
+                self.help(Cause::Storage);
+            }
+        }
+    }
+
+    async fn retry_waiting(&self) {
+        loop {
+            self.helped.notified().await;
+            tokio::time::sleep(RETRY_GATHERING).await;
+            for (key, priority, wait) in self.waiting.lock().take_helped() {
+                self.queue.add_after(key, wait, priority);
+            }
+        }
+    }
+
+    async fn flush_waiting(&self) {
+        loop {
+            tokio::time::sleep(WAITING_CHECK).await;
+            for (key, priority) in self.waiting.lock().take_older_than(WAITING_MAX) {
+                self.queue.add_now(key, priority);
+            }
+        }
+    }
+}
+
+/// It wants a node, from this scheduler, now.
+fn is_ours(pod: &Object) -> bool {
+    pod.str_at(&["spec", "nodeName"]).is_empty()
+        && matches!(pod.str_at(&["spec", "schedulerName"]), "" | SCHEDULER)
+        && !pod.is_deleting()
+        && pod.items(&["spec", "schedulingGates"]).is_empty()
+        && !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
+}
+
+/// Something that decides where the pod goes is different.
+fn differs(before: &Object, now: &Object) -> bool {
+    before.uid() != now.uid()
+        || before.get(&["spec"]) != now.get(&["spec"])
+        || before.get(&["metadata", "labels"]) != now.get(&["metadata", "labels"])
+}
+
+fn priority_of(pod: &Object) -> Priority {
+    Priority(pod.i64_at(&["spec", "priority"]).and_then(|priority| i32::try_from(priority).ok()).unwrap_or(0))
+}

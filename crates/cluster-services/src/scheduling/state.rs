@@ -1,0 +1,95 @@
+//! The cluster as the scheduler sees it: what the API shows, and what was decided and is not written yet.
+
+use std::collections::HashMap;
+
+use object::Object;
+use placement::{Cluster, Pod};
+use reconcile::{Change, ObjectKey};
+
+use crate::scheduling::queue::Cause;
+
+#[derive(Default)]
+pub struct State {
+    pub cluster: Cluster,
+    /// Pods that were given a node and are being bound, by uid. At most as many as bindings are written at once, and
+    /// those the mirror does not show yet.
+    assumed: HashMap<ObjectKey, String>,
+}
+
+impl State {
+    pub fn is_assumed(&self, key: &ObjectKey, uid: &str) -> bool {
+        self.assumed.get(key).is_some_and(|known| known == uid)
+    }
+
+    pub fn assume(&mut self, key: &ObjectKey, pod: &Pod, node: &str) {
+        self.cluster.withdraw_nomination(&key.namespace, &key.name);
+        self.cluster.set_pod_on(pod, node);
+        self.assumed.insert(key.clone(), pod.uid.to_string());
+    }
+
+    /// The binding failed: the room is free again, unless the API has shown the pod meanwhile.
+    pub fn retract(&mut self, key: &ObjectKey, uid: &str) -> bool {
+        if !self.is_assumed(key, uid) {
+            return false;
+        }
+        self.assumed.remove(key);
+        self.cluster.remove_pod(&key.namespace, &key.name);
+        true
+    }
+
+    /// Takes in what became of a pod; tells whom that may help.
+    pub fn pod_changed(&mut self, change: &Change) -> Option<Cause> {
+        let key = &change.key;
+        let Some(pod) = &change.now else {
+            self.assumed.remove(key);
+            self.cluster.withdraw_nomination(&key.namespace, &key.name);
+            return self.cluster.remove_pod(&key.namespace, &key.name).then_some(Cause::PodLeft);
+        };
+        if has_ended(pod) {
+            self.assumed.remove(key);
+            self.cluster.withdraw_nomination(&key.namespace, &key.name);
+            return self.cluster.remove_pod(&key.namespace, &key.name).then_some(Cause::PodLeft);
+        }
+        if pod.str_at(&["spec", "nodeName"]).is_empty() {
+            return self.unbound_changed(key, pod);
+        }
+        self.assumed.remove(key);
+        let is_known = self.cluster.placed_uid(&key.namespace, &key.name) == Some(pod.uid());
+        let is_same = change.before.as_ref().is_some_and(|before| is_same_here(before, pod));
+        if is_known && is_same {
+            return None;
+        }
+        self.cluster.withdraw_nomination(&key.namespace, &key.name);
+        self.cluster.set_pod(&Pod::read(pod));
+        Some(Cause::PodCame)
+    }
+
+    fn unbound_changed(&mut self, key: &ObjectKey, pod: &Object) -> Option<Cause> {
+        if self.is_assumed(key, pod.uid()) {
+            return None;
+        }
+        // A pod of the same name was on a node, and this one is another.
+        let left = self.cluster.remove_pod(&key.namespace, &key.name);
+        let node = pod.str_at(&["status", "nominatedNodeName"]);
+        match node.is_empty() || pod.is_deleting() {
+            true => self.cluster.withdraw_nomination(&key.namespace, &key.name),
+            false => self.cluster.nominate(&Pod::read(pod), node),
+        }
+        left.then_some(Cause::PodLeft)
+    }
+}
+
+fn has_ended(pod: &Object) -> bool {
+    matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
+}
+
+/// Nothing that placement looks at is different; most changes of a running pod are of that sort.
+fn is_same_here(before: &Object, now: &Object) -> bool {
+    before.uid() == now.uid()
+        && before.is_deleting() == now.is_deleting()
+        && !now.is_deleting()
+        && before.get(&["spec"]) == now.get(&["spec"])
+        && before.get(&["metadata", "labels"]) == now.get(&["metadata", "labels"])
+        && before.get(&["metadata", "ownerReferences"]) == now.get(&["metadata", "ownerReferences"])
+        && before.get(&["status", "startTime"]) == now.get(&["status", "startTime"])
+}

@@ -1,0 +1,98 @@
+//! Starts the controllers over shared mirrors, and carries news of pods to all of them from one reader.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use cluster_client::ClusterClient;
+use reconcile::{Change, Clock};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::room::Room;
+use crate::settings::Settings;
+use crate::{addresses, autoscaling, disruption, endpoints, node_lifecycle, pod_gc, scheduling, volumes};
+
+/// What the room works with.
+pub struct Parts {
+    /// The API of the cluster these services are for.
+    pub client: ClusterClient,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+}
+
+/// Told of every pod that is there and of every change; must not wait.
+pub type OnPod = Box<dyn Fn(&Change) + Send + Sync>;
+
+/// One folder of this room, ready to run.
+pub struct Service {
+    pub on_pod: Option<OnPod>,
+    pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Service {
+    pub fn new(run: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { on_pod: None, run: Box::pin(run) }
+    }
+
+    pub fn hearing_of_pods(mut self, on_pod: impl Fn(&Change) + Send + Sync + 'static) -> Self {
+        self.on_pod = Some(Box::new(on_pod));
+        self
+    }
+}
+
+/// Runs until cancelled. Of the processes that share an API only one may.
+pub async fn run(parts: Parts, cancel: CancellationToken) {
+    let room = Room::start(parts, &cancel);
+    // Who acts on half a picture binds pods to full nodes and deletes what is in use.
+    tokio::select! {
+        () = cancel.cancelled() => return,
+        () = room.synced() => {}
+    }
+    let services = [
+        scheduling::start(&room),
+        endpoints::start(&room),
+        disruption::start(&room),
+        volumes::start(&room),
+        node_lifecycle::start(&room),
+        node_lifecycle::start_evictions(&room),
+        pod_gc::start(&room),
+        autoscaling::start(&room),
+        addresses::start(&room),
+    ];
+    let mut running = JoinSet::new();
+    let mut listeners = Vec::new();
+    for service in services {
+        running.spawn(service.run);
+        listeners.extend(service.on_pod);
+    }
+    running.spawn(carry_pods(Arc::clone(&room), listeners));
+    while let Some(ended) = running.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a service ended badly");
+        }
+    }
+}
+
+/// A pod that changes is decoded once, whoever wants to hear of it.
+async fn carry_pods(room: Arc<Room>, listeners: Vec<OnPod>) {
+    let mut changes = room.pods.subscribe();
+    let mut is_caught_up = false;
+    loop {
+        let change = tokio::select! {
+            biased;
+            () = room.cancel.cancelled() => return,
+            change = changes.next() => change,
+            () = std::future::ready(()), if !is_caught_up => {
+                // All pods that were there have been told of.
+                is_caught_up = true;
+                room.pods_told.send_replace(true);
+                continue;
+            }
+        };
+        let Some(change) = change else { return };
+        listeners.iter().for_each(|listener| listener(&change));
+        // What comes in one go must not keep others from the thread.
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of this folder over an API in memory, in virtual time.
