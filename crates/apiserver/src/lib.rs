@@ -17,7 +17,7 @@ pub mod direct;
 pub mod disturbance;
 pub mod documents;
 pub mod extension;
-mod forwarding;
+pub mod forwarding;
 mod health;
 mod housekeeping;
 pub mod http;
@@ -33,6 +33,7 @@ pub mod server;
 pub mod storage;
 pub mod subresource;
 mod system_objects;
+pub mod usage;
 mod validate;
 pub mod verbs;
 

@@ -34,6 +34,10 @@ pub async fn serve(
         return subresource::serve(server, ctx, &target, &kind, incoming, record).await;
     }
     if !resource.kind.stored {
+        if let Some(handler) = server.connect_handlers.iter().find(|handler| handler.handles(&target)) {
+            let request = subresource::ConnectRequest { target, incoming, user: ctx.user.clone() };
+            return handler.connect(server, request).await;
+        }
         return crate::reviews::serve(server, ctx, &target, incoming, record).await;
     }
     check_verb(&resource, info)?;

@@ -44,6 +44,24 @@ pub async fn list_response(
     Ok(encoded(200, &value, format))
 }
 
+/// The same for objects that are made when they are asked for. They have no version of their own.
+pub fn objects_response(
+    resource: &Resource,
+    objects: &[Arc<Object>],
+    format: Format,
+    include_object: Option<&str>,
+) -> Result<Response<Body>, Status> {
+    let value = match format.shape {
+        Shape::Object => list_document(resource, objects, json!({})),
+        Shape::Metadata => {
+            let items: Vec<Value> = objects.iter().map(|object| metadata_only(object)).collect();
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": items})
+        }
+        Shape::Table => table::table_with(resource, objects, json!({}), true, include_object)?,
+    };
+    Ok(encoded(200, &value, format))
+}
+
 async fn served(server: &Server, resource: &Resource, listed: &Listed) -> Result<Vec<Arc<Object>>, Status> {
     let mut objects = Vec::with_capacity(listed.entries.len());
     for entry in &listed.entries {

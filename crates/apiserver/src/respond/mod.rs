@@ -8,7 +8,7 @@ mod table;
 mod watch;
 
 pub use body::{Body, json, no_such_page, not_modified, status, text, value};
-pub use list::list_response;
+pub use list::{list_response, objects_response};
 pub use negotiate::{Format, Shape};
 pub use object::{encoded, object_response, status_response};
 pub use watch::watch_response;

@@ -1,0 +1,125 @@
+//! `metrics.k8s.io`: what pods and nodes use, as whoever runs them tells it. Answered, never kept.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::Response;
+use kinds::printers::CrdPrinter;
+use kinds::{Kind, OwnSchema, Priority, Strategy};
+use object::schema::Schema;
+use object::selector::LabelSelector;
+use object::{GroupResource, GroupVersionKind, Object, Status};
+use serde_json::{Value, json};
+
+use crate::request::ListOptions;
+use crate::respond::{self, Body, Format};
+use crate::server::Server;
+use crate::subresource::{ConnectHandler, ConnectRequest};
+use crate::verbs::{Answer, Target};
+
+const GROUP: &str = "metrics.k8s.io";
+const VERSION: &str = "v1beta1";
+/// As the APIService of Kubernetes' own metrics server says.
+const PRIORITY: Priority = Priority { group: 100, version: 100 };
+
+/// Which usages are asked for.
+pub struct Asked<'a> {
+    /// `None` for all namespaces.
+    pub namespace: Option<&'a str>,
+    pub name: Option<&'a str>,
+    pub labels: Option<&'a LabelSelector>,
+}
+
+/// Who knows what is used: `PodMetrics` and `NodeMetrics`, in order.
+pub trait UsageSource: Send + Sync {
+    fn pods(&self, asked: &Asked<'_>) -> Vec<Object>;
+    fn nodes(&self, asked: &Asked<'_>) -> Vec<Object>;
+}
+
+/// Answers for the group's resources out of a source.
+pub struct UsageApi {
+    pub source: Arc<dyn UsageSource>,
+}
+
+#[async_trait]
+impl ConnectHandler for UsageApi {
+    fn handles(&self, target: &Target) -> bool {
+        target.resource.kind.gvk.group == GROUP && target.subresource.is_empty()
+    }
+
+    async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
+        let ConnectRequest { target, incoming, .. } = request;
+        if !target.resource.kind.allows(incoming.info.verb) {
+            let text = "the server does not allow this method on the requested resource";
+            return Err(Status::new(405, "MethodNotAllowed", text));
+        }
+        let options = ListOptions::parse(&incoming.query)?;
+        let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
+        let text = |text: &'_ str| (!text.is_empty()).then(|| text.to_owned());
+        let (namespace, name) = (text(&target.namespace), text(&target.name));
+        let asked = Asked { namespace: namespace.as_deref(), name: name.as_deref(), labels: Some(&options.labels) };
+        let found = match target.resource.kind.plural.as_str() {
+            "pods" => self.source.pods(&asked),
+            _ => self.source.nodes(&asked),
+        };
+        let mut found: Vec<Arc<Object>> = found.into_iter().map(Arc::new).collect();
+        if name.is_some() {
+            let object = found.pop().ok_or_else(|| target.not_found())?;
+            return respond::object_response(server, &target.resource, Answer::Object { code: 200, object }, format).await;
+        }
+        respond::objects_response(&target.resource, &found, format, incoming.query.get("includeObject"))
+    }
+}
+
+/// The kinds to serve beside Kubernetes' own where there is a source.
+pub fn kinds() -> Vec<Kind> {
+    let usage = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let container = json!({"type": "object", "properties": {"name": {"type": "string"}, "usage": usage}});
+    let containers = json!({"type": "array", "items": container});
+    vec![
+        kind("NodeMetrics", "nodes", false, ("usage", usage), &[("cpu", ".usage.cpu"), ("memory", ".usage.memory")]),
+        kind(
+            "PodMetrics",
+            "pods",
+            true,
+            ("containers", containers),
+            &[("cpu", ".containers[*].usage.cpu"), ("memory", ".containers[*].usage.memory")],
+        ),
+    ]
+}
+
+fn kind(name: &str, plural: &str, namespaced: bool, own: (&str, Value), columns: &[(&str, &str)]) -> Kind {
+    let gvk = GroupVersionKind::new(GROUP, VERSION, name);
+    let text = json!({"type": "string"});
+    let mut openapi = json!({"type": "object", "properties": {"apiVersion": text, "kind": text,
+        "metadata": {"type": "object"}, "timestamp": {"type": "string", "format": "date-time"}, "window": text}});
+    openapi["properties"][own.0] = own.1;
+    let columns = columns.iter().chain(&[("window", ".window")]);
+    let columns: Value = columns.map(|(name, path)| json!({"name": name, "type": "string", "jsonPath": path})).collect();
+    Kind {
+        list_kind: format!("{name}List"),
+        plural: plural.to_owned(),
+        singular: String::new(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced,
+        storage: gvk.clone(),
+        storage_resource: GroupResource::new(GROUP, plural),
+        stored: false,
+        verbs: vec!["get", "list"],
+        subresources: Vec::new(),
+        schema: Schema::from_openapi(&openapi).expect("written above, shallow and without references"),
+        definition: kinds::openapi::definition_name(GROUP, VERSION, name),
+        selectable_fields: Vec::new(),
+        strategy: Arc::new(Untouched),
+        printer: Arc::new(CrdPrinter::new(&columns)),
+        deprecation: None,
+        own_schema: Some(OwnSchema { openapi: Arc::new(openapi), priority: PRIORITY, enforced: false }),
+        gvk,
+    }
+}
+
+/// Nothing of these kinds is ever written.
+struct Untouched;
+
+impl Strategy for Untouched {}
