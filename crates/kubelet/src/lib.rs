@@ -1,1 +1,170 @@
 //! A node with real containers: pods run through the container runtime interface.
+
+mod backend;
+mod cgroups;
+mod container;
+pub mod containerd;
+mod cri;
+mod decide;
+mod ending;
+mod env;
+mod fields;
+mod handlers;
+mod host_ports;
+mod images;
+mod logs;
+mod machine;
+mod node;
+mod observed;
+mod pod;
+mod probes;
+mod references;
+mod register;
+mod relist;
+mod sandbox;
+mod starting;
+mod state;
+mod status;
+mod sync;
+mod usage;
+mod volumes;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_client::ClusterClient;
+use reconcile::{Clock, Controller, Mirror, MirrorSpec, Recorder, Source};
+use tokio_util::sync::CancellationToken;
+
+use crate::cri::Runtime;
+use crate::machine::{Machine, own_address};
+use crate::node::{Node, PULLS_MAX};
+use crate::pod::{COMPONENT, core};
+use crate::probes::Prober;
+use crate::sandbox::{LABEL_UID, Resolving, parse_resolv_conf};
+use crate::volumes::tokens::TokenKeeper;
+
+pub use crate::backend::Kubelet;
+pub use crate::node::Settings;
+pub use crate::usage::{NodeUsage, PodUsage, Usage};
+
+/// Pods looked at at the same time.
+const LOOKS_MAX: usize = 32;
+/// How long a node that ends works on ending its pods.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a node is made from.
+pub struct Parts {
+    pub client: ClusterClient,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot make {0}")]
+    Root(std::path::PathBuf, #[source] std::io::Error),
+    #[error("{0}")]
+    Socket(String),
+}
+
+/// Starts a node. It lives as long as the future is driven and the token is not cancelled. Pods outlive it: whoever wants
+/// them to end calls `Kubelet::end_pods` first.
+pub fn start(
+    parts: Parts,
+    cancel: CancellationToken,
+) -> Result<(Kubelet, impl Future<Output = ()> + Send + use<>), StartError> {
+    let Parts { client, clock, settings } = parts;
+    std::fs::create_dir_all(&settings.root_dir).map_err(|e| StartError::Root(settings.root_dir.clone(), e))?;
+    let runtime = Runtime::connect(&settings.socket).map_err(|e| StartError::Socket(e.to_string()))?;
+    let recorder = Recorder::start(client.clone(), COMPONENT, Arc::clone(&clock), cancel.clone());
+    let spec = MirrorSpec::new(&core("pods")).fields(&format!("spec.nodeName={}", settings.node_name));
+    let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let resolving = Resolving {
+        cluster_dns: settings.cluster_dns.clone(),
+        cluster_domain: settings.cluster_domain.clone(),
+        host: parse_resolv_conf(&resolv_conf),
+    };
+    let node = Arc::new(Node {
+        pods: Mirror::start(client.clone(), spec, cancel.clone()),
+        prober: Prober::new(recorder.clone()),
+        tokens: TokenKeeper::new(Arc::clone(&clock)),
+        machine: Machine::read(&settings.root_dir),
+        address: settings.node_address.unwrap_or_else(own_address),
+        controller: Controller::new("kubelet"),
+        states: Default::default(),
+        samples: Default::default(),
+        pulls: tokio::sync::Semaphore::new(PULLS_MAX),
+        client,
+        clock,
+        runtime,
+        settings,
+        recorder,
+        resolving,
+    });
+    let kubelet = Kubelet { node: Arc::clone(&node), execs: Arc::default() };
+    Ok((kubelet, run(node, cancel)))
+}
+
+async fn run(node: Arc<Node>, cancel: CancellationToken) {
+    let looks = async {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = node.pods.synced() => {}
+        }
+        remove_forgotten(&node).await;
+        let sources = vec![Source::each(&node.pods)];
+        let shared = Arc::clone(&node);
+        let reconcile = move |key| sync::reconcile(Arc::clone(&shared), key);
+        node.controller.clone().run(sources, LOOKS_MAX, cancel.clone(), reconcile).await;
+    };
+    futures::join!(
+        looks,
+        register::run(&node, cancel.clone()),
+        relist::run(&node, cancel.clone()),
+        usage::run(&node, cancel.clone()),
+    );
+}
+
+/// Folders of pods that went while nobody watched. What the runtime still has is ended elsewhere, and its folder with it.
+async fn remove_forgotten(node: &Node) {
+    let Ok(sandboxes) = node.runtime.list_sandboxes(Default::default()).await else { return };
+    let pods = node.pods.list();
+    let mut known: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
+    known.extend(sandboxes.iter().filter_map(|sandbox| sandbox.labels.get(LABEL_UID)).map(String::as_str));
+    let entries = std::fs::read_dir(node.settings.root_dir.join("pods")).into_iter().flatten().flatten();
+    for uid in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+        if !known.contains(uid.as_str())
+            && let Err(error) = volumes::remove_pod_folder(&node.settings.root_dir, &uid)
+        {
+            tracing::warn!(uid, %error, "the folder of a pod that is gone could not be removed");
+        }
+    }
+}
+
+impl Kubelet {
+    /// Ends every pod on the runtime, as when the machine is switched off: for a node that does not come back. The API is
+    /// not told.
+    pub async fn end_pods(&self) {
+        let runtime = &self.node.runtime;
+        let end = async {
+            let sandboxes = runtime.list_sandboxes(Default::default()).await?;
+            let ends = sandboxes.iter().map(|sandbox| async {
+                runtime.stop_sandbox(&sandbox.id).await?;
+                runtime.remove_sandbox(&sandbox.id).await
+            });
+            futures::future::try_join_all(ends).await
+        };
+        match tokio::time::timeout(END_TIMEOUT, end).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "not every pod could be ended"),
+            Err(_) => tracing::warn!("pods did not end in time"),
+        }
+        if let Err(error) = volumes::unmount_below(&self.node.settings.root_dir.join("pods")) {
+            tracing::warn!(%error, "a volume could not be unmounted");
+        }
+        cgroups::remove(&self.node.settings.cgroup);
+    }
+}

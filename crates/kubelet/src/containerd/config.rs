@@ -1,0 +1,144 @@
+//! The files a private containerd is started with: its configuration, its network, its registries. Pure.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+/// The image every sandbox is made from; it is made here and never pulled.
+pub(crate) const PAUSE_IMAGE: &str = "flotilla.local/pause:1";
+
+/// Where everything of one containerd is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub directory: PathBuf,
+    pub socket: PathBuf,
+    pub config: PathBuf,
+    pub log: PathBuf,
+    pub pid: PathBuf,
+    pub bridge: String,
+    pub cgroup: String,
+}
+
+/// Longer paths are no addresses of sockets; containerd adds a few characters for a second one.
+const SOCKET_PATH_MAX: usize = 100;
+
+impl Places {
+    pub fn of(directory: &Path) -> Self {
+        let tag = tag(directory);
+        let socket = directory.join("containerd.sock");
+        let is_short = socket.as_os_str().len() <= SOCKET_PATH_MAX;
+        Self {
+            socket: if is_short { socket } else { PathBuf::from(format!("/run/flotilla-{tag}.sock")) },
+            config: directory.join("config.toml"),
+            log: directory.join("containerd.log"),
+            pid: directory.join("containerd.pid"),
+            bridge: format!("fl{tag}"),
+            cgroup: format!("/flotilla-{tag}"),
+            directory: directory.to_owned(),
+        }
+    }
+}
+
+/// Eight characters that tell directories of one machine apart; names of interfaces have fifteen at most.
+fn tag(directory: &Path) -> String {
+    let bytes = directory.as_os_str().as_encoded_bytes();
+    let hash = bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    format!("{hash:08x}")
+}
+
+/// containerd's own configuration.
+pub(crate) fn config(places: &Places, snapshotter: &str, network_programs: &Path) -> String {
+    let at = |name: &str| quoted(&places.directory.join(name));
+    let cri = "plugins.\"io.containerd.grpc.v1.cri\"";
+    format!(
+        r#"version = 2
+root = {root}
+state = {state}
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.internal.v1.opt",
+]
+
+[grpc]
+  address = {socket}
+
+[{cri}]
+  sandbox_image = "{PAUSE_IMAGE}"
+  restrict_oom_score_adj = true
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  netns_mounts_under_state_dir = true
+
+[{cri}.containerd]
+  snapshotter = "{snapshotter}"
+  default_runtime_name = "runc"
+
+[{cri}.containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[{cri}.containerd.runtimes.runc.options]
+  SystemdCgroup = false
+
+[{cri}.cni]
+  bin_dir = {network_programs}
+  conf_dir = {network}
+
+[{cri}.registry]
+  config_path = {registries}
+"#,
+        root = at("root"),
+        state = at("state"),
+        socket = quoted(&places.socket),
+        network_programs = quoted(network_programs),
+        network = at("network"),
+        registries = at("registries"),
+    )
+}
+
+fn quoted(path: &Path) -> String {
+    // JSON's quoting of strings is TOML's.
+    serde_json::Value::from(path.display().to_string()).to_string()
+}
+
+/// A bridge of this containerd alone, with addresses from the pod range. No packet filter rule is made.
+pub(crate) fn network(places: &Places, pod_cidr: &str) -> String {
+    let plugins = json!([{
+        "type": "bridge", "bridge": places.bridge, "isGateway": true, "ipMasq": false, "hairpinMode": true,
+        "ipam": {"type": "host-local", "dataDir": places.directory.join("addresses"),
+            "ranges": [[{"subnet": pod_cidr}]], "routes": [{"dst": "0.0.0.0/0"}]},
+    }]);
+    json!({"cniVersion": "0.4.0", "name": places.bridge, "plugins": plugins}).to_string()
+}
+
+/// How to reach a registry: `hosts.toml` of containerd.
+pub(crate) fn registry(url: &str) -> String {
+    format!("server = \"{url}\"\n\n[host.\"{url}\"]\n  capabilities = [\"pull\", \"resolve\"]\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_directories_share_nothing() {
+        let (one, two) = (Places::of(Path::new("/a/one")), Places::of(Path::new("/a/two")));
+        assert_ne!((&one.bridge, &one.cgroup, &one.socket), (&two.bridge, &two.cgroup, &two.socket));
+        assert!(one.bridge.len() <= 15, "an interface's name has at most fifteen characters");
+        let long = Places::of(Path::new(&format!("/{}", "x".repeat(120))));
+        assert!(long.socket.as_os_str().len() <= SOCKET_PATH_MAX);
+    }
+
+    #[test]
+    fn everything_is_below_the_directory() {
+        let places = Places::of(Path::new("/a \"b\""));
+        let config = config(&places, "overlayfs", Path::new("/usr/lib/cni"));
+        assert!(config.contains(r#"root = "/a \"b\"/root""#), "{config}");
+        assert!(config.contains(r#"state = "/a \"b\"/state""#), "{config}");
+        let network: serde_json::Value = serde_json::from_str(&network(&places, "10.1.0.0/24")).expect("JSON");
+        assert_eq!(network["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.1.0.0/24");
+        assert_eq!(network["plugins"][0]["ipMasq"], false);
+    }
+}

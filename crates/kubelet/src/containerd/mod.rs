@@ -1,0 +1,282 @@
+//! A containerd of our own beside each node: its images, its network and its containers are nobody else's.
+
+mod config;
+pub mod pause;
+mod sweep;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::Signal;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use crate::containerd::config::{PAUSE_IMAGE, Places};
+use crate::containerd::pause::{Entry, image_archive};
+use crate::cri::Runtime;
+
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_EVERY: Duration = Duration::from_millis(20);
+/// How long it may take to end before it is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where distributions put the plugins that connect pods to networks.
+const NETWORK_PROGRAMS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
+const NETWORK_NEEDED: [&str; 3] = ["bridge", "host-local", "loopback"];
+
+/// What a private containerd is to be.
+#[derive(Clone, Debug)]
+pub struct ContainerdSettings {
+    /// Everything of it is below; made when it is not there. Images in it are kept from one start to the next.
+    pub directory: PathBuf,
+    pub pod_cidr: String,
+    /// Registries by host and port, and where they are reached: `localhost:32000`, `http://127.0.0.1:32000`.
+    pub registries: Vec<(String, String)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ContainerdError {
+    #[error("containers need root")]
+    NotRoot,
+    #[error("not installed: {}; on Debian: apt-get install containerd runc containernetworking-plugins", .0.join(", "))]
+    Missing(Vec<String>),
+    #[error("sandboxes cannot be made on {0}")]
+    Architecture(&'static str),
+    #[error("cannot write {0}")]
+    Write(PathBuf, #[source] io::Error),
+    #[error("containerd does not start")]
+    Spawn(#[source] io::Error),
+    #[error("containerd is not ready: {0}")]
+    NotReady(String),
+    #[error("cannot import an image: {0}")]
+    Import(String),
+}
+
+/// A running containerd. `stop` ends it and everything in it; dropped without, it goes on and is found again by the next
+/// `start` in the same directory.
+pub struct Containerd {
+    places: Places,
+    child: Child,
+}
+
+struct Programs {
+    containerd: PathBuf,
+    ctr: PathBuf,
+    network: PathBuf,
+}
+
+/// What keeps containers from being run on this machine; `None` when nothing does.
+pub fn unmet() -> Option<ContainerdError> {
+    if !rustix::process::geteuid().is_root() {
+        return Some(ContainerdError::NotRoot);
+    }
+    if pause::program().is_none() {
+        return Some(ContainerdError::Architecture(std::env::consts::ARCH));
+    }
+    Programs::find().err()
+}
+
+impl Programs {
+    fn find() -> Result<Self, ContainerdError> {
+        let mut missing = Vec::new();
+        let mut program = |name: &str| {
+            let found = find_program(name);
+            if found.is_none() {
+                missing.push(name.to_owned());
+            }
+            found.unwrap_or_default()
+        };
+        let (containerd, ctr) = (program("containerd"), program("ctr"));
+        program("runc");
+        let network = NETWORK_PROGRAMS.iter().map(Path::new);
+        let network = network.into_iter().find(|folder| NETWORK_NEEDED.iter().all(|name| folder.join(name).exists()));
+        if network.is_none() {
+            missing.push("network plugins (bridge, host-local, loopback)".to_owned());
+        }
+        match network {
+            Some(network) if missing.is_empty() => Ok(Self { containerd, ctr, network: network.to_owned() }),
+            _ => Err(ContainerdError::Missing(missing)),
+        }
+    }
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders =
+        std::env::split_paths(&path).chain(["/usr/sbin", "/usr/bin", "/usr/local/bin", "/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+impl Containerd {
+    /// Starts one in its directory. What an earlier one there left running is ended first.
+    pub async fn start(settings: &ContainerdSettings) -> Result<Self, ContainerdError> {
+        if let Some(unmet) = unmet() {
+            return Err(unmet);
+        }
+        let programs = Programs::find()?;
+        let made = fs::create_dir_all(&settings.directory).and_then(|()| fs::canonicalize(&settings.directory));
+        let directory = made.map_err(|e| ContainerdError::Write(settings.directory.clone(), e))?;
+        let places = Places::of(&directory);
+        end_leftovers(&places).await;
+        write_files(&places, settings, &programs)?;
+        let log = fs::File::create(&places.log).map_err(|e| ContainerdError::Write(places.log.clone(), e))?;
+        let child = Command::new(&programs.containerd)
+            .arg("--config")
+            .arg(&places.config)
+            // A group of its own: an interrupt typed at a terminal is for us, and we then end containers in order.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(ContainerdError::Spawn)?;
+        let mut containerd = Self { places, child };
+        containerd.note_pid()?;
+        containerd.wait_until_ready().await?;
+        containerd.import_pause(&programs).await?;
+        Ok(containerd)
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.places.socket
+    }
+
+    /// The cgroup its pods belong below, for `Settings::cgroup`.
+    pub fn cgroup(&self) -> &str {
+        &self.places.cgroup
+    }
+
+    fn note_pid(&self) -> Result<(), ContainerdError> {
+        let pid = self.child.id().map(|pid| pid.to_string()).unwrap_or_default();
+        fs::write(&self.places.pid, pid).map_err(|e| ContainerdError::Write(self.places.pid.clone(), e))
+    }
+
+    async fn wait_until_ready(&mut self) -> Result<(), ContainerdError> {
+        let not_ready = |why: String| ContainerdError::NotReady(why);
+        let start = Instant::now();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(not_ready(format!("it ended with {status}: {}", self.last_words())));
+            }
+            // A new connection each time: the socket appears only after a while.
+            if let Ok(runtime) = Runtime::connect(&self.places.socket)
+                && runtime.version().await.is_ok()
+            {
+                return Ok(());
+            }
+            if start.elapsed() > READY_TIMEOUT {
+                return Err(not_ready(format!("no answer within {READY_TIMEOUT:?}: {}", self.last_words())));
+            }
+            tokio::time::sleep(POLL_EVERY).await;
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.places.log).unwrap_or_default();
+        log.lines()
+            .rev()
+            .find(|line| line.contains("level=error") || line.contains("containerd:"))
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    async fn import_pause(&self, programs: &Programs) -> Result<(), ContainerdError> {
+        let program = pause::program().ok_or(ContainerdError::Architecture(std::env::consts::ARCH))?;
+        let files = BTreeMap::from([("pause".to_owned(), Entry::File { content: program, mode: 0o755 })]);
+        let archive = self.places.directory.join("pause.tar");
+        fs::write(&archive, image_archive(PAUSE_IMAGE, &files, &["/pause"]))
+            .map_err(|e| ContainerdError::Write(archive.clone(), e))?;
+        let imported = import(programs, &self.places.socket, &archive).await;
+        let _ = fs::remove_file(&archive);
+        imported
+    }
+
+    /// Puts the images of an archive (docker's or OCI's) where pods of this node find them.
+    pub async fn import(&self, archive: &Path) -> Result<(), ContainerdError> {
+        import(&Programs::find()?, &self.places.socket, archive).await
+    }
+
+    /// Ends it, what runs in it, and all it made outside its directory. Images stay.
+    pub async fn stop(mut self) {
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            sweep::end_process(pid, Signal::TERM);
+            if tokio::time::timeout(END_TIMEOUT, self.child.wait()).await.is_err() {
+                let _ = self.child.kill().await;
+            }
+        }
+        end_leftovers(&self.places).await;
+    }
+}
+
+/// Ends and takes away what a member that was killed left behind in its directory.
+pub async fn clean_up(directory: &Path) {
+    if let Ok(directory) = fs::canonicalize(directory) {
+        end_leftovers(&Places::of(&directory)).await;
+    }
+}
+
+/// Puts the images of an archive into a containerd, for pods.
+pub async fn import_image(socket: &Path, archive: &Path) -> Result<(), ContainerdError> {
+    import(&Programs::find()?, socket, archive).await
+}
+
+async fn import(programs: &Programs, socket: &Path, archive: &Path) -> Result<(), ContainerdError> {
+    let output = Command::new(&programs.ctr)
+        .arg("--address")
+        .arg(socket)
+        .args(["--namespace", "k8s.io", "images", "import"])
+        .arg(archive)
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .map_err(|e| ContainerdError::Import(e.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(ContainerdError::Import(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+async fn end_leftovers(places: &Places) {
+    let places = places.clone();
+    if let Err(error) = tokio::task::spawn_blocking(move || sweep::sweep(&places)).await {
+        tracing::warn!(%error, "sweeping did not end well");
+    }
+}
+
+fn write_files(places: &Places, settings: &ContainerdSettings, programs: &Programs) -> Result<(), ContainerdError> {
+    let write = |path: PathBuf, content: String| {
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, content));
+        written.map_err(|e| ContainerdError::Write(path, e))
+    };
+    let snapshotter = if overlays_work(&places.directory) { "overlayfs" } else { "native" };
+    write(places.config.clone(), config::config(places, snapshotter, &programs.network))?;
+    write(places.directory.join("network/10-pods.conflist"), config::network(places, &settings.pod_cidr))?;
+    for (host, url) in &settings.registries {
+        write(places.directory.join("registries").join(host).join("hosts.toml"), config::registry(url))?;
+    }
+    Ok(())
+}
+
+/// Whether layers can be laid over each other below a directory: tried, as no flag tells.
+fn overlays_work(directory: &Path) -> bool {
+    let trial = directory.join("overlay-trial");
+    let attempt = || -> io::Result<()> {
+        for name in ["lower", "upper", "work", "merged"] {
+            fs::create_dir_all(trial.join(name))?;
+        }
+        let options =
+            ["lower", "upper", "work"].map(|name| format!("{name}dir={}", trial.join(name).display())).join(",");
+        let options = std::ffi::CString::new(options)?;
+        mount("overlay", trial.join("merged"), "overlay", MountFlags::empty(), Some(options.as_c_str()))?;
+        unmount(trial.join("merged"), UnmountFlags::DETACH)?;
+        Ok(())
+    };
+    let works = attempt().is_ok();
+    let _ = fs::remove_dir_all(&trial);
+    works
+}

@@ -1,0 +1,186 @@
+//! The smallest program that keeps a sandbox open, and images small enough to be made by hand.
+
+use std::collections::BTreeMap;
+
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+/// A program that lets its children go and waits for ever; `None` where we know no machine code.
+pub(crate) fn program() -> Option<Vec<u8>> {
+    if std::env::consts::ARCH != "x86_64" {
+        return None;
+    }
+    // Children of the program that end are taken by the kernel at once when SIGCHLD is ignored: it need not wait for them.
+    #[rustfmt::skip]
+    let code: [u8; 36] = [
+        0xb8, 0x0d, 0x00, 0x00, 0x00,             // mov eax, rt_sigaction
+        0xbf, 0x11, 0x00, 0x00, 0x00,             // mov edi, SIGCHLD
+        0x48, 0x8d, 0x35, 0x13, 0x00, 0x00, 0x00, // lea rsi, [the action below]
+        0x31, 0xd2,                               // xor edx, edx
+        0x41, 0xba, 0x08, 0x00, 0x00, 0x00,       // mov r10d, 8
+        0x0f, 0x05,                               // syscall
+        0xb8, 0x22, 0x00, 0x00, 0x00,             // mov eax, pause
+        0x0f, 0x05,                               // syscall
+        0xeb, 0xf7,                               // again
+    ];
+    // struct sigaction: SIG_IGN, no flags, no restorer, empty mask.
+    let mut action = [0_u8; 32];
+    action[0] = 1;
+    Some(executable(&[code.as_slice(), &action].concat()))
+}
+
+/// A file Linux can run: one header, one segment, everything in it.
+fn executable(code: &[u8]) -> Vec<u8> {
+    const HEADERS: u64 = 64 + 56;
+    const BASE: u64 = 0x40_0000;
+    let size = HEADERS + code.len() as u64;
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut put = |bytes: &[u8]| file.extend_from_slice(bytes);
+    put(&2_u16.to_le_bytes()); // an executable
+    put(&62_u16.to_le_bytes()); // x86-64
+    put(&1_u32.to_le_bytes());
+    put(&(BASE + HEADERS).to_le_bytes()); // where it begins
+    put(&64_u64.to_le_bytes()); // where the segments are listed
+    put(&0_u64.to_le_bytes());
+    put(&0_u32.to_le_bytes());
+    for half in [64_u16, 56, 1, 0, 0, 0] {
+        put(&half.to_le_bytes());
+    }
+    put(&1_u32.to_le_bytes()); // loaded
+    put(&5_u32.to_le_bytes()); // read and run
+    for word in [0, BASE, BASE, size, size, 0x1000] {
+        put(&word.to_le_bytes());
+    }
+    put(code);
+    file
+}
+
+/// A file of an image, with its mode; a link has the path it leads to.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    File { content: Vec<u8>, mode: u32 },
+    Link(String),
+    Folder,
+}
+
+/// An image of one layer as the archive that `ctr images import` takes (an OCI image layout).
+pub fn image_archive(name: &str, files: &BTreeMap<String, Entry>, entrypoint: &[&str]) -> Vec<u8> {
+    let layer = archive(files);
+    let config = json!({
+        "architecture": crate::machine::architecture(), "os": "linux",
+        "config": {"Entrypoint": entrypoint, "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": [digest_of(&layer)]},
+    });
+    let config = config.to_string().into_bytes();
+    let manifest = json!({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": described("application/vnd.oci.image.config.v1+json", &config),
+        "layers": [described("application/vnd.oci.image.layer.v1.tar", &layer)],
+    });
+    let manifest = manifest.to_string().into_bytes();
+    let mut entry = described("application/vnd.oci.image.manifest.v1+json", &manifest);
+    entry["annotations"] = json!({"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name});
+    let index = json!({"schemaVersion": 2, "manifests": [entry]});
+    let mut layout = BTreeMap::new();
+    let mut put = |path: String, content: Vec<u8>| layout.insert(path, Entry::File { content, mode: 0o644 });
+    put("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec());
+    put("index.json".to_owned(), index.to_string().into_bytes());
+    for blob in [layer, config, manifest] {
+        put(format!("blobs/sha256/{}", hex(&blob)), blob);
+    }
+    archive(&layout)
+}
+
+fn described(media_type: &str, content: &[u8]) -> Value {
+    json!({"mediaType": media_type, "digest": digest_of(content), "size": content.len()})
+}
+
+fn digest_of(content: &[u8]) -> String {
+    format!("sha256:{}", hex(content))
+}
+
+fn hex(content: &[u8]) -> String {
+    digest(&SHA256, content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A tar archive (ustar) of these files, all of them root's and as old as time.
+fn archive(files: &BTreeMap<String, Entry>) -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (path, entry) in files {
+        let (kind, mode, content, link): (u8, u32, &[u8], &str) = match entry {
+            Entry::File { content, mode } => (b'0', *mode, content, ""),
+            Entry::Link(to) => (b'2', 0o777, &[], to),
+            Entry::Folder => (b'5', 0o755, &[], ""),
+        };
+        archive.extend_from_slice(&header(path, kind, mode, content.len(), link));
+        archive.extend_from_slice(content);
+        archive.resize(archive.len().next_multiple_of(512), 0);
+    }
+    archive.resize(archive.len() + 1024, 0);
+    archive
+}
+
+fn header(path: &str, kind: u8, mode: u32, size: usize, link: &str) -> [u8; 512] {
+    let mut header = [0; 512];
+    let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &path.as_bytes()[..path.len().min(100)]);
+    put(100, format!("{mode:07o}").as_bytes());
+    put(108, b"0000000");
+    put(116, b"0000000");
+    put(124, format!("{size:011o}").as_bytes());
+    put(136, b"00000000000");
+    // The sum is taken with blanks in its place.
+    put(148, b"        ");
+    put(156, &[kind]);
+    put(157, &link.as_bytes()[..link.len().min(100)]);
+    put(257, b"ustar\x0000");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_program_runs_and_waits() {
+        let Some(program) = program() else { return };
+        let directory = tempfile::tempdir().expect("a folder");
+        let path = directory.path().join("pause");
+        std::fs::write(&path, program).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+        let mut child = Command::new(&path).spawn().expect("it runs");
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+        let start = std::time::Instant::now();
+        // S is asleep: it has come to its pause.
+        while !state().contains(") S ") {
+            assert!(start.elapsed().as_secs() < 10, "it does not wait: {}", state());
+        }
+        let ignored = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it lives");
+        let ignored = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).expect("a mask").to_owned();
+        let mask = u64::from_str_radix(&ignored, 16).expect("a number");
+        assert_eq!(mask >> 16 & 1, 1, "children that end are not kept: {ignored}");
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+    }
+
+    #[test]
+    fn an_archive_is_one_that_tar_reads() {
+        let files = BTreeMap::from([
+            ("bin".to_owned(), Entry::Folder),
+            ("bin/sh".to_owned(), Entry::Link("busybox".to_owned())),
+            ("hello".to_owned(), Entry::File { content: b"hello".to_vec(), mode: 0o640 }),
+        ]);
+        let directory = tempfile::tempdir().expect("a folder");
+        let path = directory.path().join("x.tar");
+        std::fs::write(&path, archive(&files)).expect("written");
+        let output = Command::new("tar").arg("-tvf").arg(&path).output().expect("tar runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("-rw-r-----") && text.contains("bin/sh -> busybox"), "{text}");
+    }
+}

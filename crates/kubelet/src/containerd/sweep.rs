@@ -1,0 +1,122 @@
+//! Takes away what a private containerd leaves when it ends, or left when it was killed: processes, mounts, its bridge.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cgroups;
+use crate::containerd::config::Places;
+use crate::volumes::unmount_below;
+
+/// How long a process that was told to end may take.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_EVERY: Duration = Duration::from_millis(20);
+
+/// Ends everything that belongs to a directory and takes away what it made. Blocks.
+pub(crate) fn sweep(places: &Places) {
+    end_daemon(places);
+    cgroups::kill(&places.cgroup);
+    end_shims(places);
+    wait_until("its containers end", || cgroups::is_empty(&places.cgroup));
+    cgroups::remove(&places.cgroup);
+    if let Err(error) = unmount_below(&places.directory) {
+        tracing::warn!(%error, directory = %places.directory.display(), "something stays mounted");
+    }
+    if let Err(error) = remove_interface(&places.bridge) {
+        tracing::warn!(%error, bridge = places.bridge, "a bridge could not be removed");
+    }
+    for name in ["state", "addresses", "network"] {
+        let _ = fs::remove_dir_all(places.directory.join(name));
+    }
+    for path in [&places.socket, &places.pid, &places.socket.with_extension("sock.ttrpc")] {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// The daemon that the pid file names, if that number still is this daemon.
+fn end_daemon(places: &Places) {
+    let pid = fs::read_to_string(&places.pid).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    let Some(pid) = pid.filter(|pid| command_line(*pid).iter().any(|word| Path::new(word) == places.config)) else {
+        return;
+    };
+    end_process(pid, Signal::TERM);
+    if !wait_until("containerd ends", || command_line(pid).is_empty()) {
+        end_process(pid, Signal::KILL);
+    }
+}
+
+/// Shims name the socket of their daemon.
+fn end_shims(places: &Places) {
+    let socket = places.socket.display().to_string();
+    let shims = processes().filter(|pid| {
+        let line = command_line(*pid);
+        line.first().is_some_and(|program| program.contains("containerd-shim")) && line.contains(&socket)
+    });
+    let shims: Vec<i32> = shims.collect();
+    for pid in &shims {
+        end_process(*pid, Signal::KILL);
+    }
+    wait_until("shims end", || shims.iter().all(|pid| command_line(*pid).is_empty()));
+}
+
+fn processes() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Empty for a process that has ended, a zombie included.
+fn command_line(pid: i32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+pub(crate) fn end_process(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !holds() {
+        if start.elapsed() > END_TIMEOUT {
+            tracing::warn!(what, "waited in vain");
+            return false;
+        }
+        std::thread::sleep(POLL_EVERY);
+    }
+    true
+}
+
+/// Removes a network interface by its name; one that is not there is removed.
+pub(crate) fn remove_interface(name: &str) -> io::Result<()> {
+    let index = match fs::read_to_string(PathBuf::from("/sys/class/net").join(name).join("ifindex")) {
+        Ok(index) => index.trim().parse::<i32>().map_err(io::Error::other)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    send(&socket, &remove_link_message(index), SendFlags::empty())?;
+    let mut answer = [0_u8; 512];
+    let (read, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    // The answer's own header is sixteen bytes; then comes the error, negative, or zero.
+    let code = answer[..read].get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
+}
+
+/// The kernel's message that removes a link: a header, and a description of which the index counts.
+fn remove_link_message(index: i32) -> [u8; 32] {
+    const RTM_DELLINK: u16 = 17;
+    const REQUEST_AND_ANSWER: u16 = 1 | 4;
+    let mut message = [0; 32];
+    message[0..4].copy_from_slice(&32_u32.to_ne_bytes());
+    message[4..6].copy_from_slice(&RTM_DELLINK.to_ne_bytes());
+    message[6..8].copy_from_slice(&REQUEST_AND_ANSWER.to_ne_bytes());
+    message[20..24].copy_from_slice(&index.to_ne_bytes());
+    message
+}

@@ -1,0 +1,193 @@
+//! What to do next for a pod, from what it asks for and what the runtime has of it. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use object::Object;
+use serde_json::Value;
+
+use crate::container::hash;
+use crate::observed::{Observed, Seen, SeenState};
+use crate::pod::{RestartPolicy, Role, containers, grace_seconds, is_finished, restart_policy, restarts, text};
+
+/// What probes found out about a container, by its id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Health {
+    /// It has a startup probe that has not succeeded yet, or its start hook still runs.
+    pub is_starting: bool,
+    pub is_ready: bool,
+    /// Why it must be started anew.
+    pub ailing: Option<String>,
+}
+
+/// All a decision is made from.
+pub(crate) struct View<'a> {
+    pub pod: &'a Object,
+    pub observed: &'a Observed,
+    /// Containers that are being started or stopped at this moment, by name.
+    pub busy: &'a BTreeSet<String>,
+    /// By container id; absent is healthy.
+    pub health: &'a BTreeMap<String, Health>,
+    /// How long until a container that ended may be started again, by name.
+    pub waits: &'a BTreeMap<String, Duration>,
+    /// `activeDeadlineSeconds` is over.
+    pub is_past_deadline: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// End what runs; the pod is over, for this reason.
+    End(End),
+    Go(Work),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub grace: Duration,
+    pub why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    Deleted,
+    /// All its containers did what they were to do, or will not be tried again.
+    Done,
+    PastDeadline,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// A sandbox to make first, with the number of this attempt.
+    pub sandbox: Option<u32>,
+    pub starts: Vec<Start>,
+    pub stops: Vec<Stop>,
+    /// Containers that must wait before they are started again, and for how long.
+    pub waits: Vec<(String, Duration)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub name: String,
+    pub attempt: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stop {
+    pub id: String,
+    pub name: String,
+    pub why: String,
+}
+
+pub(crate) fn decide(view: &View) -> Next {
+    let grace = Duration::from_secs(grace_seconds(view.pod));
+    let end = |why| Next::End(End { grace, why });
+    if view.pod.is_deleting() {
+        return end(Why::Deleted);
+    }
+    if view.is_past_deadline {
+        return end(Why::PastDeadline);
+    }
+    if is_finished(view.pod) || outcome(view.pod, view.observed).is_some() {
+        return end(Why::Done);
+    }
+    let mut work = Work::default();
+    let current = view.observed.sandbox().filter(|sandbox| sandbox.is_ready);
+    let Some(sandbox) = current else {
+        // Whatever ran in an earlier sandbox lost its network and starts from the beginning.
+        work.sandbox = Some(view.observed.sandbox().map_or(0, |old| old.attempt + 1));
+        for seen in view.observed.running().filter(|seen| !view.busy.contains(&seen.name)) {
+            work.stops.push(stop(seen, "Pod sandbox changed, it will be killed and re-created."));
+        }
+        return Next::Go(work);
+    };
+    plan_containers(view, &sandbox.id, &mut work);
+    Next::Go(work)
+}
+
+/// Goes through the containers in order and stops at the first that holds up those after it.
+fn plan_containers(view: &View, sandbox_id: &str, work: &mut Work) {
+    let all = containers(view.pod);
+    let in_sandbox = |name: &str| view.observed.latest(name).filter(|seen| seen.sandbox_id == sandbox_id);
+    let has_begun = all.iter().any(|(role, c)| *role == Role::Main && in_sandbox(text(c, "name")).is_some());
+    for (role, container) in all {
+        let seen = in_sandbox(text(container, "name"));
+        if role == Role::Init && has_begun {
+            continue;
+        }
+        plan_container(view, role, container, seen, work);
+        let holds_up = match role {
+            Role::Init => !seen.is_some_and(|seen| seen.state == SeenState::Exited && seen.exit_code == 0),
+            Role::Sidecar => !has_begun && !seen.is_some_and(|seen| is_started(view, seen)),
+            Role::Main => false,
+        };
+        if holds_up {
+            return;
+        }
+    }
+}
+
+fn is_started(view: &View, seen: &Seen) -> bool {
+    seen.state == SeenState::Running && view.health.get(&seen.id).is_none_or(|health| !health.is_starting)
+}
+
+fn plan_container(view: &View, role: Role, container: &Value, seen: Option<&Seen>, work: &mut Work) {
+    let name = text(container, "name");
+    if view.busy.contains(name) {
+        return;
+    }
+    let start = |work: &mut Work| {
+        let attempt = view.observed.latest(name).map_or(0, |latest| latest.attempt + 1);
+        match view.waits.get(name) {
+            Some(wait) if !wait.is_zero() => work.waits.push((name.to_owned(), *wait)),
+            _ => work.starts.push(Start { name: name.to_owned(), attempt }),
+        }
+    };
+    let Some(seen) = seen else { return start(work) };
+    match seen.state {
+        SeenState::Running => {
+            if seen.hash != hash(container) {
+                let why = format!("Container {name} definition changed, will be restarted");
+                work.stops.push(stop(seen, &why));
+            } else if let Some(why) = view.health.get(&seen.id).and_then(|health| health.ailing.as_deref()) {
+                work.stops.push(stop(seen, why));
+            }
+        }
+        SeenState::Exited if restarts(restart_policy(view.pod), role, seen.exit_code) => start(work),
+        SeenState::Exited => {}
+        // Nobody is about to start it: whoever made it was interrupted.
+        SeenState::Created => start(work),
+    }
+}
+
+fn stop(seen: &Seen, why: &str) -> Stop {
+    Stop { id: seen.id.clone(), name: seen.name.clone(), why: why.to_owned() }
+}
+
+/// How a pod ended: `Some(true)` when well; `None` while something runs or will run.
+pub(crate) fn outcome(pod: &Object, observed: &Observed) -> Option<bool> {
+    let policy = restart_policy(pod);
+    let mut all_well = true;
+    for (role, container) in containers(pod) {
+        let seen = observed.latest(text(container, "name"));
+        let exited = seen.filter(|seen| seen.state == SeenState::Exited);
+        match role {
+            Role::Sidecar => {}
+            Role::Init => {
+                if policy == RestartPolicy::Never && exited.is_some_and(|seen| seen.exit_code != 0) {
+                    return Some(false);
+                }
+            }
+            Role::Main => {
+                let exited = exited?;
+                if restarts(policy, role, exited.exit_code) {
+                    return None;
+                }
+                all_well &= exited.exit_code == 0;
+            }
+        }
+    }
+    Some(all_well)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Cases of what is done next for a pod.
+
+use serde_json::json;
+
+use super::*;
+use crate::observed::Sandbox;
+use crate::pod::pod_of;
+
+/// `name attempt state code`, newest first: `a1:exited:3`.
+fn observed(sandbox: Option<(u32, bool)>, containers: &[&str]) -> Observed {
+    let sandboxes =
+        sandbox.map(|(attempt, is_ready)| Sandbox { id: "s".into(), attempt, is_ready, ..Default::default() });
+    let seen = |text: &&str| {
+        let mut parts = text.split(':');
+        let (name, attempt) = parts.next().expect("a name").split_at(1);
+        let state = match parts.next().expect("a state") {
+            "running" => SeenState::Running,
+            "exited" => SeenState::Exited,
+            _ => SeenState::Created,
+        };
+        Seen {
+            id: format!("{name}{attempt}"),
+            name: name.to_owned(),
+            attempt: attempt.parse().expect("a number"),
+            sandbox_id: "s".into(),
+            state,
+            exit_code: parts.next().map_or(0, |code| code.parse().expect("a code")),
+            hash: hash(&json!({"name": name, "image": "x"})),
+            ..Default::default()
+        }
+    };
+    Observed { sandboxes: sandboxes.into_iter().collect(), containers: containers.iter().map(seen).collect() }
+}
+
+struct Case {
+    spec: Value,
+    sandbox: Option<(u32, bool)>,
+    containers: &'static [&'static str],
+    busy: &'static [&'static str],
+    health: BTreeMap<String, Health>,
+    waits: BTreeMap<String, Duration>,
+}
+
+fn case(spec: Value, containers: &'static [&'static str]) -> Case {
+    let (health, waits) = Default::default();
+    Case { spec, sandbox: Some((0, true)), containers, busy: &[], health, waits }
+}
+
+/// What is done, in short: `sandbox 0; start a0; stop a0; wait a; end Done`.
+fn done(case: &Case) -> String {
+    let pod = pod_of(case.spec.clone());
+    let observed = observed(case.sandbox, case.containers);
+    let busy = case.busy.iter().map(|name| (*name).to_owned()).collect();
+    let view = View {
+        pod: &pod,
+        observed: &observed,
+        busy: &busy,
+        health: &case.health,
+        waits: &case.waits,
+        is_past_deadline: false,
+    };
+    match decide(&view) {
+        Next::End(end) => format!("end {:?}", end.why),
+        Next::Go(work) => {
+            let mut steps: Vec<String> = work.sandbox.map(|attempt| format!("sandbox {attempt}")).into_iter().collect();
+            steps.extend(work.starts.iter().map(|start| format!("start {}{}", start.name, start.attempt)));
+            steps.extend(work.stops.iter().map(|stop| format!("stop {}", stop.id)));
+            steps.extend(work.waits.iter().map(|(name, _)| format!("wait {name}")));
+            steps.join("; ")
+        }
+    }
+}
+
+#[track_caller]
+fn check(case: Case, expected: &str) {
+    assert_eq!(done(&case), expected, "{} with {:?}", case.spec, case.containers);
+}
+
+fn main_only(policy: &str) -> Value {
+    json!({"restartPolicy": policy, "containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]})
+}
+
+fn with_init(policy: &str) -> Value {
+    json!({"restartPolicy": policy, "containers": [{"name": "a", "image": "x"}],
+        "initContainers": [{"name": "i", "image": "x"}, {"name": "s", "image": "x", "restartPolicy": "Always"},
+            {"name": "j", "image": "x"}]})
+}
+
+#[test]
+fn a_pod_gets_a_sandbox_first_and_then_its_containers() {
+    check(Case { sandbox: None, ..case(main_only("Always"), &[]) }, "sandbox 0");
+    check(case(main_only("Always"), &[]), "start a0; start b0");
+    check(case(main_only("Always"), &["a0:running"]), "start b0");
+    check(case(main_only("Always"), &["a0:running", "b0:running"]), "");
+    check(Case { busy: &["a", "b"], ..case(main_only("Always"), &[]) }, "");
+}
+
+#[test]
+fn a_lost_sandbox_takes_its_containers_along() {
+    let lost = Case { sandbox: Some((2, false)), ..case(main_only("Always"), &["a0:running", "b0:exited:1"]) };
+    check(lost, "sandbox 3; stop a0");
+}
+
+#[test]
+fn what_ended_runs_again_as_the_policy_says() {
+    check(case(main_only("Always"), &["a0:exited:0", "b0:running"]), "start a1");
+    check(case(main_only("OnFailure"), &["a0:exited:0", "b0:running"]), "");
+    check(case(main_only("OnFailure"), &["a0:exited:1", "b0:running"]), "start a1");
+    check(case(main_only("Never"), &["a0:exited:1", "b0:running"]), "");
+    check(case(main_only("Never"), &["a0:exited:1", "b0:exited:0"]), "end Done");
+    check(case(main_only("OnFailure"), &["a0:exited:0", "b0:exited:0"]), "end Done");
+    let mut waiting = case(main_only("Always"), &["a1:exited:1", "b0:running"]);
+    waiting.waits.insert("a".into(), Duration::from_secs(9));
+    check(waiting, "wait a");
+}
+
+#[test]
+fn init_containers_run_one_after_the_other_and_sidecars_stay() {
+    check(case(with_init("Always"), &[]), "start i0");
+    check(case(with_init("Always"), &["i0:running"]), "");
+    check(case(with_init("Always"), &["i0:exited:0"]), "start s0");
+    check(case(with_init("Always"), &["s0:running", "i0:exited:0"]), "start j0");
+    check(case(with_init("Always"), &["j0:exited:0", "s0:running", "i0:exited:0"]), "start a0");
+    check(case(with_init("Always"), &["a0:running", "s0:exited:1"]), "start s1");
+    let mut starting = case(with_init("Always"), &["s0:running", "i0:exited:0"]);
+    starting.health.insert("s0".into(), Health { is_starting: true, ..Default::default() });
+    check(starting, "");
+}
+
+#[test]
+fn a_failed_init_container_is_tried_again_or_ends_the_pod() {
+    check(case(with_init("Always"), &["i0:exited:1"]), "start i1");
+    check(case(with_init("OnFailure"), &["i0:exited:1"]), "start i1");
+    check(case(with_init("Never"), &["i0:exited:1"]), "end Done");
+    check(case(with_init("Never"), &["a0:exited:0", "s0:running"]), "end Done");
+}
+
+#[test]
+fn an_ailing_or_changed_container_is_stopped() {
+    let mut ailing = case(main_only("Always"), &["a0:running", "b0:running"]);
+    ailing.health.insert("b0".into(), Health { ailing: Some("liveness".into()), ..Default::default() });
+    check(ailing, "stop b0");
+    let mut spec = main_only("Always");
+    spec["containers"][0]["image"] = "y".into();
+    check(case(spec, &["a0:running", "b0:running"]), "stop a0");
+}
+
+#[test]
+fn a_pod_that_is_deleted_or_over_is_ended() {
+    let mut pod = pod_of(main_only("Always"));
+    let observed = observed(Some((0, true)), &["a0:running"]);
+    let (busy, health, waits) = Default::default();
+    let decided = |pod: &Object, is_past_deadline| {
+        decide(&View { pod, observed: &observed, busy: &busy, health: &health, waits: &waits, is_past_deadline })
+    };
+    let end = |why, seconds| Next::End(End { grace: Duration::from_secs(seconds), why });
+    assert_eq!(decided(&pod, true), end(Why::PastDeadline, 30));
+    pod.set(&["status", "phase"], "Failed");
+    assert_eq!(decided(&pod, false), end(Why::Done, 30));
+    pod.set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
+    pod.set(&["metadata", "deletionGracePeriodSeconds"], 5);
+    assert_eq!(decided(&pod, false), end(Why::Deleted, 5));
+}

@@ -1,0 +1,284 @@
+//! Starts one container: its image, its settings, the container itself, its start hook.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object::Object;
+use reconcile::ObjectKey;
+use serde_json::Value;
+
+use crate::container::{Making, container_config};
+use crate::cri::image_messages::Image;
+use crate::cri::messages::CreateContainerRequest;
+use crate::decide::Start;
+use crate::env::variables;
+use crate::handlers::{Target, run};
+use crate::images::{Presence, gather_keys, presence, pull, refused};
+use crate::node::Node;
+use crate::observed::Sandbox;
+use crate::pod::{container, text, uses_host_network};
+use crate::references::gather_for_environment;
+use crate::sandbox::{hosts_file, sandbox_config};
+use crate::state::Cause;
+use crate::status::Waiting;
+use crate::sync::Look;
+use crate::volumes::pod_folder;
+
+/// How long a start hook may take before it counts as failed.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Why a container did not start, and what kind of wait follows.
+struct Trouble {
+    waiting: Waiting,
+    cause: Option<Cause>,
+}
+
+impl Trouble {
+    fn new(reason: &str, message: String, cause: Option<Cause>) -> Self {
+        Self { waiting: Waiting { reason: reason.to_owned(), message }, cause }
+    }
+}
+
+/// One container on its way to run.
+struct Starting {
+    node: Arc<Node>,
+    key: ObjectKey,
+    pod: Arc<Object>,
+    container: Arc<Value>,
+    start: Start,
+    sandbox: Sandbox,
+}
+
+impl Look {
+    /// Starts a container apart from this look: its image may take long to come.
+    pub fn start(&self, start: Start, sandbox: &Sandbox) {
+        let Some((_, container)) = container(&self.pod, &start.name) else { return };
+        let ending = self.node.states.with(self.pod.uid(), |state| {
+            state.busy.insert(start.name.clone());
+            state.ending.clone()
+        });
+        let starting = Starting {
+            node: Arc::clone(&self.node),
+            key: self.key.clone(),
+            pod: Arc::clone(&self.pod),
+            container: Arc::new(container.clone()),
+            start,
+            sandbox: sandbox.clone(),
+        };
+        tokio::spawn(async move {
+            let result = tokio::select! {
+                () = ending.cancelled() => Ok(()),
+                result = starting.go() => result,
+            };
+            starting.settle(result);
+        });
+    }
+}
+
+impl Starting {
+    fn name(&self) -> &str {
+        &self.start.name
+    }
+
+    fn settle(&self, result: Result<(), Trouble>) {
+        let name = self.name();
+        self.node.states.with_known(self.pod.uid(), |state| {
+            state.busy.remove(name);
+            match result {
+                Ok(()) => {
+                    state.waiting.remove(name);
+                    // Crashes are remembered: they are forgiven by running long, not by starting.
+                    if state.backoffs.get(name).is_some_and(|backoff| backoff.cause != Cause::Crash) {
+                        state.backoffs.remove(name);
+                    }
+                }
+                Err(trouble) => {
+                    tracing::debug!(pod = %self.key, container = name, ?trouble.waiting, "a container did not start");
+                    state.waiting.insert(name.to_owned(), trouble.waiting);
+                    if let Some(cause) = trouble.cause {
+                        state.note_failure(name, cause);
+                    }
+                }
+            }
+        });
+        self.node.wake(&self.key);
+    }
+
+    async fn go(&self) -> Result<(), Trouble> {
+        let image = self.image().await?;
+        let request = self.request(&image).await.map_err(|why| {
+            self.node.recorder.warning(&*self.pod, "Failed", format!("Error: {why}"));
+            Trouble::new("CreateContainerConfigError", why, Some(Cause::Settings))
+        })?;
+        self.sweep().await;
+        let (node, name) = (&self.node, self.name());
+        let id = node.runtime.create_container(request).await.map_err(|error| {
+            let message = error.to_string();
+            node.recorder.warning(&*self.pod, "Failed", format!("Error: {message}"));
+            Trouble::new("CreateContainerError", message, Some(Cause::Settings))
+        })?;
+        node.recorder.normal(&*self.pod, "Created", format!("Created container: {name}"));
+        // The runtime keeps a container that did not start as one that ended, so its end is counted like any other.
+        node.runtime.start_container(&id).await.map_err(|error| {
+            let message = error.to_string();
+            node.recorder.warning(&*self.pod, "Failed", format!("Error: {message}"));
+            Trouble::new("RunContainerError", message, None)
+        })?;
+        node.recorder.normal(&*self.pod, "Started", format!("Started container {name}"));
+        self.node.states.with_known(self.pod.uid(), |state| state.waiting.remove(name));
+        node.wake(&self.key);
+        self.greet(&id).await
+    }
+
+    /// The image as the runtime has it, brought here first where needed.
+    async fn image(&self) -> Result<Image, Trouble> {
+        let (node, image) = (&self.node, text(&self.container, "image"));
+        let here = node.runtime.image(image).await;
+        let here = here.map_err(|e| Trouble::new("ImageInspectError", e.to_string(), Some(Cause::Pull)))?;
+        match (presence(text(&self.container, "imagePullPolicy"), here.is_some()), here) {
+            (Presence::Use, Some(here)) => {
+                let message = format!("Container image {image:?} already present on machine");
+                node.recorder.normal(&*self.pod, "Pulled", message);
+                Ok(here)
+            }
+            (Presence::Refuse, _) => {
+                let waiting = refused(image);
+                node.recorder.warning(&*self.pod, "ErrImageNeverPull", waiting.message.clone());
+                Err(Trouble { waiting, cause: Some(Cause::Settings) })
+            }
+            _ => self.pull(image).await,
+        }
+    }
+
+    async fn pull(&self, image: &str) -> Result<Image, Trouble> {
+        let node = &self.node;
+        let keys = gather_keys(&node.client, &self.pod, image).await;
+        node.recorder.normal(&*self.pod, "Pulling", format!("Pulling image {image:?}"));
+        let begun = tokio::time::Instant::now();
+        // The semaphore is never closed.
+        let _turn = node.pulls.acquire().await.ok();
+        match pull(&node.runtime, image, &keys).await {
+            Ok(pulled) => {
+                let message = format!(
+                    "Successfully pulled image {image:?} in {}ms. Image size: {} bytes.",
+                    begun.elapsed().as_millis(),
+                    pulled.size
+                );
+                node.recorder.normal(&*self.pod, "Pulled", message);
+                Ok(pulled)
+            }
+            Err(waiting) => {
+                let message = format!("Failed to pull image {image:?}: {}", waiting.message);
+                node.recorder.warning(&*self.pod, "Failed", message);
+                node.recorder.warning(&*self.pod, "Failed", format!("Error: {}", waiting.reason));
+                Err(Trouble { waiting, cause: Some(Cause::Pull) })
+            }
+        }
+    }
+
+    /// Everything the container is made from; the error is the sentence users see.
+    async fn request(&self, image: &Image) -> Result<CreateContainerRequest, String> {
+        let (node, pod) = (&self.node, &self.pod);
+        let pod_ips = node.pod_ips(pod, &self.sandbox.ips);
+        let surroundings = node.surroundings(pod_ips.clone());
+        let references = gather_for_environment(&node.client, pod).await.map_err(|e| e.to_string())?;
+        let variables = variables(pod, &self.container, &references, &surroundings, node.api_address())?;
+        let mounted = node.states.with(pod.uid(), |state| state.mounted.clone()).unwrap_or_default();
+        let failed = |e: std::io::Error| e.to_string();
+        let making = Making {
+            pod,
+            container: &self.container,
+            attempt: self.start.attempt,
+            image_ref: &image.id,
+            image_user: image.uid.as_ref().map(|uid| uid.value),
+            image_user_name: &image.username,
+            variables: &variables,
+            mounted: &mounted,
+            hosts_file: self.hosts_file(&pod_ips).map_err(failed)?,
+            termination_log: self.termination_log().map_err(failed)?,
+            node_memory_bytes: node.machine.memory_bytes,
+        };
+        let mut config = container_config(&making)?;
+        // The runtime shows the image by the name it was asked for.
+        if let Some(spec) = &mut config.image {
+            spec.image.clone_from(&image.id);
+        }
+        let log_directory = node.log_directory(pod.namespace(), pod.name(), pod.uid());
+        fs::create_dir_all(log_directory.join(self.name())).map_err(failed)?;
+        let cgroup = node.cgroup_of(pod.uid());
+        let sandbox_config = sandbox_config(pod, self.sandbox.attempt, &log_directory, &cgroup, &node.resolving);
+        Ok(CreateContainerRequest {
+            pod_sandbox_id: self.sandbox.id.clone(),
+            config: Some(config),
+            sandbox_config: Some(sandbox_config),
+        })
+    }
+
+    /// Not for pods on the machine's own network: they see the machine's.
+    fn hosts_file(&self, pod_ips: &[String]) -> std::io::Result<Option<PathBuf>> {
+        if uses_host_network(&self.pod) && self.pod.items(&["spec", "hostAliases"]).is_empty() {
+            return Ok(None);
+        }
+        let path = pod_folder(&self.node.settings.root_dir, self.pod.uid()).join("etc-hosts");
+        fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        fs::write(&path, hosts_file(&self.pod, pod_ips, &self.node.settings.cluster_domain))?;
+        Ok(Some(path))
+    }
+
+    fn termination_log(&self) -> std::io::Result<PathBuf> {
+        let path = termination_log(&self.node, self.pod.uid(), self.name(), self.start.attempt);
+        fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        fs::write(&path, "")?;
+        // Whoever the container runs as may write its last words.
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
+        Ok(path)
+    }
+
+    /// Takes away what is left of runs before the last: one is kept, for `logs --previous` and `lastState`.
+    async fn sweep(&self) {
+        let labels = crate::sandbox::labels(&self.pod);
+        let Ok(containers) = self.node.runtime.list_containers(labels).await else { return };
+        let directory = self.node.log_directory(self.pod.namespace(), self.pod.name(), self.pod.uid());
+        for container in containers {
+            let metadata = container.metadata.unwrap_or_default();
+            if metadata.name != self.name() || metadata.attempt + 1 >= self.start.attempt {
+                continue;
+            }
+            let removed = self.node.runtime.remove_container(&container.id).await;
+            if let Err(error) = removed {
+                tracing::debug!(pod = %self.key, %error, "an old container stays for now");
+                continue;
+            }
+            let _ = fs::remove_file(directory.join(self.name()).join(format!("{}.log", metadata.attempt)));
+            let _ = fs::remove_file(termination_log(&self.node, self.pod.uid(), self.name(), metadata.attempt));
+        }
+    }
+
+    /// The start hook; a container whose hook fails is stopped.
+    async fn greet(&self, id: &str) -> Result<(), Trouble> {
+        let Some(hook) = self.container.get("lifecycle").and_then(|lifecycle| lifecycle.get("postStart")) else {
+            return Ok(());
+        };
+        let target = Target {
+            runtime: self.node.runtime.clone(),
+            container_id: id.to_owned(),
+            container: Arc::clone(&self.container),
+            address: self.node.pod_ips(&self.pod, &self.sandbox.ips).first().cloned().unwrap_or_default(),
+        };
+        let Err(why) = run(hook, &target, HOOK_TIMEOUT).await else { return Ok(()) };
+        let message = format!("PostStartHook failed: {why}");
+        self.node.recorder.warning(&*self.pod, "FailedPostStartHook", message.clone());
+        let grace = Duration::from_secs(crate::pod::grace_seconds(&self.pod));
+        if let Err(error) = self.node.runtime.stop_container(id, grace).await {
+            tracing::warn!(pod = %self.key, %error, "a container whose start hook failed could not be stopped");
+        }
+        Err(Trouble::new("PostStartHookError", message, None))
+    }
+}
+
+/// Where a container's last words are on this machine.
+pub(crate) fn termination_log(node: &Node, uid: &str, name: &str, attempt: u32) -> PathBuf {
+    pod_folder(&node.settings.root_dir, uid).join("containers").join(name).join(format!("{attempt}.last-words"))
+}

@@ -1,0 +1,178 @@
+//! What the node remembers of each pod between two looks at it: what is under way, what went wrong, how long to wait.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::observed::Seen;
+use crate::status::Waiting;
+use crate::volumes::Mounted;
+
+/// Waits between tries: the first comes at once, then these, doubling.
+pub(crate) const BACKOFF_MIN: Duration = Duration::from_secs(10);
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// A container that ran this long is taken for one that works.
+const RAN_WELL: Duration = Duration::from_secs(600);
+/// Between two tries to make a container whose settings were not there.
+pub(crate) const RETRY_SETTINGS: Duration = Duration::from_secs(3);
+
+#[derive(Default)]
+pub(crate) struct PodState {
+    /// Containers being started or stopped, by name.
+    pub busy: BTreeSet<String>,
+    /// Containers that were told to stop, with the seconds they were given.
+    pub stopping: BTreeMap<String, u64>,
+    pub waiting: BTreeMap<String, Waiting>,
+    pub backoffs: BTreeMap<String, Backoff>,
+    pub last_words: BTreeMap<String, String>,
+    pub mounted: Option<Mounted>,
+    pub pod_ips: Vec<String>,
+    /// Ends what is under way for the pod when the pod is to end.
+    pub ending: CancellationToken,
+    /// Forwards from ports of the machine; they end with this token.
+    pub host_ports: Option<CancellationToken>,
+}
+
+impl Drop for PodState {
+    fn drop(&mut self) {
+        self.ending.cancel();
+        if let Some(ports) = &self.host_ports {
+            ports.cancel();
+        }
+    }
+}
+
+/// Why and how long a container is not to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct Backoff {
+    pub failures: u32,
+    pub until: Instant,
+    pub wait: Duration,
+    pub cause: Cause,
+    /// The container whose end was counted last.
+    pub counted: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Crash,
+    Pull,
+    Settings,
+}
+
+/// All pods, by uid.
+#[derive(Default)]
+pub(crate) struct States {
+    pods: Mutex<HashMap<String, PodState>>,
+}
+
+impl States {
+    pub fn with<R>(&self, uid: &str, act: impl FnOnce(&mut PodState) -> R) -> R {
+        act(self.pods.lock().entry(uid.to_owned()).or_default())
+    }
+
+    /// As `with`, for a pod that is still remembered.
+    pub fn with_known<R>(&self, uid: &str, act: impl FnOnce(&mut PodState) -> R) -> Option<R> {
+        self.pods.lock().get_mut(uid).map(act)
+    }
+
+    pub fn forget(&self, uid: &str) {
+        self.pods.lock().remove(uid);
+    }
+}
+
+impl PodState {
+    /// Counts the end of a container once, and says when it may start again.
+    pub fn note_exit(&mut self, seen: &Seen, now: Timestamp) {
+        let old = self.backoffs.get(&seen.name);
+        if old.is_some_and(|old| old.cause == Cause::Crash && old.counted == seen.id) {
+            return;
+        }
+        let ran = Duration::from_nanos(u64::try_from(seen.finished_at - seen.started_at).unwrap_or_default());
+        let crashes = old.filter(|old| old.cause == Cause::Crash && ran < RAN_WELL).map_or(0, |old| old.failures);
+        let wait = wait_after(crashes);
+        let ended = Timestamp::from_nanosecond(seen.finished_at.into()).unwrap_or(now);
+        let since = Duration::try_from(now.duration_since(ended)).unwrap_or_default();
+        let until = Instant::now() + wait.saturating_sub(since);
+        let backoff = Backoff { failures: crashes + 1, until, wait, cause: Cause::Crash, counted: seen.id.clone() };
+        self.backoffs.insert(seen.name.clone(), backoff);
+    }
+
+    /// Counts a failed pull, or settings that were not there.
+    pub fn note_failure(&mut self, name: &str, cause: Cause) {
+        let old = self.backoffs.get(name);
+        let failures = old.filter(|old| old.cause == cause).map_or(0, |old| old.failures) + 1;
+        let wait = if cause == Cause::Settings { RETRY_SETTINGS } else { wait_after(failures) };
+        let counted = old.map(|old| old.counted.clone()).unwrap_or_default();
+        self.backoffs.insert(name.to_owned(), Backoff { failures, until: Instant::now() + wait, wait, cause, counted });
+    }
+
+    /// How long each container must still wait.
+    pub fn waits(&self) -> BTreeMap<String, Duration> {
+        let now = Instant::now();
+        self.backoffs
+            .iter()
+            .map(|(name, backoff)| (name.clone(), backoff.until.saturating_duration_since(now)))
+            .collect()
+    }
+}
+
+/// Nothing after the first failure, then ten seconds, doubled each time up to five minutes.
+fn wait_after(failures: u32) -> Duration {
+    match failures {
+        0 => Duration::ZERO,
+        n => BACKOFF_MIN.saturating_mul(1 << (n - 1).min(8)).min(BACKOFF_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_five_minutes() {
+        let seconds: Vec<u64> = (0..8).map(|failures| wait_after(failures).as_secs()).collect();
+        assert_eq!(seconds, [0, 10, 20, 40, 80, 160, 300, 300]);
+    }
+
+    fn ended(id: &str, seconds: i64) -> Seen {
+        let nanos = 1_000_000_000;
+        Seen {
+            id: id.into(),
+            name: "a".into(),
+            started_at: nanos,
+            finished_at: nanos * (1 + seconds),
+            ..Default::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_end_counts_once_and_a_long_run_starts_over() {
+        let mut state = PodState::default();
+        let at = |seen: &Seen| Timestamp::from_nanosecond(seen.finished_at.into()).expect("a time");
+        let mut check = |id: &str, ran: i64, expected: u64| {
+            let seen = ended(id, ran);
+            state.note_exit(&seen, at(&seen));
+            assert_eq!(state.waits()["a"].as_secs(), expected, "{id}");
+        };
+        check("one", 1, 0);
+        check("one", 1, 0);
+        check("two", 1, 10);
+        check("two", 1, 10);
+        check("three", 1, 20);
+        check("four", 700, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_since_the_end_is_part_of_the_wait() {
+        let mut state = PodState::default();
+        let (first, second) = (ended("one", 1), ended("two", 2));
+        state.note_exit(&first, Timestamp::from_second(2).expect("a time"));
+        state.note_exit(&second, Timestamp::from_second(7).expect("a time"));
+        assert_eq!(state.waits()["a"].as_secs(), 6);
+    }
+}

@@ -1,0 +1,346 @@
+//! One look at one pod: what is there, what is to be done, and what is said about it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use object::Object;
+use reconcile::{ObjectKey, Outcome, ReconcileError, commit_status};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::container::host_ports;
+use crate::decide::{Health, Next, View, Why, Work, decide};
+use crate::handlers::Target;
+use crate::node::Node;
+use crate::observed::{Observed, SeenState, gather_observed};
+use crate::pod::{COMPONENT, Role, container, is_finished, restart_policy, restarts, uses_host_network};
+use crate::probes::Watch;
+use crate::sandbox::sandbox_config;
+use crate::state::Cause;
+use crate::status::{Report, Waiting, pod_status};
+use crate::volumes::{changes, commit_volumes};
+
+/// How often volumes made from objects are brought up to date.
+const VOLUMES_EVERY: Duration = Duration::from_secs(10);
+/// Between two tries to make a pod's volumes or its sandbox.
+const RETRY_EVERY: Duration = Duration::from_secs(3);
+
+/// Looks at a pod, does what is next and writes its status.
+pub(crate) async fn reconcile(node: Arc<Node>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let pod = node.pods.get(&key);
+    let mut all = gather_observed(&node.runtime, &key).await.map_err(ReconcileError::other)?;
+    let observed = pod.as_ref().and_then(|pod| all.remove(pod.uid())).unwrap_or_default();
+    // What belongs to no pod any more, or to an earlier one of the same name.
+    for (uid, observed) in all {
+        node.end_stranger(&key, &uid, observed);
+    }
+    let Some(pod) = pod else { return Ok(Outcome::Done) };
+    let look = Look { node, key, pod };
+    look.go(observed).await
+}
+
+/// One pod being looked at.
+pub(crate) struct Look {
+    pub node: Arc<Node>,
+    pub key: ObjectKey,
+    pub pod: Arc<Object>,
+}
+
+impl Look {
+    async fn go(self, mut observed: Observed) -> Result<Outcome, ReconcileError> {
+        let mut next = self.decide(&observed);
+        let mut again = None;
+        if let Next::Go(Work { sandbox: Some(attempt), stops, .. }) = &next {
+            self.stop(stops);
+            match self.make_sandbox(*attempt, &observed).await {
+                Ok(()) => {
+                    let mut all =
+                        gather_observed(&self.node.runtime, &self.key).await.map_err(ReconcileError::other)?;
+                    observed = all.remove(self.pod.uid()).unwrap_or_default();
+                    next = self.decide(&observed);
+                }
+                Err(wait) => again = Some(wait),
+            }
+        }
+        self.note_addresses(&observed);
+        let ending = match &next {
+            Next::End(end) => Some(end.why),
+            Next::Go(_) => None,
+        };
+        match next {
+            Next::End(end) => {
+                if self.end(&end, &observed).await.map_err(ReconcileError::other)? {
+                    return self.finish(&end, observed).await;
+                }
+            }
+            Next::Go(work) => {
+                again = [again, self.work(work, &observed).await].into_iter().flatten().min();
+                self.watch_over(&observed);
+                if let Some(trouble) = self.open_host_ports(&observed).await {
+                    self.node.recorder.warning(&*self.pod, "HostPortConflict", trouble);
+                    again = Some(RETRY_EVERY);
+                }
+            }
+        }
+        self.write_status(&observed, ending).await?;
+        let deadline = self.until_deadline();
+        Ok([again, deadline].into_iter().flatten().min().map_or(Outcome::Done, Outcome::After))
+    }
+
+    fn decide(&self, observed: &Observed) -> Next {
+        let now = self.node.clock.now();
+        let policy = restart_policy(&self.pod);
+        let (busy, waits) = self.node.states.with(self.pod.uid(), |state| {
+            for seen in observed.containers.iter().filter(|seen| seen.state == SeenState::Exited) {
+                let role = container(&self.pod, &seen.name).map_or(Role::Main, |(role, _)| role);
+                let is_latest = observed.latest(&seen.name).is_some_and(|latest| latest.id == seen.id);
+                if is_latest && restarts(policy, role, seen.exit_code) {
+                    state.note_exit(seen, now);
+                }
+            }
+            (state.busy.clone(), state.waits())
+        });
+        let view = View {
+            pod: &self.pod,
+            observed,
+            busy: &busy,
+            health: &self.health(observed),
+            waits: &waits,
+            is_past_deadline: self.until_deadline().is_some_and(|left| left.is_zero()),
+        };
+        decide(&view)
+    }
+
+    /// What probes say; a container whose start hook still runs has not started.
+    fn health(&self, observed: &Observed) -> BTreeMap<String, Health> {
+        let mut health = self.node.prober.health(self.pod.uid());
+        let busy = self.node.states.with(self.pod.uid(), |state| state.busy.clone());
+        for seen in observed.running() {
+            let unwatched = || Health { is_starting: true, is_ready: false, ailing: None };
+            if busy.contains(&seen.name) && !health.contains_key(&seen.id) {
+                health.insert(seen.id.clone(), unwatched());
+            }
+        }
+        health
+    }
+
+    /// What is left of `activeDeadlineSeconds`; `None` without one, or once the pod is over.
+    fn until_deadline(&self) -> Option<Duration> {
+        if is_finished(&self.pod) {
+            return None;
+        }
+        let seconds = self.pod.i64_at(&["spec", "activeDeadlineSeconds"])?;
+        let start = object::time::parse(self.pod.str_at(&["status", "startTime"]))?;
+        let end = start.checked_add(SignedDuration::from_secs(seconds)).ok()?;
+        Some(Duration::try_from(end.duration_since(self.node.clock.now())).unwrap_or_default())
+    }
+
+    /// Volumes first, for containers will look for them; then the sandbox. The error is when to try again.
+    async fn make_sandbox(&self, attempt: u32, observed: &Observed) -> Result<(), Duration> {
+        let (node, pod) = (&self.node, &self.pod);
+        self.refresh_volumes(true).await?;
+        let log_directory = node.log_directory(pod.namespace(), pod.name(), pod.uid());
+        let made = std::fs::create_dir_all(&log_directory);
+        if let Err(error) = made {
+            node.recorder.warning(
+                &**pod,
+                "FailedCreatePodSandBox",
+                format!("cannot make the folder of its logs: {error}"),
+            );
+            return Err(RETRY_EVERY);
+        }
+        for old in observed.sandboxes.iter() {
+            if let Err(error) = node.runtime.stop_sandbox(&old.id).await {
+                tracing::warn!(pod = %self.key, %error, "an old sandbox could not be stopped");
+                return Err(RETRY_EVERY);
+            }
+        }
+        let cgroup = node.cgroup_of(pod.uid());
+        let config = sandbox_config(pod, attempt, &log_directory, &cgroup, &node.resolving);
+        match node.runtime.run_sandbox(config).await {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let message = format!("Failed to create pod sandbox: {error}");
+                node.recorder.warning(&**pod, "FailedCreatePodSandBox", message);
+                Err(RETRY_EVERY)
+            }
+        }
+    }
+
+    /// Brings the pod's volumes up to date. When `needed`, an event tells why they cannot be.
+    async fn refresh_volumes(&self, needed: bool) -> Result<(), Duration> {
+        let (node, pod) = (&self.node, &self.pod);
+        let pod_ips = node.states.with(pod.uid(), |state| state.pod_ips.clone());
+        let surroundings = node.surroundings(pod_ips);
+        let root = &node.settings.root_dir;
+        match commit_volumes(&node.client, &node.tokens, root, pod, &surroundings).await {
+            Ok(mounted) => {
+                node.states.with(pod.uid(), |state| state.mounted = Some(mounted));
+                Ok(())
+            }
+            Err(why) => {
+                if needed {
+                    node.recorder.warning(&**pod, "FailedMount", why);
+                } else {
+                    tracing::debug!(pod = %self.key, why, "volumes stay as they are");
+                }
+                Err(RETRY_EVERY)
+            }
+        }
+    }
+
+    /// Starts and stops what is to be; says when to look again.
+    async fn work(&self, work: Work, observed: &Observed) -> Option<Duration> {
+        let sandbox = observed.sandbox().filter(|_| work.sandbox.is_none())?;
+        let mut again = work.waits.iter().map(|(_, wait)| *wait).min();
+        let is_mounted = self.node.states.with(self.pod.uid(), |state| state.mounted.is_some());
+        if changes(&self.pod) || !is_mounted {
+            match self.refresh_volumes(!is_mounted).await {
+                Ok(()) => again = Some(again.map_or(VOLUMES_EVERY, |again| again.min(VOLUMES_EVERY))),
+                Err(wait) if !is_mounted => return Some(wait),
+                Err(_) => again = Some(again.map_or(VOLUMES_EVERY, |again| again.min(VOLUMES_EVERY))),
+            }
+        }
+        self.tell_waits(&work.waits);
+        self.stop(&work.stops);
+        for start in work.starts {
+            self.start(start, sandbox);
+        }
+        again
+    }
+
+    /// Containers that wait say why, in the words users look for.
+    fn tell_waits(&self, waits: &[(String, Duration)]) {
+        let pod = &self.pod;
+        let called = format!("{}_{}({})", pod.name(), pod.namespace(), pod.uid());
+        for (name, _) in waits {
+            let told = self.node.states.with(pod.uid(), |state| {
+                let backoff = state.backoffs.get(name)?.clone();
+                let image = container(pod, name).map(|(_, c)| crate::pod::text(c, "image")).unwrap_or_default();
+                let (reason, message, event) = match backoff.cause {
+                    // The reason why it cannot be made stays.
+                    Cause::Settings => return None,
+                    Cause::Crash => (
+                        "CrashLoopBackOff",
+                        format!("back-off {}s restarting failed container={name} pod={called}", backoff.wait.as_secs()),
+                        format!("Back-off restarting failed container {name} in pod {called}"),
+                    ),
+                    Cause::Pull if state.waiting.get(name).is_some_and(|w| w.reason == "InvalidImageName") => {
+                        return None;
+                    }
+                    Cause::Pull => {
+                        let message = format!("Back-off pulling image {image:?}");
+                        ("ImagePullBackOff", message.clone(), message)
+                    }
+                };
+                let waiting = Waiting { reason: reason.to_owned(), message };
+                state.waiting.insert(name.clone(), waiting);
+                Some(event)
+            });
+            if let Some(event) = told {
+                self.node.recorder.warning(&**pod, "BackOff", event);
+            }
+        }
+    }
+
+    fn note_addresses(&self, observed: &Observed) {
+        let sandbox_ips = observed.sandbox().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
+        let ips = self.node.pod_ips(&self.pod, &sandbox_ips);
+        if !ips.is_empty() {
+            self.node.states.with(self.pod.uid(), |state| state.pod_ips = ips);
+        }
+    }
+
+    /// Probes for what runs, none for what does not.
+    fn watch_over(&self, observed: &Observed) {
+        let node = &self.node;
+        let (busy, ips) = node.states.with(self.pod.uid(), |state| (state.busy.clone(), state.pod_ips.clone()));
+        node.prober.retain(self.pod.uid(), |id| observed.running().any(|seen| seen.id == id));
+        for seen in observed.running().filter(|seen| !busy.contains(&seen.name)) {
+            let Some((_, container)) = container(&self.pod, &seen.name) else { continue };
+            let (waker, key) = (Arc::downgrade(node), self.key.clone());
+            let target = Target {
+                runtime: node.runtime.clone(),
+                container_id: seen.id.clone(),
+                container: Arc::new(container.clone()),
+                address: ips.first().cloned().unwrap_or_default(),
+            };
+            let changed = Arc::new(move || {
+                if let Some(node) = waker.upgrade() {
+                    node.wake(&key);
+                }
+            });
+            node.prober.watch(Watch { target, about: (&*self.pod).into(), changed });
+        }
+    }
+
+    /// Opens the ports of the machine the pod asks for, once it has an address. The error is why they cannot be.
+    async fn open_host_ports(&self, observed: &Observed) -> Option<String> {
+        let ports = host_ports(&self.pod);
+        if ports.is_empty() || uses_host_network(&self.pod) {
+            return None;
+        }
+        let sandbox = observed.sandbox().filter(|sandbox| sandbox.is_ready)?;
+        let address: IpAddr = sandbox.ips.first()?.parse().ok()?;
+        let cancel = self.node.states.with(self.pod.uid(), |state| {
+            state.host_ports.is_none().then(|| state.host_ports.insert(CancellationToken::new()).clone())
+        })?;
+        let trouble = crate::host_ports::forward(ports, address, &cancel).await.err();
+        if trouble.is_some() {
+            self.node.states.with(self.pod.uid(), |state| state.host_ports = None);
+        }
+        trouble
+    }
+
+    pub async fn write_status(&self, observed: &Observed, ending: Option<Why>) -> Result<Arc<Object>, ReconcileError> {
+        self.gather_last_words(observed);
+        let (waiting, last_words, pod_ips) = self
+            .node
+            .states
+            .with(self.pod.uid(), |state| (state.waiting.clone(), state.last_words.clone(), state.pod_ips.clone()));
+        let host_ip = self.node.address.to_string();
+        let status = pod_status(&Report {
+            pod: &self.pod,
+            observed,
+            health: &self.health(observed),
+            waiting: &waiting,
+            last_words: &last_words,
+            ending,
+            host_ip: &host_ip,
+            pod_ips: &pod_ips,
+            now: self.node.clock.now(),
+        });
+        let mut desired = Object::clone(&self.pod);
+        desired.set(&["status"], without_nulls(status, self.pod.get(&["status"])));
+        let target = self.node.pods.target(&self.key);
+        match commit_status(&self.node.client, target, &self.pod, &desired, COMPONENT).await {
+            Ok(reconcile::Committed::Written(written)) => Ok(written),
+            Ok(reconcile::Committed::Unchanged) => Ok(Arc::clone(&self.pod)),
+            // It went while we looked.
+            Err(status) if status.is_not_found() => Ok(Arc::clone(&self.pod)),
+            Err(status) => Err(status.into()),
+        }
+    }
+}
+
+/// A null says the same as nothing, and the API keeps whichever it likes: only differences that mean something count.
+fn without_nulls(mut status: Value, old: Option<&Value>) -> Value {
+    fn prune(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|_, value| !value.is_null());
+                map.values_mut().for_each(prune);
+            }
+            Value::Array(list) => list.iter_mut().for_each(prune),
+            _ => {}
+        }
+    }
+    prune(&mut status);
+    let Some(old) = old else { return status };
+    let mut plain_old = old.clone();
+    prune(&mut plain_old);
+    if plain_old == status { old.clone() } else { status }
+}
