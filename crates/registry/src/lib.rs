@@ -1,11 +1,15 @@
 //! An OCI registry: serves images to clusters and clients, and copies them between places.
 
+pub mod build;
 pub mod client;
 pub mod copy;
 pub mod digest;
+pub mod distribute;
 pub mod image;
 pub mod manifest;
 pub mod name;
+pub mod preload;
+pub mod scratch;
 pub mod server;
 pub mod store;
 

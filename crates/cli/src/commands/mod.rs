@@ -2,8 +2,11 @@
 
 mod agent;
 mod completion;
+mod doctor;
 mod identity;
+mod image;
 mod member;
+mod prepare;
 mod propagation;
 mod registry;
 mod server;
@@ -51,6 +54,13 @@ enum Command {
     Member(Box<member::MemberArgs>),
     /// Serve images to clusters and clients, as an OCI registry.
     Registry(Box<registry::RegistryArgs>),
+    /// Bring images into registries and into the image stores of members.
+    #[command(subcommand)]
+    Image(Box<image::ImageCommand>),
+    /// Look at this host and repair what stands in the way of a testbed.
+    Prepare(prepare::PrepareArgs),
+    /// Find what is wrong with a testbed or a control plane, and the command that repairs it.
+    Doctor(doctor::DoctorArgs),
     #[command(flatten)]
     Testbed(testbed::TestbedCommand),
     /// Print a completion script for your shell.
@@ -73,6 +83,9 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Agent(args) => block_on(agent::run(*args)),
         Command::Member(args) => block_on(member::run(*args)),
         Command::Registry(args) => block_on(registry::run(*args)),
+        Command::Image(command) => block_on(image::run(Arc::new(Console::standard(name)), *command)),
+        Command::Prepare(args) => prepare::run(&Console::standard(name), &args),
+        Command::Doctor(args) => block_on(async move { doctor::run(&Console::standard(name), &args).await }),
         Command::Testbed(command) => block_on(testbed::run(Arc::new(Console::standard(name)), command)),
         Command::Completion(args) => completion::run(&args, name),
         Command::Client(command) => block_on(::commands::run(&Console::standard(name), command)),

@@ -97,8 +97,18 @@ impl InLayout {
         let place = layout.dir().display().to_string();
         let index = layout.index().map_err(failed(&place))?;
         let image = pick(&place, &index.manifests, name)?;
-        let name = image.annotations.get(IMAGE_NAME).and_then(|name| name.parse().ok());
-        Ok(Self { layout, image: Some(image), name })
+        Ok(Self { layout, name: full_name(&image), image: Some(image) })
+    }
+
+    /// One for each image that is there.
+    pub fn open_all(layout: &Layout) -> Result<Vec<Self>, CopyError> {
+        let place = layout.dir().display().to_string();
+        let images = layout.index().map_err(failed(&place))?.manifests;
+        if images.is_empty() {
+            return Err(no_image(&place, "", &[]));
+        }
+        let image = |image: Descriptor| Self { layout: layout.clone(), name: full_name(&image), image: Some(image) };
+        Ok(images.into_iter().map(image).collect())
     }
 
     /// An image to come.

@@ -25,11 +25,11 @@ pub fn pack(layout: &Layout, to: &Path) -> io::Result<()> {
         let mut tar = TarWriter::new(BufWriter::with_capacity(1024 * 1024, File::create(&tmp)?));
         tar.append_bytes("oci-layout", Layout::MARK.as_bytes())?;
         tar.append_bytes("index.json", &serde_json::to_vec(&index)?)?;
-        for image in &index.manifests {
-            if let Some(entry) = docker_entry(layout, image)? {
-                tar.append_bytes("manifest.json", &serde_json::to_vec(&json!([entry]))?)?;
-                break;
-            }
+        let entries =
+            index.manifests.iter().map(|image| docker_entry(layout, image)).collect::<io::Result<Vec<_>>>()?;
+        let entries: Vec<_> = entries.into_iter().flatten().collect();
+        if !entries.is_empty() {
+            tar.append_bytes("manifest.json", &serde_json::to_vec(&entries)?)?;
         }
         for directory in ["blobs", "blobs/sha256"] {
             let kind = EntryKind::Directory;

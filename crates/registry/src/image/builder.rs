@@ -112,6 +112,13 @@ impl Layer {
         self
     }
 
+    /// The mode of every file in it.
+    pub fn with_mode(&mut self, mode: u32) -> &mut Self {
+        let files = self.entries.values_mut().filter(|node| matches!(node.what, What::File(_) | What::Bytes(_)));
+        files.for_each(|node| node.mode = mode);
+        self
+    }
+
     fn put(&mut self, path: &str, node: Node) -> &mut Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         for n in 1..parts.len() {

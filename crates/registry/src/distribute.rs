@@ -1,0 +1,281 @@
+//! Distribution: build → save → push → import into every member's image store.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+
+use crate::build::{BuildError, BuildOptions, build};
+use crate::client::Client;
+use crate::copy::places::InLayout;
+use crate::copy::{CopyError, CopyOptions, Progress, copy};
+use crate::image::archive::pack;
+use crate::image::layout::Layout;
+use crate::manifest::Platform;
+use crate::name::Reference;
+use crate::preload::{From, Loaded, PreloadError, open, push};
+
+/// Members that import at once: each reads the whole archive.
+const IMPORTS_MAX: usize = 4;
+const IMPORT_MAX: Duration = Duration::from_secs(600);
+const SAID_MAX: usize = 2_000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum DistributeError {
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
+    Preload(#[from] PreloadError),
+    #[error("cannot write {path}")]
+    Save { path: String, source: std::io::Error },
+}
+
+/// What was built or read: an archive, and the images in it.
+pub struct Prepared {
+    pub layout: Layout,
+    pub archive: PathBuf,
+    pub names: Vec<Reference>,
+}
+
+/// What a member did with an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Imported {
+    Stored,
+    /// With the reason.
+    NotNeeded(String),
+}
+
+/// A member's image store.
+#[async_trait]
+pub trait ImageSink: Send + Sync {
+    fn member(&self) -> &str;
+
+    /// Takes in an archive of images; afterwards pods can use them by these names without pulling.
+    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<Imported, String>;
+}
+
+/// What happens, for whoever watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Saved { archive: PathBuf, len: u64 },
+    Importing { member: String },
+    Imported { member: String, outcome: Imported },
+    Failed { member: String, why: String },
+}
+
+/// Builds a context, or reads an archive or a layout, and saves it in the form every member takes. `said` names the image
+/// of an archive or layout; what is built has the name its options say.
+pub async fn prepare(
+    what: &Path,
+    said: Option<&Reference>,
+    options: &BuildOptions,
+    client: &Arc<Client>,
+    scratch: &Path,
+    progress: &dyn Progress,
+) -> Result<Prepared, DistributeError> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |source| DistributeError::Save { path, source }
+    };
+    let dir = scratch.join("layout");
+    let layout = Layout::create(&dir).map_err(failed(&dir))?;
+    let is_context = what.is_dir() && !Layout::is_one(what);
+    let names = if is_context {
+        build(options, client, &layout, progress).await?;
+        vec![options.name.clone()]
+    } else {
+        let from = if what.is_dir() { From::Layout(what.to_owned()) } else { From::Archive(what.to_owned()) };
+        take(&from, said, &options.platform, client, &layout, scratch, progress).await?
+    };
+    let archive = scratch.join("image.tar");
+    let (packed, to) = (layout.clone(), archive.clone());
+    let done = tokio::task::spawn_blocking(move || pack(&packed, &to)).await;
+    done.map_err(std::io::Error::other).and_then(|done| done).map_err(failed(&archive))?;
+    Ok(Prepared { layout, archive, names })
+}
+
+/// Brings what is saved elsewhere into a layout, verified on the way.
+async fn take(
+    from: &From,
+    said: Option<&Reference>,
+    platform: &Platform,
+    client: &Arc<Client>,
+    layout: &Layout,
+    scratch: &Path,
+    progress: &dyn Progress,
+) -> Result<Vec<Reference>, DistributeError> {
+    let mut names = Vec::new();
+    let images = open(client, from, scratch).await?;
+    let is_one = images.len() == 1;
+    for (source, own_name) in images {
+        // A name that was said goes to the one image there is.
+        let name = said.filter(|_| is_one).cloned().or(own_name);
+        let name = name.ok_or_else(|| PreloadError::Nameless(from.to_string()))?;
+        let target = InLayout::new(layout.clone(), Some(name.clone()));
+        let wanted = CopyOptions { platform: Some(platform.clone()), ..CopyOptions::default() };
+        copy(source.as_ref(), &target, &wanted, progress).await.map_err(PreloadError::from)?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Pushes what was prepared to a registry.
+pub async fn push_all(
+    prepared: &Prepared,
+    client: &Arc<Client>,
+    to: &str,
+    progress: &dyn Progress,
+) -> Result<Vec<Loaded>, DistributeError> {
+    let mut loaded = Vec::new();
+    for name in &prepared.names {
+        let source = InLayout::open(prepared.layout.clone(), Some(&name.to_string())).map_err(PreloadError::from)?;
+        loaded.extend(push(client, &source, name, to, &CopyOptions::default(), progress).await?);
+    }
+    Ok(loaded)
+}
+
+/// Imports into every member; one that fails holds up no other. Returns the members that failed.
+pub async fn import_all(
+    prepared: &Prepared,
+    sinks: &[Box<dyn ImageSink>],
+    watch: &(dyn Fn(Step) + Sync),
+) -> Vec<String> {
+    let len = std::fs::metadata(&prepared.archive).map_or(0, |metadata| metadata.len());
+    watch(Step::Saved { archive: prepared.archive.clone(), len });
+    let imports: Vec<_> = sinks.iter().map(|sink| import_one(prepared, sink.as_ref(), watch)).collect();
+    let results: Vec<Option<String>> = futures::stream::iter(imports).buffer_unordered(IMPORTS_MAX).collect().await;
+    results.into_iter().flatten().collect()
+}
+
+/// The member's name when it failed.
+async fn import_one(prepared: &Prepared, sink: &dyn ImageSink, watch: &(dyn Fn(Step) + Sync)) -> Option<String> {
+    let member = sink.member().to_owned();
+    watch(Step::Importing { member: member.clone() });
+    let importing = sink.import(&prepared.archive, &prepared.names);
+    let outcome = tokio::time::timeout(IMPORT_MAX, importing).await;
+    match outcome.unwrap_or_else(|_| Err(format!("not done within {IMPORT_MAX:?}"))) {
+        Ok(outcome) => {
+            watch(Step::Imported { member, outcome });
+            None
+        }
+        Err(why) => {
+            watch(Step::Failed { member: member.clone(), why });
+            Some(member)
+        }
+    }
+}
+
+/// A member whose nodes only say that containers run.
+pub struct SimulatedSink {
+    pub member: String,
+}
+
+#[async_trait]
+impl ImageSink for SimulatedSink {
+    fn member(&self) -> &str {
+        &self.member
+    }
+
+    async fn import(&self, _: &Path, _: &[Reference]) -> Result<Imported, String> {
+        Ok(Imported::NotNeeded("simulated nodes need no image".to_owned()))
+    }
+}
+
+/// A containerd of this machine, reached through `ctr`.
+pub struct ContainerdSink {
+    pub member: String,
+    pub socket: PathBuf,
+    /// `k8s.io` is where CRI looks.
+    pub namespace: String,
+}
+
+impl ContainerdSink {
+    pub fn new(member: &str, socket: &Path) -> Self {
+        Self { member: member.to_owned(), socket: socket.to_owned(), namespace: "k8s.io".to_owned() }
+    }
+
+    async fn ctr(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut command = tokio::process::Command::new("ctr");
+        command.arg("--address").arg(&self.socket).arg("--namespace").arg(&self.namespace).args(arguments);
+        let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
+        let output = output.map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => "ctr is not installed; it comes with containerd".to_owned(),
+            _ => format!("cannot run ctr: {error}"),
+        })?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said: String = String::from_utf8_lossy(&output.stderr).trim().chars().take(SAID_MAX).collect();
+        Err(format!("ctr failed: {said}"))
+    }
+}
+
+#[async_trait]
+impl ImageSink for ContainerdSink {
+    fn member(&self) -> &str {
+        &self.member
+    }
+
+    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<Imported, String> {
+        let archive = archive.to_str().ok_or("the archive's path is not UTF-8")?;
+        self.ctr(&["images", "import", archive]).await?;
+        let listed = self.ctr(&["images", "list", "--quiet"]).await?;
+        check_listed(&listed, names)?;
+        Ok(Imported::Stored)
+    }
+}
+
+/// What a machine that is not this one can do for an import.
+#[async_trait]
+pub trait Machine: Send + Sync {
+    async fn push_file(&self, from: &Path, to: &str) -> Result<(), String>;
+    /// Standard output of a command that succeeded.
+    async fn exec(&self, command: &[String]) -> Result<String, String>;
+}
+
+/// A member in a machine of its own: the archive is pushed into it and imported by a command there.
+pub struct MachineSink<M> {
+    pub member: String,
+    pub machine: M,
+    /// `ctr -n k8s.io`, or `microk8s ctr`.
+    pub ctr: Vec<String>,
+}
+
+#[async_trait]
+impl<M: Machine> ImageSink for MachineSink<M> {
+    fn member(&self) -> &str {
+        &self.member
+    }
+
+    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<Imported, String> {
+        let inside = format!("/tmp/flotilla-image-{}.tar", uuid::Uuid::new_v4());
+        self.machine.push_file(archive, &inside).await?;
+        let run = |arguments: &[&str]| {
+            let words = self.ctr.iter().cloned().chain(arguments.iter().map(ToString::to_string));
+            words.collect::<Vec<String>>()
+        };
+        let imported = self.machine.exec(&run(&["images", "import", &inside])).await;
+        let removed = self.machine.exec(&["rm", "-f", &inside].map(str::to_owned)).await;
+        imported?;
+        removed?;
+        check_listed(&self.machine.exec(&run(&["images", "list", "--quiet"])).await?, names)?;
+        Ok(Imported::Stored)
+    }
+}
+
+fn check_listed(listed: &str, names: &[Reference]) -> Result<(), String> {
+    let is_there = |name: &&Reference| listed.lines().any(|line| line.trim() == name.to_string());
+    match names.iter().find(|name| !is_there(name)) {
+        None => Ok(()),
+        Some(missing) => Err(format!("{missing} was imported, but its image store does not list it")),
+    }
+}
+
+impl std::convert::From<CopyError> for DistributeError {
+    fn from(error: CopyError) -> Self {
+        Self::Preload(error.into())
+    }
+}
