@@ -5,6 +5,7 @@
 
 mod cluster;
 mod conditions;
+mod cron_job;
 mod daemon_set;
 mod deployment;
 mod dispatch;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::dispatch::{self, Routes};
-use crate::{daemon_set, deployment, job, replica_set, stateful_set};
+use crate::{cron_job, daemon_set, deployment, job, replica_set, stateful_set};
 
 /// What the room works with.
 pub struct Parts {
@@ -47,6 +47,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     let (route, controller) = job::start(&cluster);
     owners.push(route);
     running.spawn(controller);
+    running.spawn(cron_job::run(Arc::clone(&cluster)));
     let routes = Routes { owners, deployments, strays };
     running.spawn(dispatch::run(Arc::clone(&cluster), routes, cancel.clone()));
     while let Some(ended) = running.join_next().await {
