@@ -43,6 +43,20 @@ impl Stage {
         stage
     }
 
+    /// A node that gives signs of life until the test ends.
+    pub async fn create_living_node(&self, name: &'static str) {
+        self.create(&resources::nodes(), node(name)).await;
+        let (api, clock) = (self.api.clone(), Arc::clone(&self.clock));
+        tokio::spawn(async move {
+            loop {
+                let at = time::format_micros(clock.now());
+                let metadata = json!({"name": name, "namespace": "kube-node-lease"});
+                seed(&api, &resources::leases(), json!({"metadata": metadata, "spec": {"renewTime": at}}));
+                tokio::time::sleep(Duration::from_secs(10)).await;
+            }
+        });
+    }
+
     /// Lets everything happen that is not waiting for a later time. Time is paused: this waits for nothing real.
     pub async fn settle(&self) {
         self.pass(Duration::from_millis(900)).await;

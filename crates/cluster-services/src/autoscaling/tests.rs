@@ -1,1 +1,127 @@
-//! Tests of this folder over an API in memory, in virtual time.
+//! Tests of autoscalers over an API in memory, in virtual time.
+
+use std::time::Duration;
+
+use object::GroupVersionResource;
+use serde_json::{Value, json};
+
+use crate::resources::{autoscalers, pod_metrics, pods};
+use crate::testing::{Stage, running};
+
+fn deployments() -> GroupVersionResource {
+    GroupVersionResource::new("apps", "v1", "deployments")
+}
+
+fn autoscaler(more: Value) -> Value {
+    let mut autoscaler = json!({"metadata": {"name": "h"}, "spec": {"minReplicas": 1, "maxReplicas": 10,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "Utilization", "averageUtilization": 50}}}]}});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        autoscaler["spec"][key] = value.clone();
+    }
+    autoscaler
+}
+
+/// Two pods that ask for 100m each.
+async fn stage() -> Stage {
+    let stage = Stage::start().await;
+    stage.create_living_node("n").await;
+    // The API in memory has no scale of its own: the object itself has all that is read of one.
+    let deployment = json!({"metadata": {"name": "web"}, "spec": {"replicas": 2}, "status": {"selector": "app=web"}});
+    stage.seed(&deployments(), deployment);
+    for name in ["a", "b"] {
+        stage.seed(&pods(), running(name, "n", true));
+    }
+    stage.pass(Duration::from_secs(600)).await;
+    stage
+}
+
+fn measure(stage: &Stage, cpu: &str) {
+    for name in ["a", "b"] {
+        let metrics = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "timestamp": stage.now(),
+            "window": "15s", "containers": [{"name": "main", "usage": {"cpu": cpu, "memory": "10Mi"}}]});
+        stage.seed(&pod_metrics(), metrics);
+    }
+}
+
+async fn replicas(stage: &Stage) -> i64 {
+    stage.get(&deployments(), "web").await.i64_at(&["spec", "replicas"]).expect("set")
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_grow_with_usage_and_shrink_after_a_while() {
+    let stage = stage().await;
+    measure(&stage, "100m");
+    stage.create(&autoscalers(), autoscaler(json!({}))).await;
+    assert_eq!(replicas(&stage).await, 4);
+    let told = "SuccessfulRescale: New size: 4; reason: cpu resource utilization (percentage of request) above target";
+    assert_eq!(stage.events("h").await, [told]);
+    let object = stage.get(&autoscalers(), "h").await;
+    let current = &object.items(&["status", "currentMetrics"])[0]["resource"]["current"];
+    assert_eq!(*current, json!({"averageUtilization": 100, "averageValue": "100m"}));
+    assert_eq!(object.i64_at(&["status", "desiredReplicas"]), Some(4));
+    assert_eq!(stage.condition(&autoscalers(), "h", "AbleToScale").await, "True SucceededRescale");
+    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingActive").await, "True ValidMetricFound");
+    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingLimited").await, "False DesiredWithinRange");
+
+    measure(&stage, "10m");
+    stage.pass(Duration::from_secs(60)).await;
+    assert_eq!(replicas(&stage).await, 4);
+    assert_eq!(stage.condition(&autoscalers(), "h", "AbleToScale").await, "True ScaleDownStabilized");
+    stage.pass(Duration::from_secs(300)).await;
+    assert_eq!(replicas(&stage).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounds_hold_without_metrics() {
+    let stage = stage().await;
+    stage.create(&autoscalers(), autoscaler(json!({"minReplicas": 3}))).await;
+    assert_eq!(replicas(&stage).await, 3);
+    let told = "SuccessfulRescale: New size: 3; reason: Current number of replicas below Spec.MinReplicas";
+    assert_eq!(stage.events("h").await, [told]);
+    stage.pass(Duration::from_secs(16)).await;
+    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingActive").await, "False FailedGetResourceMetric");
+    assert_eq!(replicas(&stage).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_of_zero_is_switched_off() {
+    let stage = stage().await;
+    stage.patch(&deployments(), "web", json!({"spec": {"replicas": 0}})).await;
+    stage.create(&autoscalers(), autoscaler(json!({}))).await;
+    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingActive").await, "False ScalingDisabled");
+    assert_eq!(replicas(&stage).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_not_there_is_said_to_be_missing() {
+    let stage = stage().await;
+    let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "nobody"});
+    stage.create(&autoscalers(), autoscaler(json!({"scaleTargetRef": reference}))).await;
+    assert_eq!(stage.condition(&autoscalers(), "h", "AbleToScale").await, "False FailedGetScale");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_container_can_be_measured_and_amounts_be_targets() {
+    let stage = stage().await;
+    measure(&stage, "150m");
+    let metrics = json!([{"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "main",
+        "target": {"type": "AverageValue", "averageValue": "100m"}}}]);
+    stage.create(&autoscalers(), autoscaler(json!({"metrics": metrics}))).await;
+    assert_eq!(replicas(&stage).await, 3);
+    assert!(stage.events("h").await[0].ends_with("reason: cpu container resource above target"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_metric_that_cannot_be_had_keeps_replicas_from_shrinking() {
+    let stage = stage().await;
+    measure(&stage, "10m");
+    let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization",
+        "averageUtilization": 50}}}, {"type": "External", "external": {"metric": {"name": "queue"}}}]);
+    let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 0}});
+    stage.create(&autoscalers(), autoscaler(json!({"metrics": metrics, "behavior": behavior}))).await;
+    stage.pass(Duration::from_secs(60)).await;
+    assert_eq!(replicas(&stage).await, 2);
+    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingActive").await, "False FailedGetExternalMetric");
+}

@@ -1,1 +1,157 @@
-//! Tests of this folder over an API in memory, in virtual time.
+//! Tests of endpoints over an API in memory, in virtual time; and of slices as data.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object::Object;
+use serde_json::{Value, json};
+
+use crate::endpoints::pod::PodEndpoint;
+use crate::endpoints::service::plan_endpoints;
+use crate::endpoints::slices::{ENDPOINTS_MAX, plan_slices};
+use crate::resources::{endpoints, nodes, pods, services, slices};
+use crate::testing::{Stage, node, running};
+
+fn service(more: Value) -> Value {
+    let mut service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ipFamilies": ["IPv4"],
+        "clusterIP": "10.0.0.9", "ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]}});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        service["spec"][key] = value.clone();
+    }
+    service
+}
+
+/// `address ready/serving/terminating` of every endpoint in every slice.
+async fn seen(stage: &Stage) -> Vec<String> {
+    stage.pass(Duration::from_secs(1)).await;
+    let mut seen = Vec::new();
+    for slice in stage.list(&slices()).await {
+        for endpoint in slice.items(&["endpoints"]) {
+            let is = |name: &str| u8::from(endpoint["conditions"][name] == true);
+            let name = endpoint["targetRef"]["name"].as_str().unwrap_or_default();
+            seen.push(format!("{name} {}{}{}", is("ready"), is("serving"), is("terminating")));
+        }
+    }
+    seen.sort();
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_follow_readiness() {
+    let stage = Stage::start().await;
+    stage.create(&services(), service(json!({}))).await;
+    assert_eq!(stage.list(&slices()).await.len(), 1, "an empty slice says that nobody is there");
+    let mut zoned = node("n");
+    zoned["metadata"]["labels"]["topology.kubernetes.io/zone"] = "z".into();
+    stage.create(&nodes(), zoned).await;
+    stage.seed(&pods(), running("a", "n", true));
+    stage.seed(&pods(), running("b", "n", false));
+    assert_eq!(seen(&stage).await, ["a 110", "b 000"]);
+    let all = stage.list(&slices()).await;
+    let slice = &all[0];
+    assert_eq!(all.len(), 1);
+    assert_eq!(slice.label("kubernetes.io/service-name"), Some("web"));
+    assert_eq!(slice.items(&["ports"]), [json!({"name": "http", "port": 8080, "protocol": "TCP"})]);
+    let endpoint = &slice.items(&["endpoints"])[0];
+    assert_eq!((&endpoint["nodeName"], &endpoint["zone"]), (&json!("n"), &json!("z")));
+    let legacy = stage.get(&endpoints(), "web").await;
+    assert_eq!(legacy.items(&["subsets"])[0]["addresses"][0]["targetRef"]["name"], "a");
+    assert_eq!(legacy.items(&["subsets"])[0]["notReadyAddresses"][0]["targetRef"]["name"], "b");
+
+    stage.patch_status(&pods(), "b", json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
+    assert_eq!(seen(&stage).await, ["a 110", "b 110"]);
+    stage.patch(&pods(), "a", json!({"metadata": {"finalizers": ["test/slow"]}})).await;
+    stage.delete(&pods(), "a").await;
+    assert_eq!(seen(&stage).await, ["a 011", "b 110"]);
+    stage.patch(&pods(), "a", json!({"metadata": {"finalizers": null}})).await;
+    stage.patch(&pods(), "b", json!({"metadata": {"labels": {"app": "other"}}})).await;
+    assert_eq!(seen(&stage).await, Vec::<String>::new());
+    assert_eq!(stage.list(&slices()).await.len(), 1);
+    stage.delete(&services(), "web").await;
+    stage.settle().await;
+    assert!(stage.find(&endpoints(), "web").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_asks_for_it_publishes_who_is_not_ready() {
+    let stage = Stage::start().await;
+    stage.seed(&pods(), running("a", "n", false));
+    stage.create(&services(), service(json!({"publishNotReadyAddresses": true, "clusterIP": "None"}))).await;
+    assert_eq!(seen(&stage).await, ["a 110"]);
+    assert_eq!(stage.list(&slices()).await[0].label("service.kubernetes.io/headless"), Some(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_when_nothing_changes() {
+    let stage = Stage::start().await;
+    stage.create(&services(), service(json!({}))).await;
+    stage.seed(&pods(), running("a", "n", true));
+    stage.pass(Duration::from_secs(1)).await;
+    let before = stage.api.calls().len();
+    stage.patch_status(&pods(), "a", json!({"message": "still here"})).await;
+    stage.patch(&services(), "web", json!({"metadata": {"annotations": {"a": "b"}}})).await;
+    stage.pass(Duration::from_secs(5)).await;
+    let written: Vec<String> =
+        stage.api.calls()[before..].iter().filter(|call| call.contains("endpoint")).cloned().collect();
+    assert_eq!(written, Vec::<String>::new());
+}
+
+fn pod(index: usize, port: i64) -> Arc<PodEndpoint> {
+    Arc::new(PodEndpoint {
+        name: format!("p{index:03}"),
+        uid: format!("u{index}"),
+        addresses: vec![format!("10.1.{}.{}", index / 200, index % 200 + 1).parse().expect("an address")],
+        node: "n".into(),
+        hostname: String::new(),
+        subdomain: String::new(),
+        is_ready: true,
+        is_terminating: false,
+        ports: vec![("http".into(), "TCP".into(), port)],
+    })
+}
+
+/// Writes a plan as if by the API.
+fn written(existing: Vec<Arc<Object>>, service: &Object, pods: &[Arc<PodEndpoint>]) -> (Vec<Arc<Object>>, [usize; 3]) {
+    let plan = plan_slices(service, &plan_endpoints(service, pods, |_| None), &existing);
+    let counts = [plan.create.len(), plan.update.len(), plan.delete.len()];
+    let gone: Vec<&str> = plan.delete.iter().map(|slice| slice.name()).collect();
+    let mut slices: Vec<Arc<Object>> = Vec::new();
+    for slice in existing.iter().filter(|slice| !gone.contains(&slice.name())) {
+        let updated = plan.update.iter().find(|(old, _)| old.name() == slice.name());
+        slices.push(updated.map_or_else(|| Arc::clone(slice), |(_, new)| Arc::new(new.clone())));
+    }
+    for (index, mut slice) in plan.create.into_iter().enumerate() {
+        slice.set_name(&format!("s{}-{index}", existing.len()));
+        slices.push(Arc::new(slice));
+    }
+    (slices, counts)
+}
+
+fn held(slices: &[Arc<Object>]) -> usize {
+    assert!(slices.iter().all(|slice| slice.items(&["endpoints"]).len() <= ENDPOINTS_MAX));
+    slices.iter().map(|slice| slice.items(&["endpoints"]).len()).sum()
+}
+
+#[test]
+fn few_slices_change_when_few_pods_do() {
+    let service = Object::from_value(service(json!({"ports": [{"port": 80, "targetPort": "http"}]}))).expect("a map");
+    let mut pods: Vec<Arc<PodEndpoint>> = (0..250).map(|index| pod(index, 8080)).collect();
+    let (slices, counts) = written(Vec::new(), &service, &pods);
+    assert_eq!((counts, held(&slices)), ([3, 0, 0], 250));
+    let (slices, counts) = written(slices, &service, &pods);
+    assert_eq!(counts, [0, 0, 0]);
+    // One goes from the first slice and one comes: the same slice takes it.
+    pods.remove(5);
+    pods.push(pod(300, 8080));
+    let (slices, counts) = written(slices, &service, &pods);
+    assert_eq!((counts, held(&slices)), ([0, 1, 0], 250));
+    // Pods with another number for the port are in a slice of their own.
+    pods.push(pod(301, 9090));
+    let (slices, counts) = written(slices, &service, &pods);
+    assert_eq!((counts, held(&slices)), ([1, 0, 0], 251));
+    let (slices, counts) = written(slices, &service, &pods[..100]);
+    assert_eq!(held(&slices), 100);
+    assert!(counts[2] >= 1, "{counts:?}");
+    let (slices, _) = written(slices, &service, &[]);
+    assert_eq!((slices.len(), held(&slices)), (1, 0));
+}

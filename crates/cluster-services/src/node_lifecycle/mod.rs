@@ -150,6 +150,12 @@ impl Nodes {
         Ok(Outcome::After(wait.map_or(next_check, |wait| wait.min(next_check))))
     }
 
+    /// Some node gave a sign of life not long ago: then those that do not are themselves at fault.
+    fn hears_anybody(&self) -> bool {
+        let recently = self.room.settings.node_monitor_grace_period / 2;
+        self.heard.lock().values().any(|heard| heard.elapsed() < recently)
+    }
+
     /// Says of everything the node reports that it is not known.
     async fn commit_unknown(&self, node: &Arc<Object>) -> Result<Arc<Object>, ReconcileError> {
         let now = self.room.now();
@@ -196,6 +202,8 @@ impl Nodes {
             (true, _) => (Driving::AsIs, None),
             (false, _) if is_all_lost => (Driving::Stop, Some(MONITOR_PERIOD)),
             (false, true) => (Driving::AsIs, None),
+            // Nodes that all fell silent together are found to be so one after the other.
+            (false, false) if !self.hears_anybody() => (Driving::AsIs, Some(MONITOR_PERIOD)),
             (false, false) => match self.zones.lock().ask(node, settings) {
                 Permission::Now => (Driving::Out, None),
                 Permission::After(wait) => (Driving::AsIs, Some(wait)),
