@@ -8,7 +8,7 @@ use e2e::agent::Agent;
 use e2e::eventually::eventually;
 use e2e::fleet::{CROSSING, Fleet, text};
 use e2e::flotilla::Flotilla;
-use e2e::member::Member;
+use e2e::member::{self, Member};
 
 const CITIES: [&str; 3] = ["ottawa", "robbinsdale", "stpetersburg"];
 const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
@@ -214,6 +214,10 @@ fn a_killed_member(fleet: &mut Fleet) {
     fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "");
     is_gone_from(fleet, "ottawa", "my-app");
     assert_eq!(ready_in(fleet, "robbinsdale", "my-app"), 2);
+    // Its own controllers take their time to notice that their API server is back.
+    let probe = member::apply(fleet.member("ottawa").kubeconfig(), &["apply", "-f", "-"], &deployment("probe", ""));
+    assert!(probe.status.success(), "{}", text(&probe));
+    fleet.in_member("ottawa", &["get", "deploy", "probe", READY_REPLICAS], "2");
 }
 
 /// An agent that is cut off: the member works on, and loses its copy only after it is heard of again.
@@ -258,7 +262,10 @@ fn a_replacement_that_does_not_come(fleet: &Fleet, agents: &mut Vec<Agent>) {
     let ottawa = fleet.member("ottawa");
     assert!(ottawa.kubectl(&["label", "nodes", "--all", "disk=here"]).status.success());
     fleet.apply(&deployment("only-here", "nodeSelector: {disk: here}"));
-    fleet.apply(&policy_for("only-here", 5));
+    // It leaves lost clusters, but not those in which it is not well: it would go on and on.
+    let (placement, _) = POLICY.split_once("  failover:").expect("two parts");
+    let tolerations = "    clusterTolerations: [{operator: Exists, effect: NoExecute, tolerationSeconds: 5}]\n";
+    fleet.apply(&format!("{}{tolerations}  failover: {{cluster: {{}}}}", placement.replace("my-app", "only-here")));
     fleet.in_member("ottawa", &["get", "deploy", "only-here", READY_REPLICAS], "2");
     // Killed, and not only silent.
     drop(agents.remove(0));

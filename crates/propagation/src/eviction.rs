@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::failover_history::History;
 use crate::state::{self, StateError};
 
-pub use crate::eviction::care::{Standing, Standings, assess_with_care};
+pub use crate::eviction::care::{Care, Standing, Standings, assess_with_care};
 
 /// How long a copy stays in the member it leaves, unless its task says otherwise.
 pub const GRACEFUL_TIMEOUT: Duration = Duration::from_secs(600);

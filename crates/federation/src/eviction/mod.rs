@@ -8,9 +8,10 @@ use api::cluster::CONDITION_READY;
 use api::failover::ANNOTATION_HISTORY;
 use api::work::{BindingSpec, BindingStatus};
 use cluster_client::{Patch, WriteOptions};
+use interpreter::Operation;
 use jiff::Timestamp;
 use object::Object;
-use propagation::eviction::{self, Fate, Settled, Standing, Standings};
+use propagation::eviction::{self, Care, Fate, Settled, Standing, Standings};
 use propagation::failover_history::History;
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Source};
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bindings::{Recorders, mirror_of, template_of};
 use crate::plane::{FIELD_MANAGER, Plane};
+use crate::templates::Template;
 
 pub use crate::eviction::failover::run as run_failover;
 
@@ -61,7 +63,10 @@ impl Context {
         let assessment = match self.plane.features.resilient_failover {
             true => {
                 let standings = self.gather_standings(&spec);
-                eviction::assess_with_care(&spec, &status, generation, now, timeout, &standings)
+                let gvk = Template::from(&spec.resource).gvk();
+                let is_judged = self.plane.interpreter.load().has_hook(&gvk, Operation::InterpretHealth);
+                let care = Care { standings: &standings, is_judged };
+                eviction::assess_with_care(&spec, &status, generation, now, timeout, care)
             }
             false => eviction::assess(&spec, &status, generation, now, timeout),
         };

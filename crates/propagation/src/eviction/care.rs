@@ -34,6 +34,14 @@ pub struct Standing {
 /// By member; one that is not there is neither ready nor open.
 pub type Standings = BTreeMap<String, Standing>;
 
+/// What is known beside the binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Care<'a> {
+    pub standings: &'a Standings,
+    /// Somebody can say of this kind whether it is healthy.
+    pub is_judged: bool,
+}
+
 /// `assess`, but a copy whose time is up stays as long as it may be the only one, and a member that is well again keeps
 /// what could go nowhere else.
 pub fn assess_with_care(
@@ -42,13 +50,15 @@ pub fn assess_with_care(
     generation: i64,
     now: Timestamp,
     timeout: Duration,
-    standings: &Standings,
+    care: Care<'_>,
 ) -> Assessment {
-    let elsewhere = Elsewhere::look(spec, status, generation, standings);
+    let standings = care.standings;
+    let elsewhere = Elsewhere::look(spec, status, generation, care);
     let mut assessment = Assessment::default();
     for task in &spec.graceful_eviction_tasks {
         let timeout = timeout_of(task, timeout);
         let fate = match fate(task, now, timeout, elsewhere.is_confirmed) {
+            Fate::TimedOut if elsewhere.is_confirmed => Fate::HealthyElsewhere,
             Fate::TimedOut if !elsewhere.allows_end_of(task, standings) => Fate::InDoubt,
             fate => fate,
         };
@@ -68,18 +78,18 @@ pub fn assess_with_care(
 struct Elsewhere {
     /// It is healthy with all its replicas, in members that answer.
     is_confirmed: bool,
-    /// It is there, and nobody says that it is not well: kinds without a notion of health get no further.
+    /// It is there and, as far as anybody can tell, well: kinds without a notion of health get no further.
     is_settled: bool,
     /// No place was found for it, or for a part of it.
     is_refused: bool,
 }
 
 impl Elsewhere {
-    fn look(spec: &BindingSpec, status: &BindingStatus, generation: i64, standings: &Standings) -> Self {
+    fn look(spec: &BindingSpec, status: &BindingStatus, generation: i64, care: Care<'_>) -> Self {
         let is_scheduled = status.scheduler_observed_generation == Some(generation);
         // What has no replicas left needs no place; what has some and no place is nowhere.
         let is_placed = is_scheduled && (!spec.clusters.is_empty() || spec.replicas == 0);
-        let is_ready = |target: &TargetCluster| standings.get(&target.name).is_some_and(|known| known.is_ready);
+        let is_ready = |target: &TargetCluster| care.standings.get(&target.name).is_some_and(|known| known.is_ready);
         let item_of =
             |target: &TargetCluster| status.aggregated_status.iter().find(|item| item.cluster_name == target.name);
         let all = |holds: &dyn Fn(&TargetCluster, &AggregatedStatusItem) -> bool| {
@@ -90,7 +100,7 @@ impl Elsewhere {
         let scheduled = find_condition(&status.conditions, CONDITION_SCHEDULED);
         Self {
             is_confirmed: all(&|target, item| item.health == "Healthy" && has_its_replicas(target, item)),
-            is_settled: all(&|_, item| item.health != "Unhealthy" && item.applied),
+            is_settled: all(&|_, item| item.applied && (item.health == "Healthy" || !care.is_judged)),
             is_refused: !is_scheduled && scheduled.is_some_and(|condition| condition.status == "False"),
         }
     }
@@ -139,6 +149,7 @@ mod tests {
         scheduled: &'static str,
         new: Standing,
         old: Standing,
+        is_judged: bool,
     }
 
     fn case() -> Case {
@@ -153,6 +164,7 @@ mod tests {
             scheduled: "True",
             new: well,
             old: well,
+            is_judged: true,
         }
     }
 
@@ -189,7 +201,8 @@ mod tests {
         };
         let standings = Standings::from([("new".to_owned(), case.new), ("old".to_owned(), case.old)]);
         let now = parse("2026-11-16T12:00:00Z").expect("a time");
-        let assessment = assess_with_care(&spec, &status, 3, now, GRACEFUL_TIMEOUT, &standings);
+        let care = Care { standings: &standings, is_judged: case.is_judged };
+        let assessment = assess_with_care(&spec, &status, 3, now, GRACEFUL_TIMEOUT, care);
         assert_eq!(assessment.fates[0].name(), expected);
         if assessment.fates[0].is_kept() {
             assert!(assessment.again_in.is_some_and(|wait| wait <= LOOK_EVERY), "{assessment:?}");
@@ -216,7 +229,9 @@ mod tests {
         check(Case { began: LATE, targets: vec![], ..case() }, "InDoubt");
         check(Case { began: LATE, reason: REASON_FAILBACK, health: "Unhealthy", ..case() }, "InDoubt");
         // Kinds nobody can judge, and replicas an override changed: there, and not said to be unwell.
-        check(Case { began: LATE, health: "Unknown", ..case() }, "TimedOut");
+        check(Case { began: LATE, health: "Unknown", is_judged: false, ..case() }, "TimedOut");
+        check(Case { began: LATE, health: "Unknown", ..case() }, "InDoubt");
+        check(Case { began: LATE, ..case() }, "HealthyElsewhere");
         check(Case { began: LATE, available: 1, ..case() }, "TimedOut");
     }
 
