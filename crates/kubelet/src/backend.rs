@@ -46,6 +46,15 @@ impl Kubelet {
         self.node.samples.latest()
     }
 
+    pub fn node_name(&self) -> &str {
+        &self.node.settings.node_name
+    }
+
+    /// A pod of this node, as it was last seen.
+    pub fn find_pod(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.node.pods.get(&ObjectKey::new(namespace, name))
+    }
+
     fn pod(&self, pod: &PodRef) -> Result<Arc<Object>, Refusal> {
         let found = self.node.pods.get(&ObjectKey::new(&pod.namespace, &pod.name));
         let found = found.filter(|found| pod.uid.is_empty() || found.uid() == pod.uid);
