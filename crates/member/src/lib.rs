@@ -1,6 +1,11 @@
 //! A light Kubernetes cluster in one process: API server, workload controllers, pod placement and nodes.
 
+mod backends;
 mod disturbance;
+mod options;
 mod start;
+mod streams;
 
-pub use start::{Member, Options};
+pub use nodes::Settings as NodeSettings;
+pub use options::{Containers, Options, Runtime};
+pub use start::Member;

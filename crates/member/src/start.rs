@@ -5,29 +5,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use api_host::{Additions, ApiHost};
+use apiserver::usage::UsageApi;
+use cluster_client::{ClusterClient, UserInfo};
+use kubelet::Kubelet;
+use kubelet::containerd::{Containerd, ContainerdSettings};
+use nodes::Simulation;
 use reconcile::{Clock, SystemClock};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::backends::{Backends, Runner};
 use crate::disturbance::Disturbing;
+use crate::options::{Containers, Options, Runtime};
+use crate::streams::{PodStreams, Usage};
 
 /// How long work under way may take when the member stops.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What a member can be told.
-#[derive(Clone)]
-pub struct Options {
-    pub host: api_host::Options,
-}
-
-impl Options {
-    pub fn new(cluster_name: &str, data_dir: impl Into<PathBuf>, bind: SocketAddr) -> Self {
-        let mut host = api_host::Options::new(cluster_name, data_dir, bind);
-        host.kubeconfig_file = "member.config".to_owned();
-        Self { host }
-    }
-}
+const CLUSTER: (&str, &[&str]) = ("system:kube-scheduler", &["system:masters", "system:authenticated"]);
 
 /// A running member.
 pub struct Member {
@@ -36,22 +33,49 @@ pub struct Member {
     pub kubeconfig: PathBuf,
     host: ApiHost,
     rooms: JoinSet<()>,
+    containers: Option<(Kubelet, Containerd)>,
     stop: CancellationToken,
 }
 
 impl Member {
     /// Returns when the API answers and is ready; nodes and their pods follow within moments.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let host = ApiHost::start(&options.host, additions()).await?;
+        // What can fail for want of something on this machine fails before anything is there.
+        if let (Runtime::Containerd(_), Some(unmet)) = (&options.runtime, kubelet::containerd::unmet()) {
+            return Err(anyhow::Error::new(unmet).context("--runtime containerd cannot work here"));
+        }
+        let backends = Backends::default();
+        let host = ApiHost::start(&options.host, additions(&backends)).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let stop = CancellationToken::new();
         let mut rooms = JoinSet::new();
-        let (clients, parameters) = host.controllers(clock)?;
+        let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
         rooms.spawn(controllers::run(clients, parameters, stop.clone()));
-        Ok(Self { address: host.address, kubeconfig: host.kubeconfig.clone(), host, rooms, stop })
+        let client = host.client(UserInfo::new(CLUSTER.0, CLUSTER.1))?;
+        let parts = workloads::Parts { client: client.clone(), clock: Arc::clone(&clock) };
+        rooms.spawn(workloads::run(parts, stop.clone()));
+        let services = cluster_services::Settings { api_address: Some(host.address), ..options.services.clone() };
+        let parts = cluster_services::Parts { client: client.clone(), clock: Arc::clone(&clock), settings: services };
+        rooms.spawn(cluster_services::run(parts, stop.clone()));
+        let containers = match &options.runtime {
+            Runtime::Simulated(settings) => {
+                let parts = nodes::Parts { client, clock, settings: settings.clone() };
+                let simulation = Simulation::start(parts, &stop);
+                backends.run_by(Runner::Simulated(simulation.clone()));
+                rooms.spawn(nodes::run(simulation, stop.clone()));
+                None
+            }
+            Runtime::Containerd(containers) => {
+                let (kubelet, containerd) =
+                    start_containers(&options, containers, (client, clock), &mut rooms, &stop).await?;
+                backends.run_by(Runner::Containers(kubelet.clone()));
+                Some((kubelet, containerd))
+            }
+        };
+        Ok(Self { address: host.address, kubeconfig: host.kubeconfig.clone(), host, rooms, containers, stop })
     }
 
-    /// Lets requests and writes finish, then closes the store.
+    /// Lets requests and writes finish, ends containers, then closes the store.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let ended = tokio::time::timeout(END_WAIT_MAX, async {
@@ -64,11 +88,47 @@ impl Member {
         if ended.await.is_err() {
             tracing::warn!("the member's controllers did not end in time");
         }
+        if let Some((kubelet, containerd)) = self.containers {
+            kubelet.end_pods().await;
+            containerd.stop().await;
+        }
         self.host.stop().await;
     }
 }
 
+async fn start_containers(
+    options: &Options,
+    containers: &Containers,
+    (client, clock): (ClusterClient, Arc<dyn Clock>),
+    rooms: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) -> anyhow::Result<(Kubelet, Containerd)> {
+    let settings = ContainerdSettings {
+        directory: options.host.data_dir.join("containerd"),
+        pod_cidr: containers.pod_cidr.clone(),
+        registries: containers.registries.clone(),
+    };
+    let containerd = Containerd::start(&settings).await.context("the container runtime does not start")?;
+    let mut settings = kubelet::Settings::new(
+        containerd.socket().to_owned(),
+        options.host.data_dir.join("kubelet"),
+        &containers.node_name,
+        &containers.pod_cidr,
+        &options.host.version.git_version,
+    );
+    settings.cgroup = containerd.cgroup().to_owned();
+    let (kubelet, running) = kubelet::start(kubelet::Parts { client, clock, settings }, stop.clone())?;
+    rooms.spawn(running);
+    Ok((kubelet, containerd))
+}
+
 /// What a member's API has beside Kubernetes' own.
-fn additions() -> Additions {
-    Additions { extensions: vec![Box::new(Disturbing)], ..Additions::default() }
+fn additions(backends: &Backends) -> Additions {
+    let usage = UsageApi { source: Arc::new(Usage { backends: backends.clone() }) };
+    Additions {
+        kinds: apiserver::usage::kinds(),
+        connect_handlers: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
+        extensions: vec![Box::new(Disturbing)],
+        ..Additions::default()
+    }
 }

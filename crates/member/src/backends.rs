@@ -1,0 +1,39 @@
+//! Who runs the pods of a member: simulated nodes, or one node with real containers.
+
+use std::sync::{Arc, OnceLock};
+
+use kubelet::Kubelet;
+use nodes::Simulation;
+use object::Status;
+use pod_streams::PodBackend;
+
+/// Known once the member's nodes are up; the API server has to know of it before.
+#[derive(Clone, Default)]
+pub struct Backends {
+    runner: Arc<OnceLock<Runner>>,
+}
+
+/// What runs the pods.
+#[derive(Clone)]
+pub enum Runner {
+    Simulated(Simulation),
+    Containers(Kubelet),
+}
+
+impl Backends {
+    pub fn run_by(&self, runner: Runner) {
+        // A member has one kind of nodes for its life.
+        let _ = self.runner.set(runner);
+    }
+
+    pub fn runner(&self) -> Result<&Runner, Status> {
+        self.runner.get().ok_or_else(|| Status::unavailable("the nodes of this member are starting"))
+    }
+
+    pub fn pods(&self) -> Result<Arc<dyn PodBackend>, Status> {
+        Ok(match self.runner()? {
+            Runner::Simulated(simulation) => Arc::new(simulation.clone()),
+            Runner::Containers(kubelet) => Arc::new(kubelet.clone()),
+        })
+    }
+}
