@@ -21,8 +21,11 @@ pub struct Program {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
+    Always,
     Lxd,
     Containerd,
+    /// Of either kind.
+    Containers,
     /// Useful; nothing of ours fails without it.
     Optional,
 }
@@ -59,7 +62,7 @@ pub struct Setting {
     pub path: &'static str,
     min: u64,
     why: &'static str,
-    lxd_only: bool,
+    need: Need,
 }
 
 pub const SETTINGS: &[Setting] = &[
@@ -67,25 +70,25 @@ pub const SETTINGS: &[Setting] = &[
         path: "/proc/sys/fs/inotify/max_user_instances",
         min: 512,
         why: "every machine and every container runtime watches files",
-        lxd_only: false,
+        need: Need::Containers,
     },
     Setting {
         path: "/proc/sys/fs/inotify/max_user_watches",
         min: 65536,
         why: "every machine and every container runtime watches files",
-        lxd_only: false,
+        need: Need::Containers,
     },
     Setting {
         path: "/proc/sys/fs/file-max",
         min: 65536,
         why: "all processes together open many files and sockets",
-        lxd_only: false,
+        need: Need::Always,
     },
     Setting {
         path: "/proc/sys/net/ipv4/ip_forward",
         min: 1,
         why: "without it machines reach nothing beyond their bridge",
-        lxd_only: true,
+        need: Need::Lxd,
     },
 ];
 
@@ -97,7 +100,7 @@ pub fn judge(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
         checks.push(bridge(facts));
         checks.extend(rules(facts));
     }
-    checks.extend(SETTINGS.iter().filter(|setting| wanted.lxd || !setting.lxd_only).filter_map(|s| setting(facts, s)));
+    checks.extend(SETTINGS.iter().filter_map(|setting| judge_setting(facts, wanted, setting)));
     checks.push(open_files(facts));
     checks.extend(wanted.ports.iter().map(|port| port_check(facts, *port)));
     let memory_min = if wanted.lxd { MEMORY_MIN_LXD } else { MEMORY_MIN };
@@ -124,17 +127,29 @@ fn good(area: &'static str, name: impl Into<String>, detail: impl Into<String>, 
     }
 }
 
+impl Need {
+    fn is_there(self, wanted: &Wanted) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Lxd => wanted.lxd,
+            Self::Containerd => wanted.containerd,
+            Self::Containers => wanted.lxd || wanted.containerd,
+            Self::Optional => false,
+        }
+    }
+
+    /// What it means that something is not as it should be.
+    fn standing(self, wanted: &Wanted) -> Standing {
+        if self.is_there(wanted) { Standing::Broken } else { Standing::Note }
+    }
+}
+
 fn programs(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
-    let needed = |need: Need| match need {
-        Need::Lxd => wanted.lxd,
-        Need::Containerd => wanted.containerd,
-        Need::Optional => false,
-    };
     let check = |program: &Program| {
         if let Some(path) = facts.programs.get(program.name) {
             return good("programs", program.name, path.display().to_string(), program.why);
         }
-        let standing = if needed(program.need) { Standing::Broken } else { Standing::Note };
+        let standing = program.need.standing(wanted);
         let repair = (!program.package.is_empty()).then(|| install(program.package));
         Check { standing, repair, ..good("programs", program.name, "not installed", program.why) }
     };
@@ -202,7 +217,7 @@ fn rules(facts: &Facts) -> Vec<Check> {
     RULES.iter().map(check).collect()
 }
 
-fn setting(facts: &Facts, setting: &Setting) -> Option<Check> {
+fn judge_setting(facts: &Facts, wanted: &Wanted, setting: &Setting) -> Option<Check> {
     let value = *facts.settings.get(setting.path)?;
     let name = setting.path.trim_start_matches("/proc/sys/").replace('/', ".");
     let check = good("limits", name, value.to_string(), setting.why);
@@ -211,7 +226,7 @@ fn setting(facts: &Facts, setting: &Setting) -> Option<Check> {
     }
     let repair = Repair::Set { path: setting.path.to_owned(), value: setting.min.to_string() };
     let detail = format!("{value}, at least {} is needed", setting.min);
-    Some(Check { standing: Standing::Broken, detail, repair: Some(repair), ..check })
+    Some(Check { standing: setting.need.standing(wanted), detail, repair: Some(repair), ..check })
 }
 
 fn open_files(facts: &Facts) -> Check {
@@ -367,7 +382,8 @@ mod tests {
 
     #[test]
     fn without_machines_and_containers_nothing_has_to_be_installed() {
-        let facts = Facts { programs: Default::default(), firewall: None, ..healthy() };
+        let settings = [("/proc/sys/fs/inotify/max_user_instances", 128), ("/proc/sys/net/ipv4/ip_forward", 0)];
+        let facts = Facts { programs: Default::default(), firewall: None, settings: settings.into(), ..healthy() };
         let wanted = Wanted { lxd: false, containerd: false, ..wanted() };
         assert!(judge(&facts, &wanted).iter().all(|check| check.standing != Standing::Broken));
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use provisioners::host::{Check as HostCheck, Standing, Wanted, gather, judge as judge_host};
 
-use super::{Check, Evidence, Finding, Layer, Patient, broken};
+use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
 use crate::spec::Kind;
 
 pub struct Host;
@@ -36,7 +36,10 @@ pub fn judge(checks: &[HostCheck]) -> Vec<Finding> {
     let finding = |check: &HostCheck| {
         let what = format!("{} {}: {}", check.area, check.name, check.detail);
         let command = check.repair.as_ref().map(ToString::to_string).unwrap_or_default();
-        broken(Layer::Host, &check.name, what, check.why.clone(), command)
+        let finding = broken(Layer::Host, &check.name, what, check.why.clone(), command);
+        // A low limit is no trouble until something hits it; then it explains a lot.
+        let severity = if check.area == "limits" { Severity::Note } else { finding.severity };
+        Finding { severity, ..finding }
     };
     wrong.map(finding).collect()
 }

@@ -1,0 +1,147 @@
+//! The testbed in system containers: three members, each with its own processes and network, joined through forwarded ports.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use e2e::eventually::eventually;
+use e2e::fleet::text;
+use e2e::flotilla::binary;
+use e2e::testbed::{CROSSING, Testbed};
+use serde_json::Value;
+
+const PLANE: &str = "karmada-apiserver";
+const MEMBERS: [&str; 3] = ["member1", "member2", "member3"];
+
+/// Says so where this host has no LXD and no Incus, in the words `flotilla prepare` has for it.
+fn is_missing() -> bool {
+    let words = ["prepare", "--provisioner", "lxd", "--dry-run", "--json"];
+    let output = Command::new(binary()).args(words).stdin(Stdio::null()).output().expect("flotilla runs");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    let checks = report["checks"].as_array().cloned().unwrap_or_default();
+    let needed = ["daemon", "dnsmasq", "busybox"];
+    let missing = checks
+        .iter()
+        .find(|check| check["standing"] == "broken" && needed.contains(&check["name"].as_str().unwrap_or_default()));
+    if let Some(check) = missing {
+        eprintln!("SKIPPED: {}: {}; `make test` as root brings it", check["name"], check["detail"]);
+    }
+    missing.is_some()
+}
+
+fn bed(home: &tempfile::TempDir) -> Testbed {
+    Testbed::at(home.path(), &format!("lxd{}", std::process::id()))
+}
+
+/// The member's process as this host sees it.
+fn process_of(bed: &Testbed, member: &str) -> Option<u32> {
+    // The same member of another testbed has another port in its proxy, but the same command: ask for its cgroup.
+    let name = bed.directory().file_name()?.to_str()?.to_owned();
+    let entries = std::fs::read_dir("/proc").ok()?;
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.parse::<u32>().ok()).find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        line.starts_with("/usr/bin/flotilla member ") && cgroup.contains(&format!("{name}-{member}"))
+    })
+}
+
+fn namespace(pid: u32, kind: &str) -> PathBuf {
+    std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).expect("a namespace")
+}
+
+fn port_of(bed: &Testbed, member: &str) -> u16 {
+    let part = bed.part(member);
+    let address = part["address"].as_str().unwrap_or_default();
+    address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{member}: {part}"))
+}
+
+fn document(data: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: greeting, namespace: default}}
+data: {{text: {data}}}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {{name: greeting, namespace: default}}
+spec:
+  resourceSelectors: [{{apiVersion: v1, kind: ConfigMap, name: greeting}}]
+  placement: {{clusterAffinity: {{clusterNames: [member1, member2, member3]}}}}
+"
+    )
+}
+
+#[test]
+fn three_members_in_containers_of_their_own_are_joined_and_ready_and_leave_nothing() {
+    if is_missing() {
+        return;
+    }
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let bed = bed(&home);
+    let said = bed.bring_up(&["--provisioner", "lxd"]);
+    assert!(said.contains("The testbed is ready"), "{said}");
+    for member in MEMBERS {
+        bed.wait_ready(member, "True");
+        let mode = if member == "member3" { "Pull" } else { "Push" };
+        bed.wait(PLANE, &["get", "cluster", member, "-o=jsonpath={.spec.syncMode}"], mode);
+    }
+    they_are_apart(&bed);
+    bed.apply(&document("hello"));
+    for member in MEMBERS {
+        bed.wait(member, &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "hello");
+    }
+
+    // One of them goes and comes back with what it had; the others do not notice.
+    bed.good(&["stop", "member1"]);
+    bed.wait_ready("member1", "False");
+    bed.apply(&document("again"));
+    for member in ["member2", "member3"] {
+        bed.wait(member, &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "again");
+    }
+    bed.good(&["start", "member1"]);
+    bed.wait_ready("member1", "True");
+    bed.wait("member1", &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "again");
+
+    // Nothing that is well is touched by another `up`.
+    let before = MEMBERS.map(|member| process_of(&bed, member));
+    bed.good(&["up"]);
+    assert_eq!(MEMBERS.map(|member| process_of(&bed, member)), before);
+    let ports = MEMBERS.map(|member| port_of(&bed, member));
+    bed.good(&["down", "--delete"]);
+    nothing_is_left(&bed, &ports);
+}
+
+fn they_are_apart(bed: &Testbed) {
+    let mut seen = BTreeSet::from([(namespace(std::process::id(), "net"), namespace(std::process::id(), "pid"))]);
+    for member in MEMBERS {
+        let pid = process_of(bed, member).unwrap_or_else(|| panic!("{member} runs"));
+        assert!(
+            seen.insert((namespace(pid, "net"), namespace(pid, "pid"))),
+            "{member} shares its network or its processes"
+        );
+        let server = std::fs::read_to_string(bed.config(member)).expect("a kubeconfig");
+        assert!(server.contains(&format!("https://127.0.0.1:{}", port_of(bed, member))), "{server}");
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).expect("a command line");
+        assert!(String::from_utf8_lossy(&line).contains(":16443"), "it listens where the documents say, inside");
+    }
+}
+
+fn nothing_is_left(bed: &Testbed, ports: &[u16]) {
+    assert!(bed.processes().is_empty(), "{:?}", bed.processes());
+    for member in MEMBERS {
+        eventually(&format!("the processes of {member} are gone"), CROSSING, || process_of(bed, member).is_none());
+    }
+    for port in ports {
+        assert!(TcpListener::bind(("127.0.0.1", *port)).is_ok(), "port {port} is still taken");
+    }
+    let name = bed.directory().file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+    for words in [&["list", "--format=csv"][..], &["profile", "list"]] {
+        // Incus has another client; there the daemon's own list is not looked at.
+        let Ok(output) = Command::new("lxc").args(words).output() else { return };
+        assert!(!text(&output).contains(&name), "{}", text(&output));
+    }
+}
