@@ -1,8 +1,10 @@
 //! PropagationPolicy and ClusterPropagationPolicy.
 
+use api::failover::ANNOTATION_FAILBACK;
 use kinds::strategies::defaults::{map_at, map_at_path, maps_in, set_absent, set_empty_str, set_zero};
 use kinds::strategies::fields::{Field, Report};
 use object::{FieldError, Object, names};
+use propagation::failback::Failback;
 use serde_json::{Map, Value};
 
 use super::Denial;
@@ -93,13 +95,18 @@ pub fn validate(policy: &Object, namespace: &str) -> Vec<FieldError> {
 /// Karmada refuses a policy with application failover that does not say `propagateDeps: true`. Policies in the field say
 /// no such thing and mean it (what their workloads need is in every member already), so they are taken as they are.
 pub fn warnings(policy: &Object) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let failback = policy.annotation(ANNOTATION_FAILBACK).unwrap_or_default();
+    if let Err(error) = Failback::parse(failback) {
+        warnings.push(format!("metadata.annotations: {ANNOTATION_FAILBACK} is ignored: {error}"));
+    }
     let fails_over = policy.get(&["spec", "failover", "application"]).is_some_and(|value| !value.is_null());
     if fails_over && !policy.bool_at(&["spec", "propagateDeps"]).unwrap_or(false) {
         let text = "spec.propagateDeps: application failover is set and propagateDeps is not: what the application needs \
                     does not move with it";
-        return vec![text.to_owned()];
+        warnings.push(text.to_owned());
     }
-    Vec::new()
+    warnings
 }
 
 fn validate_application_failover(application: Field<'_>) {
