@@ -16,7 +16,7 @@ use crate::query::Query;
 use crate::remote_command::V4;
 use crate::spdy;
 use crate::upgrade::{Io, Offers, StreamRequest, Transport, negotiate, switch, switched};
-use crate::websocket::{self, Channels, Encoding, Message, MessageIo};
+use crate::websocket::{self, Channels, Encoding, Ends, Message, MessageIo};
 
 const SPDY: &str = "portforward.k8s.io";
 const TUNNELLED: &str = "SPDY/3.1+portforward.k8s.io";
@@ -53,7 +53,7 @@ pub fn serve_port_forward(
                 }
                 Transport::WebSocket(V4_BASE64) => forward_channels(io, Encoding::Base64, ports, target).await,
                 Transport::WebSocket(_) => {
-                    forward_channels(io, Encoding::Binary { ends: false }, ports, target).await;
+                    forward_channels(io, Encoding::Binary(Ends::Unknown), ports, target).await;
                 }
             }
         };

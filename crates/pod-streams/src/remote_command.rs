@@ -19,7 +19,7 @@ use crate::pipe::{ChannelReader, ChannelWriter, Outgoing};
 use crate::query::Query;
 use crate::spdy;
 use crate::upgrade::{Io, Offers, StreamRequest, Transport, negotiate, switch, switched};
-use crate::websocket::{self, Channels, Encoding, Message};
+use crate::websocket::{self, Channels, Encoding, Ends, Message};
 
 pub const V5: &str = "v5.channel.k8s.io";
 pub const V4: &str = "v4.channel.k8s.io";
@@ -157,7 +157,8 @@ impl Session {
 async fn over_web_socket(io: Io, protocol: &str, asked: Asked) -> Session {
     let encoding = match protocol {
         V4_BASE64 | V1_BASE64 => Encoding::Base64,
-        other => Encoding::Binary { ends: other == V5 },
+        V5 => Encoding::Binary(Ends::Heard),
+        _ => Encoding::Binary(Ends::Unknown),
     };
     let socket = websocket::over(io, Role::Server).await;
     let Channels { mut arriving, out, gone, driver } = websocket::start(socket, encoding);
@@ -200,7 +201,6 @@ async fn over_web_socket(io: Io, protocol: &str, asked: Asked) -> Session {
     };
     let _ = out.send(Outgoing::Data { channel: lowest.into(), bytes: Bytes::new() }).await;
     let ends_with_status = !matches!(protocol, "" | V1 | V1_BASE64);
-    // The end of a channel of ours is told by the end of the socket: clients do not expect it sooner.
     Session { streams, out, writable: Vec::new(), error: ERROR.into(), ends_with_status, gone, driver }
 }
 

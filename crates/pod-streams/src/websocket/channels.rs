@@ -25,10 +25,19 @@ const LINGER_MAX: Duration = Duration::from_secs(10);
 /// How messages are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// A byte, then the data. `ends` when the end of a channel can be told, too.
-    Binary { ends: bool },
+    /// A byte, then the data.
+    Binary(Ends),
     /// A digit, then the data in base64, as text.
     Base64,
+}
+
+/// Who can say that one channel has ended: in newer versions clients can; servers end all of them with the connection, and
+/// clients take anything else for a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    Told,
+    Heard,
+    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,13 +99,13 @@ impl Encoding {
     /// `None` for what carries nothing: pings, and messages that are not in this encoding.
     fn read(self, wire: Wire) -> Option<Message> {
         match (self, wire) {
-            (Self::Binary { ends }, Wire::Binary(mut bytes)) => {
+            (Self::Binary(ends), Wire::Binary(mut bytes)) => {
                 if bytes.is_empty() {
                     return None;
                 }
                 let channel = bytes.split_to(1)[0];
                 match bytes.first() {
-                    Some(ended) if ends && channel == CLOSE => Some(Message::End { channel: *ended }),
+                    Some(ended) if ends == Ends::Heard && channel == CLOSE => Some(Message::End { channel: *ended }),
                     _ => Some(Message::Data { channel, bytes }),
                 }
             }
@@ -112,7 +121,7 @@ impl Encoding {
 
     fn write(self, outgoing: Outgoing) -> Option<Wire> {
         match (self, outgoing) {
-            (Self::Binary { .. }, Outgoing::Data { channel, bytes }) => {
+            (Self::Binary(_), Outgoing::Data { channel, bytes }) => {
                 let mut message = BytesMut::with_capacity(1 + bytes.len());
                 message.put_u8(channel as u8);
                 message.extend_from_slice(&bytes);
@@ -121,7 +130,7 @@ impl Encoding {
             (Self::Base64, Outgoing::Data { channel, bytes }) => {
                 Some(Wire::text(format!("{channel}{}", STANDARD.encode(bytes))))
             }
-            (Self::Binary { ends: true }, Outgoing::End { channel }) => {
+            (Self::Binary(Ends::Told), Outgoing::End { channel }) => {
                 Some(Wire::Binary(Bytes::copy_from_slice(&[CLOSE, channel as u8])))
             }
             (_, Outgoing::End { .. } | Outgoing::Accepted { .. } | Outgoing::Pong(_)) => None,
@@ -139,20 +148,22 @@ mod tests {
     fn messages_survive_each_encoding() {
         let sent = Outgoing::Data { channel: 4, bytes: Bytes::from_static(b"\x00\xffhello") };
         let expected = Some(Message::Data { channel: 4, bytes: Bytes::from_static(b"\x00\xffhello") });
-        for encoding in [Encoding::Binary { ends: false }, Encoding::Binary { ends: true }, Encoding::Base64] {
+        let binary = [Ends::Told, Ends::Heard, Ends::Unknown].map(Encoding::Binary);
+        for encoding in binary.into_iter().chain([Encoding::Base64]) {
             assert_eq!(encoding.write(sent.clone()).and_then(|wire| encoding.read(wire)), expected);
         }
-        let newest = Encoding::Binary { ends: true };
-        let end = newest.write(Outgoing::End { channel: 0 });
-        assert_eq!(end.and_then(|wire| newest.read(wire)), Some(Message::End { channel: 0 }));
+        let (client, server) = (Encoding::Binary(Ends::Told), Encoding::Binary(Ends::Heard));
+        let end = client.write(Outgoing::End { channel: 0 });
+        assert_eq!(end.and_then(|wire| server.read(wire)), Some(Message::End { channel: 0 }));
+        assert_eq!(server.write(Outgoing::End { channel: 3 }), None);
         assert_eq!(Encoding::Base64.read(Wire::text("éx")), None);
-        assert_eq!(Encoding::Binary { ends: true }.read(Wire::Binary(Bytes::new())), None);
+        assert_eq!(server.read(Wire::Binary(Bytes::new())), None);
     }
 
     #[tokio::test]
     async fn a_message_that_is_too_large_ends_the_session_without_being_kept() {
         let (client, server) = tokio::io::duplex(64 * 1024);
-        let channels = start(super::super::over(server, Role::Server).await, Encoding::Binary { ends: true });
+        let channels = start(super::super::over(server, Role::Server).await, Encoding::Binary(Ends::Heard));
         let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
         let sent = client.send(Wire::Binary(vec![0; super::super::MESSAGE_BYTES_MAX + 1].into()));
         tokio::select! {

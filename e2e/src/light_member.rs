@@ -1,0 +1,102 @@
+//! A `flotilla member` process started for a test on a free port and ended with it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::eventually::eventually;
+use crate::flotilla::{binary, kubectl, programs};
+use crate::member::apply;
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub struct LightMember {
+    pub kubeconfig: PathBuf,
+    directory: tempfile::TempDir,
+    child: Child,
+}
+
+impl LightMember {
+    /// Starts a member with its objects in memory; returns once its API is ready and its nodes are.
+    pub fn start(arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let log = std::fs::File::create(directory.path().join("member.log")).expect("a log file");
+        let child = Command::new(binary())
+            .args(["member", "--in-memory", "--bind", "127.0.0.1:0", "--cluster-name", "m1", "--data-dir"])
+            .arg(directory.path())
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("the member starts");
+        let kubeconfig = directory.path().join("member.config");
+        let mut member = Self { kubeconfig, directory, child };
+        member.wait_until_ready();
+        member
+    }
+
+    fn wait_until_ready(&mut self) {
+        let start = Instant::now();
+        while !(self.kubeconfig.exists() && self.kubectl(&["get", "--raw", "/readyz"]).stdout.starts_with(b"ok")) {
+            let ended = self.child.try_wait().expect("the child can be asked").is_some();
+            assert!(!ended && start.elapsed() < START_TIMEOUT, "the member is not ready: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        eventually("nodes are ready", START_TIMEOUT, || {
+            let path = r#"-o=jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}"#;
+            let ready = self.ask(&["get", "nodes", path]);
+            !ready.is_empty() && ready.split_whitespace().all(|ready| ready == "True")
+        });
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("member.log")).unwrap_or_default()
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        kubectl(&self.kubeconfig, arguments)
+    }
+
+    /// The answer, trimmed, or nothing when kubectl fails.
+    pub fn ask(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
+    }
+
+    /// The answer of a kubectl that must not fail.
+    #[track_caller]
+    pub fn tell(&self, arguments: &[&str]) -> String {
+        let output = self.kubectl(arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "kubectl {arguments:?}: {error}\n{}", self.log());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    #[track_caller]
+    pub fn apply(&self, document: &str) {
+        let output = apply(&self.kubeconfig, &["apply", "-f", "-"], document);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A kubectl that goes on, for the caller to talk to and to end.
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = Command::new(programs().join("kubectl"));
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl runs")
+    }
+}
+
+impl Drop for LightMember {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
