@@ -22,6 +22,8 @@ pub(crate) const LOG_BYTES_MAX: u64 = 10 << 20;
 /// Pieces that wait for a slow reader.
 const PIECES_WAITING_MAX: usize = 16;
 const PIECE_BYTES: usize = 32 << 10;
+/// How much is read to find the last lines.
+const END_BYTES: u64 = 64 << 10;
 
 /// Says whether whoever writes a log has ended.
 pub(crate) type IsOver = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
@@ -214,10 +216,14 @@ fn start_of_last(text: &[u8], lines: u64) -> usize {
 pub(crate) fn last_lines(path: &Path, lines_max: usize, bytes_max: usize) -> String {
     let Ok(mut file) = File::open(path) else { return String::new() };
     let length = file.metadata().map(|m| m.len()).unwrap_or_default();
-    let skip = length.saturating_sub(u64::try_from(bytes_max * 4).unwrap_or(u64::MAX));
+    let skip = length.saturating_sub(END_BYTES);
     let mut text = Vec::new();
     if file.seek(SeekFrom::Start(skip)).is_err() || file.read_to_end(&mut text).is_err() {
         return String::new();
+    }
+    // The first line may be cut; a mark that is not whole names no line.
+    if skip > 0 {
+        text.drain(..text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1));
     }
     let from = start_of_last(&text, u64::try_from(lines_max).unwrap_or(u64::MAX));
     let mut filter = Filter { since: None, timestamps: false, bytes_left: None, is_within_line: false };
@@ -285,13 +291,14 @@ mod tests {
     async fn a_log_is_followed_past_its_moving_aside_until_its_writer_ends() {
         let (_directory, path) = log();
         let over = Arc::new(AtomicBool::new(false));
-        let options = LogOptions { follow: true, tail_lines: Some(0), ..Default::default() };
+        let options = LogOptions { follow: true, tail_lines: Some(1), ..Default::default() };
         let ended = Arc::clone(&over);
         let is_over: IsOver = Box::new(move || {
             let ended = ended.load(Ordering::SeqCst);
             Box::pin(async move { ended })
         });
         let mut stream = read(path.clone(), &options, Timestamp::UNIX_EPOCH, is_over);
+        assert_eq!(stream.next().await.expect("more").expect("read"), "three\n");
         let mut file = fs::OpenOptions::new().append(true).open(&path).expect("there");
         file.write_all(b"2026-01-01T00:00:05Z stdout F four\n").expect("written");
         assert_eq!(stream.next().await.expect("more").expect("read"), "four\n");

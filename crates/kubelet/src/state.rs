@@ -92,7 +92,9 @@ impl PodState {
         if old.is_some_and(|old| old.cause == Cause::Crash && old.counted == seen.id) {
             return;
         }
-        let ran = Duration::from_nanos(u64::try_from(seen.finished_at - seen.started_at).unwrap_or_default());
+        // One that never started did not run at all.
+        let nanoseconds = if seen.started_at > 0 { seen.finished_at - seen.started_at } else { 0 };
+        let ran = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default());
         let crashes = old.filter(|old| old.cause == Cause::Crash && ran < RAN_WELL).map_or(0, |old| old.failures);
         let wait = wait_after(crashes);
         let ended = Timestamp::from_nanosecond(seen.finished_at.into()).unwrap_or(now);
@@ -165,6 +167,10 @@ mod tests {
         check("two", 1, 10);
         check("three", 1, 20);
         check("four", 700, 0);
+        let mut never_started = ended("five", 0);
+        never_started.started_at = 0;
+        state.note_exit(&never_started, at(&never_started));
+        assert_eq!(state.waits()["a"].as_secs(), 10);
     }
 
     #[tokio::test(start_paused = true)]

@@ -280,3 +280,8 @@ fn overlays_work(directory: &Path) -> bool {
     let _ = fs::remove_dir_all(&trial);
     works
 }
+
+/// The name of the bridge of the containerd in a directory.
+pub fn bridge_of(directory: &Path) -> String {
+    Places::of(&fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned())).bridge
+}

@@ -1,0 +1,177 @@
+//! A node with a containerd of its own and an API in memory, for tests that run real containers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use cluster_client::testing::MemoryApi;
+use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
+use kubelet::containerd::pause::{Entry, image_archive};
+use kubelet::containerd::{Containerd, ContainerdSettings, unmet};
+use kubelet::{Kubelet, Parts, Settings};
+use object::{GroupVersionResource, Object};
+use pod_streams::PodRef;
+use reconcile::SystemClock;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub const BUSYBOX: &str = "flotilla.test/busybox:1";
+const NODE: &str = "worker";
+const DEADLINE: Duration = Duration::from_secs(60);
+
+pub struct Cluster {
+    pub api: MemoryApi,
+    pub client: ClusterClient,
+    pub kubelet: Kubelet,
+    pub directory: tempfile::TempDir,
+    containerd: Containerd,
+    cancel: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+pub fn core(resource: &str) -> GroupVersionResource {
+    GroupVersionResource::new("", "v1", resource)
+}
+
+/// A static busybox, from which images for tests are made.
+fn busybox() -> Option<PathBuf> {
+    let candidates = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from);
+    // A static program names no loader.
+    let is_static = |path: &PathBuf| {
+        std::fs::read(path).is_ok_and(|bytes| !bytes.windows(9).take(1 << 12).any(|window| window == b"/ld-linux"))
+    };
+    candidates.into_iter().find(is_static)
+}
+
+fn busybox_image(busybox: &Path) -> Vec<u8> {
+    let content = std::fs::read(busybox).expect("busybox can be read");
+    let mut files = BTreeMap::from([
+        ("bin".to_owned(), Entry::Folder),
+        ("tmp".to_owned(), Entry::Folder),
+        ("bin/busybox".to_owned(), Entry::File { content, mode: 0o755 }),
+    ]);
+    for name in
+        ["sh", "cat", "echo", "env", "httpd", "id", "kill", "ls", "nc", "sleep", "true", "false", "touch", "hostname"]
+    {
+        files.insert(format!("bin/{name}"), Entry::Link("busybox".to_owned()));
+    }
+    image_archive(BUSYBOX, &files, &["/bin/sh"])
+}
+
+impl Cluster {
+    /// `None`, with a word why, where containers cannot be run.
+    pub async fn start() -> Option<Self> {
+        if let Some(why) = unmet() {
+            eprintln!("skipped: {why}");
+            return None;
+        }
+        let Some(busybox) = busybox() else {
+            eprintln!("skipped: no static busybox; on Debian: apt-get install busybox-static");
+            return None;
+        };
+        // Pods of tests that run at the same time have different addresses.
+        static NEXT: AtomicU8 = AtomicU8::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let pod_cidr = format!("10.{}.{number}.0/24", 200 + std::process::id() % 50);
+        let directory = tempfile::tempdir().expect("a folder");
+        let settings = ContainerdSettings {
+            directory: directory.path().join("containerd"),
+            pod_cidr: pod_cidr.clone(),
+            registries: Vec::new(),
+        };
+        let containerd = Containerd::start(&settings).await.expect("containerd starts");
+        let archive = directory.path().join("busybox.tar");
+        std::fs::write(&archive, busybox_image(&busybox)).expect("written");
+        containerd.import(&archive).await.expect("imported");
+        let mut settings =
+            Settings::new(containerd.socket().to_owned(), directory.path().join("kubelet"), NODE, &pod_cidr, "v1.36.4");
+        settings.cgroup = containerd.cgroup().to_owned();
+        let api = MemoryApi::default();
+        let client = api.client();
+        let cancel = CancellationToken::new();
+        let parts = Parts { client: client.clone(), clock: Arc::new(SystemClock), settings };
+        let (kubelet, running) = kubelet::start(parts, cancel.clone()).expect("a node starts");
+        let running = tokio::spawn(running);
+        Some(Self { api, client, kubelet, directory, containerd, cancel, running })
+    }
+
+    /// Ends everything; gives the folder back to look for what stayed.
+    pub async fn stop(self) -> tempfile::TempDir {
+        self.cancel.cancel();
+        self.running.await.expect("the node ends");
+        self.kubelet.end_pods().await;
+        self.containerd.stop().await;
+        self.directory
+    }
+
+    pub async fn create(&self, resource: &str, object: Value) -> Arc<Object> {
+        let object = Object::from_value(object).expect("a map");
+        let target = ResourceRef::within(&core(resource), "default");
+        self.client.create(target, object, WriteOptions::default()).await.expect("created")
+    }
+
+    /// A pod on this node. Containers get the test's image where they name none.
+    pub async fn run(&self, name: &str, mut spec: Value) -> Arc<Object> {
+        spec["nodeName"] = NODE.into();
+        for list in ["containers", "initContainers"] {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                let map = container.as_object_mut().expect("a map");
+                map.entry("image").or_insert_with(|| BUSYBOX.into());
+                map.entry("imagePullPolicy").or_insert_with(|| "IfNotPresent".into());
+            }
+        }
+        let metadata = json!({"name": name, "namespace": "default", "labels": {"app": name}});
+        self.create("pods", json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})).await
+    }
+
+    pub async fn pod(&self, name: &str) -> Option<Arc<Object>> {
+        self.client.find(ResourceRef::namespaced(&core("pods"), "default", name)).await.expect("an answer")
+    }
+
+    /// Waits until the pod is as expected and gives it.
+    pub async fn until(&self, name: &str, what: &str, holds: impl Fn(&Object) -> bool) -> Arc<Object> {
+        let start = Instant::now();
+        loop {
+            let pod = self.pod(name).await.expect("the pod is there");
+            if holds(&pod) {
+                return pod;
+            }
+            let status = pod.get(&["status"]).cloned().unwrap_or_default();
+            assert!(start.elapsed() < DEADLINE, "{name} is not {what}: {status:#}\n{:#?}", self.events(name).await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub async fn until_ready(&self, name: &str) -> Arc<Object> {
+        self.until(name, "ready", is_ready).await
+    }
+
+    /// What was told about a pod: `Reason: message`.
+    pub async fn events(&self, name: &str) -> Vec<String> {
+        let events = self.client.list_all(ResourceRef::within(&core("events"), "default"), Default::default()).await;
+        let events = events.expect("an answer").items;
+        let about = events.iter().filter(|event| event.str_at(&["involvedObject", "name"]) == name);
+        about.map(|event| format!("{}: {}", event.str_at(&["reason"]), event.str_at(&["message"]))).collect()
+    }
+
+    pub async fn reference(&self, name: &str, container: &str) -> PodRef {
+        let pod = self.pod(name).await.expect("the pod is there");
+        PodRef { namespace: "default".into(), name: name.into(), uid: pod.uid().into(), container: container.into() }
+    }
+}
+
+pub fn is_ready(pod: &Object) -> bool {
+    pod.items(&["status", "conditions"]).iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+/// Waits for anything, with a deadline.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < DEADLINE, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
