@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api_host::{Additions, ApiHost};
+use apiserver::admission::default_tolerations::DefaultTolerations;
+use apiserver::admission::priority::Priorities;
+use apiserver::admission::storage_class::DefaultStorageClass;
 use apiserver::usage::UsageApi;
 use cluster_client::{ClusterClient, UserInfo};
 use kubelet::Kubelet;
@@ -127,6 +130,8 @@ fn additions(backends: &Backends) -> Additions {
     let usage = UsageApi { source: Arc::new(Usage { backends: backends.clone() }) };
     Additions {
         kinds: apiserver::usage::kinds(),
+        // What a server with nodes and volumes fills into pods and claims.
+        judges: vec![Box::new(Priorities), Box::new(DefaultTolerations), Box::new(DefaultStorageClass)],
         connect_handlers: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
         extensions: vec![Box::new(Disturbing)],
         ..Additions::default()

@@ -47,7 +47,7 @@ impl Admission for AgentRestriction {
 }
 
 /// The cluster whose agent a user is.
-fn cluster_of<'a>(user: &'a str, groups: &[String]) -> Option<&'a str> {
+pub fn cluster_of<'a>(user: &'a str, groups: &[String]) -> Option<&'a str> {
     let cluster = user.strip_prefix(USER_PREFIX).filter(|cluster| *cluster != RIGHTS_GIVER)?;
     groups.iter().any(|group| group == GROUP).then_some(cluster)
 }

@@ -101,11 +101,16 @@ fn covers(pdb: &Object, pod: &Object) -> bool {
     LabelSelector::from_value(pdb.get(&["spec", "selector"])).is_ok_and(|selector| selector.matches(pod))
 }
 
-/// Pods that are not ready may go when the budget says so.
+/// A pod that is not ready serves nobody: it may go when the budget says so, or when enough others are well.
 fn always_allowed(pdb: &Object, pod: &Object) -> bool {
     let ready =
         pod.items(&["status", "conditions"]).iter().any(|c: &Value| c["type"] == "Ready" && c["status"] == "True");
-    !ready && pdb.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"
+    let healthy = pdb.i64_at(&["status", "currentHealthy"]).unwrap_or(0);
+    let desired = pdb.i64_at(&["status", "desiredHealthy"]).unwrap_or(0);
+    let is_current = pdb.i64_at(&["status", "observedGeneration"]).unwrap_or(0) >= pdb.generation();
+    !ready
+        && (pdb.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"
+            || (is_current && desired > 0 && healthy >= desired))
 }
 
 fn refuse(pdb: &Object, message: &str, cause: &str) -> Status {
