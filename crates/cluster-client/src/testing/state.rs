@@ -266,8 +266,15 @@ impl State {
         // Each door writes its own part.
         if subresource == Some("status") {
             let status = new.remove(&["status"]);
+            let annotations = new.remove(&["metadata", "annotations"]);
             new = Object::clone(&old);
             set_or_remove(&mut new, "status", status);
+            // As in Kubernetes, where their revision is written without counting as a change of what is asked for.
+            if key.resource.resource == "deployments"
+                && let Some(annotations) = annotations
+            {
+                new.set(&["metadata", "annotations"], annotations);
+            }
         } else {
             set_or_remove(&mut new, "status", old.get(&["status"]).cloned());
             for field in ["uid", "creationTimestamp", "deletionTimestamp", "generation", "resourceVersion"] {

@@ -13,12 +13,11 @@ mod wish;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use cluster_client::{DeleteOptions, Preconditions, ResourceRef, WriteOptions};
+use cluster_client::{DeleteOptions, Patch, Preconditions, ResourceRef, WriteOptions};
 use object::selector::LabelSelector;
 use object::{Object, Status};
-use reconcile::{
-    Change, Committed, Controller, ObjectKey, Outcome, ReconcileError, Source, commit_object, commit_status,
-};
+use reconcile::commit::merge_difference;
+use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Source, commit_object, commit_status};
 use serde_json::json;
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
@@ -142,19 +141,25 @@ impl Deployments {
         for set in plan.deletes {
             self.delete_set(&set).await?;
         }
-        let revision = plan.revision.filter(|revision| deployment.annotation(REVISION) != Some(revision));
-        let Some(revision) = revision else {
-            self.commit_status(deployment, &plan.status).await?;
-            return Ok(());
+        self.commit_progress(deployment, plan.revision, &plan.status).await
+    }
+
+    /// The status, and the revision with it: written by this door, it does not count as a change of what is asked for.
+    async fn commit_progress(
+        &self,
+        deployment: &Object,
+        revision: Option<String>,
+        status: &Object,
+    ) -> Result<(), ReconcileError> {
+        let Some(revision) = revision.filter(|revision| deployment.annotation(REVISION) != Some(revision)) else {
+            return self.commit_status(deployment, status).await;
         };
-        let mut revised = Object::clone(deployment);
-        revised.set_annotation(REVISION, &revision);
-        let target = ResourceRef::of(&resources::deployments(), deployment);
-        let written = commit_object(&self.cluster.client, target, deployment, &revised, FIELD_MANAGER).await?;
-        match written {
-            Committed::Written(written) => self.commit_status(&written, &plan.status).await?,
-            Committed::Unchanged => self.commit_status(deployment, &plan.status).await?,
-        }
+        let part = |object: &Object| json!({"status": object.get(&["status"]).cloned().unwrap_or_else(|| json!({}))});
+        let mut body = merge_difference(&part(deployment), &part(status)).unwrap_or_else(|| json!({}));
+        body["metadata"] = json!({"uid": deployment.uid(), "resourceVersion": deployment.resource_version(),
+            "annotations": {REVISION: revision}});
+        let target = ResourceRef::of(&resources::deployments(), deployment).subresource("status");
+        self.cluster.client.patch(target, Patch::merge(body), WriteOptions::managed_by(FIELD_MANAGER)).await?;
         Ok(())
     }
 

@@ -51,7 +51,6 @@ pub struct Inputs<'a> {
 pub struct Rollout<'a> {
     pub deployment: &'a Object,
     pub wish: Wish,
-    pub now: Timestamp,
     /// By age, the one that runs the Deployment's template among them.
     pub sets: Vec<Set>,
     pub new: Option<usize>,
@@ -67,7 +66,7 @@ pub fn plan(inputs: Inputs<'_>) -> Plan {
     let new = sets.iter().position(|set| has_template_of(deployment, &set.object));
     let wish = Wish::of(deployment);
     let progress = Progress::of(deployment, now);
-    let mut rollout = Rollout { deployment, wish, now, sets, new, populated, progress, deletes: Vec::new() };
+    let mut rollout = Rollout { deployment, wish, sets, new, populated, progress, deletes: Vec::new() };
     rollout.step();
     rollout.into_plan()
 }

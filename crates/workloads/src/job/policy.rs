@@ -103,7 +103,7 @@ mod tests {
             "conditions": [{"type": "DisruptionTarget", "status": "True"}],
             "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 42}}}]}});
         let pod = Pod::new(Arc::new(Object::from_value(pod).expect("a map")));
-        assert_eq!(judge_failure(Some(&[rule.clone()]), &pod), expected, "{rule}");
+        assert_eq!(judge_failure(Some(std::slice::from_ref(&rule)), &pod), expected, "{rule}");
     }
 
     #[test]

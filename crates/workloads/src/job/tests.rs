@@ -245,7 +245,7 @@ async fn no_pod_is_counted_twice_or_lost_when_writes_fail() {
         let is_ours = matches!(call.target.gvr.resource.as_str(), "jobs" | "pods") && call.target.subresource.is_none()
             || call.target.gvr.resource == "jobs";
         let count = calls.fetch_add(usize::from(is_write && is_ours), std::sync::atomic::Ordering::Relaxed);
-        (is_write && is_ours && count % 3 == 0).then(|| Status::unavailable("try again"))
+        (is_write && is_ours && count.is_multiple_of(3)).then(|| Status::unavailable("try again"))
     });
     for _ in 0..12 {
         for _ in 0..100 {
