@@ -54,7 +54,7 @@ lxd:
 	@tools/lxd
 
 kube:
-	@tools/kube/build etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok karmadactl
+	@tools/kube/build etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok crane karmadactl
 
 karmada:
 	@tools/kube/build karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver
