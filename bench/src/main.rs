@@ -1,5 +1,6 @@
 //! Measures `flotilla server` beside kube-apiserver on etcd: same machine, same run, same load.
 
+mod failover;
 mod load;
 mod machine;
 mod options;
@@ -17,6 +18,7 @@ use std::io::Write;
 use anyhow::Context;
 use clap::Parser;
 
+use crate::failover::FailoverOptions;
 use crate::options::{Command, Options};
 use crate::propagation::PropagationOptions;
 use crate::scheduler::SchedulerOptions;
@@ -30,6 +32,7 @@ async fn main() -> anyhow::Result<()> {
     match &options.command {
         Some(Command::Propagation(own)) => compare_propagation(&options, own).await,
         Some(Command::Scheduler(own)) => measure_scheduler(&options, own),
+        Some(Command::Failover(own)) => measure_failover(&options, own).await,
         None => compare_servers(&options).await,
     }
 }
@@ -48,6 +51,14 @@ fn measure_scheduler(options: &Options, own: &SchedulerOptions) -> anyhow::Resul
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the table")?;
     let json = serde_json::to_string_pretty(&figures).context("cannot write the figures as JSON")?;
     write_down(options, &[("scheduler.md", text), ("scheduler.json", json)])
+}
+
+async fn measure_failover(options: &Options, own: &FailoverOptions) -> anyhow::Result<()> {
+    let results = failover::run(options, own).await?;
+    let text = failover::table(&results);
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the table")?;
+    let json = serde_json::to_string_pretty(&results).context("cannot write the figures as JSON")?;
+    write_down(options, &[("failover.md", text), ("failover.json", json)])
 }
 
 async fn compare_servers(options: &Options) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::failover::FailoverOptions;
 use crate::propagation::PropagationOptions;
 use crate::scheduler::SchedulerOptions;
 
@@ -58,6 +59,8 @@ pub enum Command {
     Propagation(PropagationOptions),
     /// Decisions of the scheduler alone, in this process.
     Scheduler(SchedulerOptions),
+    /// Lose one of three members with hundreds of applications on it.
+    Failover(FailoverOptions),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -85,7 +85,7 @@ fn say(scenario: &str) {
 }
 
 /// Builds what is not there, before any clock runs.
-fn with_programs(options: &Options) -> anyhow::Result<Options> {
+pub fn with_programs(options: &Options) -> anyhow::Result<Options> {
     let mut options = options.clone();
     std::fs::create_dir_all(&options.data).with_context(|| format!("cannot create {}", options.data.display()))?;
     let root = root();

@@ -163,7 +163,7 @@ async fn create_all(
     Ok(created)
 }
 
-fn deployment(name: &str, replicas: u32) -> Value {
+pub fn deployment(name: &str, replicas: u32) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "labels": {"app": name}},
@@ -182,7 +182,7 @@ fn deployment(name: &str, replicas: u32) -> Value {
 }
 
 /// Plays the controllers of a member: every Deployment that arrives is ready at once.
-async fn say_ready(
+pub async fn say_ready(
     target: Target,
     namespace: String,
     replicas: u32,
@@ -244,7 +244,7 @@ async fn collect(
 }
 
 /// Calls with every event of a watch. A listener that is gone is no reason to go on or to fail.
-async fn follow(target: Target, path: String, mut tell: impl FnMut(&Value)) -> anyhow::Result<()> {
+pub async fn follow(target: Target, path: String, mut tell: impl FnMut(&Value)) -> anyhow::Result<()> {
     let mut connection = target.connect().await?;
     let (_, body) = connection.open(Call::get(path)).await?;
     let mut frames = body.into_data_stream();
@@ -260,7 +260,7 @@ async fn follow(target: Target, path: String, mut tell: impl FnMut(&Value)) -> a
     Ok(())
 }
 
-fn name_of(event: &Value) -> String {
+pub fn name_of(event: &Value) -> String {
     event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 

@@ -1,8 +1,8 @@
 //! From a Deployment on the plane to three real members and back: flotilla beside Karmada, same members, same run.
 
-mod measure;
-mod members;
-mod planes;
+pub mod measure;
+pub mod members;
+pub mod planes;
 mod table;
 
 use anyhow::Context;

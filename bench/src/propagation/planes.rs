@@ -62,12 +62,7 @@ impl Plane {
     pub async fn start(which: Which, options: &Options) -> anyhow::Result<Self> {
         let karmadactl = options.kube_bin().join("karmadactl");
         match which {
-            Which::Flotilla => {
-                let server = Server::start(Side::Flotilla, options).await?;
-                let kubeconfig = server.directory().join("data/karmada-apiserver.config");
-                let (target, pids) = (server.target.clone(), server.pids());
-                Ok(Self { which, target, kubeconfig, pids, karmadactl, _server: Some(server), _processes: None })
-            }
+            Which::Flotilla => Ok(Self::of(Server::start(Side::Flotilla, options).await?, karmadactl)),
             Which::Karmada => {
                 let directory = data_directory(options)?;
                 let output = Command::new("tools/kube/karmada/up").arg(directory.path()).output();
@@ -82,6 +77,18 @@ impl Plane {
                 Ok(Self { which, target, kubeconfig, pids, karmadactl, _server: None, _processes: Some(held) })
             }
         }
+    }
+
+    /// `flotilla server` with settings of its own.
+    pub async fn start_flotilla(options: &Options, arguments: &[String]) -> anyhow::Result<Self> {
+        Ok(Self::of(Server::start_flotilla(options, arguments).await?, options.kube_bin().join("karmadactl")))
+    }
+
+    fn of(server: Server, karmadactl: PathBuf) -> Self {
+        let kubeconfig = server.directory().join("data/karmada-apiserver.config");
+        let (target, pids) = (server.target.clone(), server.pids());
+        let which = Which::Flotilla;
+        Self { which, target, kubeconfig, pids, karmadactl, _server: Some(server), _processes: None }
     }
 
     /// Joins a member with Karmada's own command and waits until the plane takes it for ready.

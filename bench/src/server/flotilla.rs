@@ -1,4 +1,4 @@
-//! `flotilla server` with its default settings, and what its kubeconfig says.
+//! `flotilla server`, with its default settings unless a measurement needs others, and what its kubeconfig says.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -13,11 +13,12 @@ use crate::options::{Options, Protocol};
 use crate::server::{POLL, Server, Side, check_alive, data_directory, end, spawn, wait_until_ready};
 use crate::wire::{Identity, Target};
 
-pub async fn start(options: &Options) -> anyhow::Result<Server> {
+pub async fn start(options: &Options, arguments: &[String]) -> anyhow::Result<Server> {
     let directory = data_directory(options)?;
     let program = options.flotilla.as_ref().context("no flotilla program was built")?;
     let mut command = Command::new(program);
     command.args(["server", "--bind", "127.0.0.1:0", "--data-dir"]).arg(directory.path().join("data"));
+    command.args(arguments);
     let log = directory.path().join("server.log");
     let start = Instant::now();
     let mut children = vec![spawn(command, &log)?];

@@ -45,9 +45,14 @@ impl Server {
     /// Starts on an empty directory and waits until it is ready.
     pub async fn start(side: Side, options: &Options) -> anyhow::Result<Self> {
         match side {
-            Side::Flotilla => flotilla::start(options).await,
+            Side::Flotilla => flotilla::start(options, &[]).await,
             Side::Kube => kube::start(options).await,
         }
+    }
+
+    /// `flotilla server` with settings of its own.
+    pub async fn start_flotilla(options: &Options, arguments: &[String]) -> anyhow::Result<Self> {
+        flotilla::start(options, arguments).await
     }
 
     pub fn pids(&self) -> Vec<u32> {
