@@ -32,8 +32,10 @@ use crate::plane::{FIELD_MANAGER, Plane, target_names};
 use crate::taint_policies::lost::is_of_loss;
 
 const COMPONENT: &str = "taint-manager";
-/// Workers for each kind of binding.
+/// Workers for each kind of binding, each of which keeps to the rate by itself, as in Karmada.
 const WORKERS: usize = 3;
+/// Where all keep to one rate together, more of them only write at the same time, which is cheaper.
+const RESILIENT_WORKERS: usize = 16;
 /// How often to look again whether the control plane has been cut off.
 const CUT_OFF_WAIT: Duration = Duration::from_secs(5);
 /// After a start, clusters have this long to say that they are back before a loss that was noted earlier counts.
@@ -80,8 +82,9 @@ async fn run_evictor(name: &'static str, evictor: Evictor) {
         Source::new(&evictor.plane.bindings[evictor.kind], move |change| by_binding.tainted_homes(change)),
     ];
     let cancel = evictor.cancel.clone();
+    let workers = if evictor.plane.features.resilient_failover { RESILIENT_WORKERS } else { WORKERS };
     let reconcile = move |tenancy: Tenancy| reconcile(Arc::clone(&evictor), tenancy);
-    Controller::<Tenancy>::new(name).run(sources, WORKERS, cancel, reconcile).await;
+    Controller::<Tenancy>::new(name).run(sources, workers, cancel, reconcile).await;
 }
 
 impl Evictor {
