@@ -6,6 +6,7 @@ mod plane;
 pub mod probe;
 pub mod registration;
 mod run;
+mod tunnel;
 mod webhooks;
 
 pub use registration::{Refused, Registration, ReportSecrets};

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::credentials;
 use crate::lease::{self, Pulse};
 use crate::registration::{self, Refused, RegisterError, Registration};
+use crate::tunnel;
 use crate::webhooks::Webhooks;
 
 /// Between tries to register: soon at first, and never seldom.
@@ -24,6 +25,8 @@ pub struct Parts {
     pub plane: ClusterClient,
     pub member: ClusterClient,
     pub registration: Registration,
+    /// The member's API as its certificate names it; the control plane is offered a way to it. `None` offers none.
+    pub reachable_at: Option<String>,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub settings: Settings,
@@ -115,7 +118,13 @@ async fn work(parts: &Parts, cancel: CancellationToken) -> Result<(), Refused> {
         };
         run_member(member, cancel.clone()).await;
     };
-    tokio::join!(lease::keep(pulse, cancel.clone()), sync);
+    let way = async {
+        if let Some(member) = &parts.reachable_at {
+            let cluster = parts.registration.name.clone();
+            tunnel::keep(parts.plane.clone(), cluster, member.clone(), cancel.clone()).await;
+        }
+    };
+    tokio::join!(lease::keep(pulse, cancel.clone()), sync, way);
     Ok(())
 }
 

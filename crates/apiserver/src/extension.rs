@@ -26,5 +26,10 @@ pub struct ExtensionRequest {
 pub trait Extension: Send + Sync {
     fn handles(&self, path: &str) -> bool;
 
+    /// It decides by itself who may ask; otherwise the rights to its path count.
+    fn judges_callers(&self) -> bool {
+        false
+    }
+
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status>;
 }

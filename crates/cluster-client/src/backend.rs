@@ -8,6 +8,7 @@ use bytes::Bytes;
 use object::{Object, Status};
 
 use crate::call::{ApiCall, Reply, ResourceRef, WatchCall, WatchEvents};
+use crate::remote::connect::Stream;
 
 /// A Kubernetes API: a server in this process, or one behind a socket.
 ///
@@ -30,6 +31,19 @@ pub trait Backend: Send + Sync + 'static {
     /// Any other path: discovery, `/version`, health, OpenAPI. Answers of 400 and above are responses, not errors; the
     /// error is for a request that got no answer.
     async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status>;
+
+    /// A request whose connection becomes something else, with the `Upgrade` header that names it. Any answer but 101 is
+    /// an error.
+    async fn upgrade(&self, _identity: &Identity, _request: http::Request<Bytes>) -> Result<Upgraded, Status> {
+        Err(Status::new(501, "NotImplemented", "an API in this process has no connections to upgrade"))
+    }
+}
+
+/// A connection that is no longer HTTP.
+pub struct Upgraded {
+    /// Of the answer that switched.
+    pub headers: http::HeaderMap,
+    pub stream: Box<dyn Stream>,
 }
 
 /// An object at one version, decoded when asked for.

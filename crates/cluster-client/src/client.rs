@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object::{Object, Status};
 
-use crate::backend::{Backend, Identity, Origin, UserInfo};
+use crate::backend::{Backend, Identity, Origin, Upgraded, UserInfo};
 use crate::call::{
     ApiCall, DeleteOptions, ListOptions, ObjectList, Patch, Reply, ResourceRef, Verb, WatchCall, WatchEvents,
     WriteOptions,
@@ -201,6 +201,11 @@ impl ClusterClient {
     /// Any path. An answer of 400 and above is a response here, not an error.
     pub async fn raw(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
         self.backend.raw(&self.identity, request).await
+    }
+
+    /// A request whose connection becomes something else. Any answer but 101 is an error.
+    pub async fn upgrade(&self, request: http::Request<Bytes>) -> Result<Upgraded, Status> {
+        self.backend.upgrade(&self.identity, request).await
     }
 
     /// The JSON at a path, such as `/version`.

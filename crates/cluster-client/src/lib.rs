@@ -9,7 +9,7 @@ pub mod remote;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use backend::{Backend, Identity, Origin, UserInfo};
+pub use backend::{Backend, Identity, Origin, Upgraded, UserInfo};
 pub use call::{
     ApiCall, DeleteOptions, FieldValidation, ListOptions, ObjectList, Patch, PatchKind, Preconditions,
     PropagationPolicy, Reply, ReplyBody, ResourceRef, Verb, VersionMatch, WatchCall, WatchEvent, WatchEvents,

@@ -8,6 +8,8 @@ use api::capacity::Board;
 use api_host::{Additions, ApiHost};
 use apiserver::admission::agents::AgentRestriction;
 use apiserver::admission::karmada;
+use apiserver::cluster_proxy::ClusterProxy;
+use apiserver::cluster_proxy::tunnels::{TunnelDoor, Tunnels};
 use apiserver::server::Server;
 use cluster_client::UserInfo;
 use explain::Explainer;
@@ -60,6 +62,7 @@ impl ControlPlane {
 
 /// What makes an API server a control plane's.
 fn additions(propagation: &Propagation, explaining: &Explaining) -> Additions {
+    let tunnels = Arc::new(Tunnels::default());
     Additions {
         kinds: validation::kinds(&propagation.features),
         judges: vec![Box::new(AgentRestriction)],
@@ -68,8 +71,8 @@ fn additions(propagation: &Propagation, explaining: &Explaining) -> Additions {
             allow_no_execute_taints: propagation.allow_no_execute_taint_policy,
             compile: Arc::new(interpreter::check::compile),
         }),
-        connect_handlers: vec![Box::new(apiserver::cluster_proxy::ClusterProxy)],
-        extensions: vec![Box::new(explaining.clone())],
+        connect_handlers: vec![Box::new(ClusterProxy { tunnels: Arc::clone(&tunnels) })],
+        extensions: vec![Box::new(explaining.clone()), Box::new(TunnelDoor { tunnels })],
     }
 }
 

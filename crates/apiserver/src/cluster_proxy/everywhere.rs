@@ -10,6 +10,7 @@ use object::Status;
 use serde_json::{Value, json};
 
 use super::member::{self, Member};
+use super::tunnels::Tunnels;
 use crate::forwarding;
 use crate::http::{Peer, RequestBody};
 use crate::request::RequestInfo;
@@ -29,7 +30,12 @@ struct Answer {
     body: Bytes,
 }
 
-pub async fn serve(server: &Arc<Server>, path: &str, request: ConnectRequest) -> Result<Response<Body>, Status> {
+pub async fn serve(
+    server: &Arc<Server>,
+    tunnels: &Tunnels,
+    path: &str,
+    request: ConnectRequest,
+) -> Result<Response<Body>, Status> {
     let (plain, query) = path.split_once('?').unwrap_or((path, ""));
     let info = RequestInfo::parse(&request.incoming.method, plain, query);
     if !info.is_resource {
@@ -41,7 +47,7 @@ pub async fn serve(server: &Arc<Server>, path: &str, request: ConnectRequest) ->
     }
     // The object itself decides who is asked; what is done to it comes after.
     let probe = if info.name.is_empty() { path.to_owned() } else { object_path(plain, &info) };
-    let answers = ask_all(server, &probe, &request).await?;
+    let answers = ask_all(server, tunnels, &probe, &request).await?;
     if info.name.is_empty() { merge(&answers) } else { one(answers, path, request).await }
 }
 
@@ -66,10 +72,15 @@ async fn own(server: &Arc<Server>, path: &str, request: ConnectRequest) -> Resul
 }
 
 /// Those who answered with 200. A member that cannot be reached has no say.
-async fn ask_all(server: &Arc<Server>, path: &str, request: &ConnectRequest) -> Result<Vec<Answer>, Status> {
+async fn ask_all(
+    server: &Arc<Server>,
+    tunnels: &Tunnels,
+    path: &str,
+    request: &ConnectRequest,
+) -> Result<Vec<Answer>, Status> {
     let names = member::names(server).await?;
     let asked = futures::stream::iter(names).map(|name| async move {
-        let result = ask(server, &name, path, request).await;
+        let result = ask(server, tunnels, &name, path, request).await;
         result.inspect_err(|error| tracing::debug!(cluster = name, %error, "a member did not answer")).ok()
     });
     let mut answers: Vec<Answer> = asked.buffer_unordered(MEMBERS_AT_ONCE).filter_map(|a| async { a }).collect().await;
@@ -78,8 +89,14 @@ async fn ask_all(server: &Arc<Server>, path: &str, request: &ConnectRequest) -> 
     Ok(answers)
 }
 
-async fn ask(server: &Server, name: &str, path: &str, request: &ConnectRequest) -> Result<Answer, Status> {
-    let member = member::find(server, name).await?;
+async fn ask(
+    server: &Server,
+    tunnels: &Tunnels,
+    name: &str,
+    path: &str,
+    request: &ConnectRequest,
+) -> Result<Answer, Status> {
+    let member = member::find(server, tunnels, name).await?;
     let mut headers = member.headers(&HeaderMap::new(), &request.user, false)?;
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     let response = member.send(Method::GET, path, headers, forwarding::whole(Bytes::new())).await?;

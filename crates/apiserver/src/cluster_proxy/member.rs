@@ -9,10 +9,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::RemoteConfig;
 use cluster_client::remote::config::Pem;
-use cluster_client::remote::connect::open_http1;
+use cluster_client::remote::connect::{open_http1, open_http1_over};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use object::{Object, Status};
 
+use super::tunnels::{Tunnel, Tunnels};
 use crate::forwarding;
 use crate::http::Incoming;
 use crate::respond::Body;
@@ -23,16 +24,23 @@ pub struct Member {
     name: String,
     config: RemoteConfig,
     impersonator_token: String,
+    /// The way its agent has opened; without one the member is dialled.
+    tunnel: Option<Tunnel>,
 }
 
 /// Reads where a member is from its Cluster and the secrets that names.
-pub async fn find(server: &Server, name: &str) -> Result<Member, Status> {
+pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Member, Status> {
     let gvr = CLUSTERS.gvr();
     let cluster = read(server, CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, "", name).await?;
     let cluster = cluster.ok_or_else(|| Status::not_found(&gvr.group_resource(), name))?;
-    let spec: ClusterSpec = api::read(&cluster)?;
+    let mut spec: ClusterSpec = api::read(&cluster)?;
+    let tunnel = tunnels.to(name);
+    if let Some(tunnel) = &tunnel {
+        spec.api_endpoint.clone_from(&tunnel.server);
+    }
     if spec.api_endpoint.is_empty() {
-        return Err(unreachable(name, "its spec.apiEndpoint is empty"));
+        let problem = "its spec.apiEndpoint is empty, and no `flotilla agent` has opened a way to it";
+        return Err(unreachable(name, problem));
     }
     let Some(reference) = &spec.impersonator_secret_ref else {
         return Err(unreachable(name, "it has no spec.impersonatorSecretRef, so nobody can be spoken for in it"));
@@ -44,7 +52,7 @@ pub async fn find(server: &Server, name: &str) -> Result<Member, Status> {
         (Some(reference), false) => secret_text(&secret(server, name, reference).await?, SECRET_CA_BUNDLE),
         _ => None,
     };
-    Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token })
+    Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token, tunnel })
 }
 
 fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
@@ -88,7 +96,14 @@ impl Member {
         *request.method_mut() = method;
         *request.uri_mut() = target;
         *request.headers_mut() = headers;
-        let stream = open_http1(&self.config).await.map_err(|error| self.failed(&error.to_string()))?;
+        let opened = match &self.tunnel {
+            Some(tunnel) => {
+                let way = tunnel.clone().dial().await.map_err(|problem| self.failed(&problem))?;
+                open_http1_over(&self.config, way).await
+            }
+            None => open_http1(&self.config).await,
+        };
+        let stream = opened.map_err(|error| self.failed(&error.to_string()))?;
         forwarding::exchange(stream, request).await.map_err(|error| self.failed(&error.to_string()))
     }
 

@@ -2,6 +2,7 @@
 
 mod everywhere;
 mod member;
+pub mod tunnels;
 
 use std::sync::Arc;
 
@@ -9,13 +10,16 @@ use async_trait::async_trait;
 use http::{Response, Uri};
 use object::Status;
 
+use self::tunnels::Tunnels;
 use crate::respond::Body;
 use crate::server::Server;
 use crate::subresource::{ConnectHandler, ConnectRequest};
 use crate::verbs::Target;
 
 /// Answers for the proxy subresource of clusters.
-pub struct ClusterProxy;
+pub struct ClusterProxy {
+    pub tunnels: Arc<Tunnels>,
+}
 
 #[async_trait]
 impl ConnectHandler for ClusterProxy {
@@ -27,9 +31,9 @@ impl ConnectHandler for ClusterProxy {
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         let path = inner_path(&request.incoming.uri, request.incoming.query.get("path"));
         if request.target.name == "*" {
-            return everywhere::serve(server, &path, request).await;
+            return everywhere::serve(server, &self.tunnels, &path, request).await;
         }
-        let member = member::find(server, &request.target.name).await?;
+        let member = member::find(server, &self.tunnels, &request.target.name).await?;
         member.forward(&path, &request.user, request.incoming).await
     }
 }

@@ -98,6 +98,9 @@ pub struct AgentArgs {
     /// Taken for the sake of manifests made for karmada-agent; everything it could switch always runs.
     #[arg(long, hide = true)]
     controllers: Option<String>,
+    /// Open a way through which the control plane reaches the member for its proxy, logs, exec and port-forward.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    tunnel: bool,
     /// Taken for the sake of manifests made for karmada-agent.
     #[arg(long, hide = true)]
     metrics_bind_address: Option<String>,
@@ -145,7 +148,9 @@ impl AgentArgs {
             rate_limit: settings.sync.rate_limit,
             ..member
         };
+        let reachable_at = (self.tunnel && member.proxy.is_none()).then(|| member.server.clone());
         Ok(Parts {
+            reachable_at,
             plane: ClusterClient::connect(Endpoint::Remote(plane)).context("--karmada-kubeconfig")?,
             member: ClusterClient::connect(Endpoint::Remote(member)).context("the member")?,
             registration,

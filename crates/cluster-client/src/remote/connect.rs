@@ -77,15 +77,31 @@ pub async fn open_http1_as(
     config: &RemoteConfig,
     identity: Arc<ClientIdentity>,
 ) -> Result<Box<dyn Stream>, ConnectError> {
+    let (settings, uri) = http1_settings(config, identity)?;
+    let opened = within_time(open(&settings, &uri)).await;
+    Ok(opened.map_err(ConnectError::Open)?.io.into_inner())
+}
+
+/// The same over a way to the server that is open already.
+pub async fn open_http1_over(config: &RemoteConfig, way: Box<dyn Stream>) -> Result<Box<dyn Stream>, ConnectError> {
+    let (settings, uri) = http1_settings(config, Arc::new(ClientIdentity::default()))?;
+    let opened = within_time(secure(&settings, &uri, way)).await;
+    Ok(opened.map_err(ConnectError::Open)?.io.into_inner())
+}
+
+fn http1_settings(config: &RemoteConfig, identity: Arc<ClientIdentity>) -> Result<(Settings, Uri), ConnectError> {
     let uri: Uri = config.server.parse().map_err(|_| ConnectError::Server(config.server.clone()))?;
     let mut settings = Settings::of(config, identity)?;
     let mut tls = settings.tls.config().as_ref().clone();
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     settings.tls = TlsConnector::from(Arc::new(tls));
-    let opening = tokio::time::timeout(CONNECT_TIMEOUT, open(&settings, &uri));
-    let timed_out = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIMEOUT:?}"));
-    let opened = opening.await.unwrap_or_else(|_| Err(timed_out()));
-    Ok(opened.map_err(ConnectError::Open)?.io.into_inner())
+    Ok((settings, uri))
+}
+
+async fn within_time(opening: impl Future<Output = io::Result<Opened>>) -> io::Result<Opened> {
+    tokio::time::timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|_| {
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIMEOUT:?}")))
+    })
 }
 
 impl Connector {
@@ -105,25 +121,29 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let settings = Arc::clone(&self.settings);
-        Box::pin(async move {
-            let opening = open(&settings, &uri);
-            tokio::time::timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|_| {
-                Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIMEOUT:?}")))
-            })
-        })
+        Box::pin(async move { within_time(open(&settings, &uri)).await })
     }
 }
 
 async fn open(settings: &Settings, uri: &Uri) -> io::Result<Opened> {
-    let is_tls = uri.scheme_str() == Some("https");
-    let host = uri.host().ok_or_else(|| io::Error::other("the server address has no host"))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let (host, port) = host_and_port(uri)?;
     let stream: Box<dyn Stream> = match &settings.proxy {
         Some(proxy) => proxy.tunnel(host, port).await?,
         None => Box::new(open_tcp(host, port).await?),
     };
-    if !is_tls {
+    secure(settings, uri, stream).await
+}
+
+/// Where an address of an API leads.
+pub fn host_and_port(uri: &Uri) -> io::Result<(&str, u16)> {
+    let host = uri.host().ok_or_else(|| io::Error::other("the server address has no host"))?;
+    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+    Ok((host.trim_start_matches('[').trim_end_matches(']'), port))
+}
+
+async fn secure(settings: &Settings, uri: &Uri, stream: Box<dyn Stream>) -> io::Result<Opened> {
+    let (host, _) = host_and_port(uri)?;
+    if uri.scheme_str() != Some("https") {
         return Ok(Opened { io: TokioIo::new(stream), is_http2: false });
     }
     let name = match &settings.server_name {

@@ -22,14 +22,15 @@ use futures::stream;
 use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
 use object::Status;
 use object::status::{StatusCause, StatusDetails};
 
-use crate::backend::{Backend, Identity};
+use crate::backend::{Backend, Identity, Upgraded};
 use crate::call::{ApiCall, Reply, Verb, WatchCall, WatchEvent, WatchEvents};
 use crate::client::ConnectError;
 use crate::remote::config::RemoteConfig;
-use crate::remote::connect::{Connector, Settings};
+use crate::remote::connect::{Connector, Settings, open_http1_as};
 use crate::remote::credentials::CredentialSource;
 use crate::remote::events::EventDecoder;
 use crate::remote::limit::Throttle;
@@ -51,6 +52,9 @@ const UNREACHABLE: &str = "Unreachable";
 
 pub struct Remote {
     base: String,
+    /// For connections beside the pool's, which become something else than HTTP.
+    config: RemoteConfig,
+    identity: Arc<ClientIdentity>,
     pool: Pool,
     credentials: CredentialSource,
     throttle: Option<Throttle>,
@@ -78,6 +82,8 @@ impl Remote {
         let settings = Settings::of(&config, Arc::clone(&identity))?;
         Ok(Self {
             base,
+            config: config.clone(),
+            identity: Arc::clone(&identity),
             pool: Pool::new(Connector::new(settings)),
             credentials: CredentialSource::new(config.credentials, identity)?,
             throttle: config.rate_limit.map(Throttle::new),
@@ -221,6 +227,42 @@ impl Backend for Remote {
         }
         let (parts, body) = self.send_with(headers, &wire, None).await?.into_parts();
         Ok(Response::from_parts(parts, self.read_body(body).await?))
+    }
+
+    async fn upgrade(&self, identity: &Identity, request: Request<Bytes>) -> Result<Upgraded, Status> {
+        let unreachable = |problem: String| Failure::Connect(problem).into_status(&self.base);
+        let authorization = self.credentials.authorization().await;
+        let authorization = authorization.map_err(|e| Failure::Credentials(chain(&e)).into_status(&self.base))?;
+        let stream = open_http1_as(&self.config, Arc::clone(&self.identity)).await;
+        let stream = stream.map_err(|e| unreachable(chain(&e)))?;
+        let mut request = request.map(Full::new);
+        let uri: Uri = self.base.parse().map_err(|_| Status::internal("the server address is no URL"))?;
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let path = format!("{}{path}", uri.path().trim_end_matches('/'));
+        *request.uri_mut() = path.parse().map_err(|_| Status::bad_request("not a path"))?;
+        let headers = request.headers_mut();
+        let host = uri.authority().map_or("", |authority| authority.as_str());
+        headers.insert(header::HOST, host.parse().map_err(|_| Status::internal("the server has no host name"))?);
+        headers.insert(header::USER_AGENT, self.user_agent.clone());
+        if let Some(user) = &identity.impersonated {
+            headers.extend(wire::impersonation_headers(user)?);
+        }
+        if let Some(value) = authorization.header {
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        let opened = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = opened.map_err(|e| unreachable(chain(&e)))?;
+        tokio::spawn(connection.with_upgrades());
+        let answered = tokio::time::timeout(self.request_timeout, sender.send_request(request)).await;
+        let answered = answered.map_err(|_| Failure::Timeout(self.request_timeout).into_status(&self.base))?;
+        let response = answered.map_err(|e| Failure::Broken(chain(&e)).into_status(&self.base))?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let code = response.status().as_u16();
+            return Err(Status::from_response(code, &self.read_body(response.into_body()).await?));
+        }
+        let headers = response.headers().clone();
+        let upgraded = hyper::upgrade::on(response).await.map_err(|e| unreachable(chain(&e)))?;
+        Ok(Upgraded { headers, stream: Box::new(TokioIo::new(upgraded)) })
     }
 }
 

@@ -1,0 +1,117 @@
+//! A way to the member for those at the control plane: opened from here, so that nothing has to reach in.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster_client::remote::connect::{host_and_port, open_tcp};
+use cluster_client::{ClusterClient, Upgraded};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use object::Status;
+use reconcile::backoff::Backoff;
+use tokio_util::sync::CancellationToken;
+
+const PATH: &str = "/flotilla/v1alpha1/tunnels/";
+const PROTOCOL: &str = "flotilla-tunnel";
+const SERVER_HEADER: &str = "flotilla-member-server";
+
+const BACKOFF: Backoff = Backoff { base: Duration::from_millis(500), max: Duration::from_secs(30) };
+/// A control plane that knows no such thing (Karmada's) may be replaced by one that does.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(600);
+/// Connections to the member through one way.
+const CONNECTIONS_MAX: u32 = 256;
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+const PING_EVERY: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Keeps a way open until cancelled, whatever the network does.
+pub async fn keep(plane: ClusterClient, cluster: String, member: String, cancel: CancellationToken) {
+    let mut failures = 0;
+    loop {
+        let opened = tokio::select! {
+            () = cancel.cancelled() => return,
+            opened = open(&plane, &cluster, &member) => opened,
+        };
+        let wait = match opened {
+            Ok(upgraded) => {
+                tracing::info!(cluster, "the control plane can reach the member through this agent");
+                failures = 0;
+                tokio::select! {
+                    () = cancel.cancelled() => return,
+                    ended = serve(upgraded, &member) => tracing::info!(?ended, "the way to the member has ended"),
+                }
+                BACKOFF.jittered(0)
+            }
+            Err(status) if matches!(status.code, 403..=405 | 501) => {
+                tracing::info!(%status, "the control plane takes no way to this member");
+                ASK_AGAIN_AFTER
+            }
+            Err(status) => {
+                failures += 1;
+                let wait = BACKOFF.jittered(failures);
+                tracing::debug!(%status, ?wait, "no way to the member could be opened; trying again");
+                wait
+            }
+        };
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+async fn open(plane: &ClusterClient, cluster: &str, member: &str) -> Result<Upgraded, Status> {
+    let request = Request::get(format!("{PATH}{cluster}"))
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, HeaderValue::from_static(PROTOCOL))
+        .header(SERVER_HEADER, member)
+        .body(Bytes::new());
+    plane.upgrade(request.map_err(|error| Status::bad_request(error.to_string()))?).await
+}
+
+/// Answers as the server of the connection this side has opened: every CONNECT leads to the member's API, nowhere else.
+async fn serve(upgraded: Upgraded, member: &str) -> Result<(), hyper::Error> {
+    let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).max_concurrent_streams(CONNECTIONS_MAX);
+    builder.keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_TIMEOUT);
+    let member = member.to_owned();
+    let service = service_fn(move |request| {
+        let member = member.clone();
+        async move { Ok::<_, Infallible>(connect(request, &member).await) }
+    });
+    builder.serve_connection(TokioIo::new(upgraded.stream), service).await
+}
+
+async fn connect(request: Request<Incoming>, member: &str) -> Response<Empty<Bytes>> {
+    let mut response = Response::new(Empty::new());
+    if request.method() != Method::CONNECT {
+        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        return response;
+    }
+    let mut stream = match dial(member).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(member, %error, "the member's API cannot be reached for the control plane");
+            *response.status_mut() = StatusCode::BAD_GATEWAY;
+            return response;
+        }
+    };
+    tokio::spawn(async move {
+        match hyper::upgrade::on(request).await {
+            Ok(asked) => drop(tokio::io::copy_bidirectional(&mut TokioIo::new(asked), &mut stream).await),
+            Err(error) => tracing::debug!(%error, "a connection to the member was not taken"),
+        }
+    });
+    response
+}
+
+async fn dial(member: &str) -> std::io::Result<tokio::net::TcpStream> {
+    let uri: Uri = member.parse().map_err(std::io::Error::other)?;
+    let (host, port) = host_and_port(&uri)?;
+    let timed_out = || std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no connection in {DIAL_TIMEOUT:?}"));
+    tokio::time::timeout(DIAL_TIMEOUT, open_tcp(host, port)).await.unwrap_or_else(|_| Err(timed_out()))
+}
