@@ -137,35 +137,46 @@ pub async fn push_all(
     Ok(loaded)
 }
 
-/// Imports into every member; one that fails holds up no other. Returns the members that failed.
-pub async fn import_all(
-    prepared: &Prepared,
-    sinks: &[Box<dyn ImageSink>],
-    watch: &(dyn Fn(Step) + Sync),
-) -> Vec<String> {
+/// Members, by what came of their imports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imports {
+    pub stored: Vec<String>,
+    pub not_needed: Vec<String>,
+    pub failed: Vec<String>,
+}
+
+/// Imports into every member; one that fails holds up no other.
+pub async fn import_all(prepared: &Prepared, sinks: &[Box<dyn ImageSink>], watch: &(dyn Fn(Step) + Sync)) -> Imports {
     let len = std::fs::metadata(&prepared.archive).map_or(0, |metadata| metadata.len());
     watch(Step::Saved { archive: prepared.archive.clone(), len });
     let imports: Vec<_> = sinks.iter().map(|sink| import_one(prepared, sink.as_ref(), watch)).collect();
-    let results: Vec<Option<String>> = futures::stream::iter(imports).buffer_unordered(IMPORTS_MAX).collect().await;
-    results.into_iter().flatten().collect()
+    let mut results = futures::stream::iter(imports).buffer_unordered(IMPORTS_MAX);
+    let mut imports = Imports::default();
+    while let Some((member, outcome)) = results.next().await {
+        match outcome {
+            Ok(Imported::Stored) => imports.stored.push(member),
+            Ok(Imported::NotNeeded(_)) => imports.not_needed.push(member),
+            Err(_) => imports.failed.push(member),
+        }
+    }
+    imports
 }
 
-/// The member's name when it failed.
-async fn import_one(prepared: &Prepared, sink: &dyn ImageSink, watch: &(dyn Fn(Step) + Sync)) -> Option<String> {
+async fn import_one(
+    prepared: &Prepared,
+    sink: &dyn ImageSink,
+    watch: &(dyn Fn(Step) + Sync),
+) -> (String, Result<Imported, String>) {
     let member = sink.member().to_owned();
     watch(Step::Importing { member: member.clone() });
     let importing = sink.import(&prepared.archive, &prepared.names);
     let outcome = tokio::time::timeout(IMPORT_MAX, importing).await;
-    match outcome.unwrap_or_else(|_| Err(format!("not done within {IMPORT_MAX:?}"))) {
-        Ok(outcome) => {
-            watch(Step::Imported { member, outcome });
-            None
-        }
-        Err(why) => {
-            watch(Step::Failed { member: member.clone(), why });
-            Some(member)
-        }
-    }
+    let outcome = outcome.unwrap_or_else(|_| Err(format!("not done within {IMPORT_MAX:?}")));
+    watch(match outcome.clone() {
+        Ok(outcome) => Step::Imported { member: member.clone(), outcome },
+        Err(why) => Step::Failed { member: member.clone(), why },
+    });
+    (member, outcome)
 }
 
 /// A member whose nodes only say that containers run.
@@ -277,5 +288,82 @@ fn check_listed(listed: &str, names: &[Reference]) -> Result<(), String> {
 impl std::convert::From<CopyError> for DistributeError {
     fn from(error: CopyError) -> Self {
         Self::Preload(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::BuildOptions;
+    use crate::client::ClientOptions;
+    use crate::copy::Silent;
+
+    struct Fails;
+
+    #[async_trait]
+    impl ImageSink for Fails {
+        fn member(&self) -> &str {
+            "member2"
+        }
+
+        async fn import(&self, _: &Path, _: &[Reference]) -> Result<Imported, String> {
+            Err("no room".to_owned())
+        }
+    }
+
+    /// Answers `ctr` as containerd would.
+    #[derive(Default)]
+    struct Remembers(parking_lot::Mutex<Vec<String>>);
+
+    #[async_trait]
+    impl Machine for Remembers {
+        async fn push_file(&self, from: &Path, to: &str) -> Result<(), String> {
+            let index = crate::image::archive::Archive::open(from, Path::new("/tmp")).map_err(|e| e.to_string())?;
+            let name = index.index().manifests[0].annotations[crate::image::layout::IMAGE_NAME].clone();
+            self.0.lock().extend([format!("push {to}"), name]);
+            Ok(())
+        }
+
+        async fn exec(&self, command: &[String]) -> Result<String, String> {
+            let mut said = self.0.lock();
+            said.push(command.join(" "));
+            Ok(format!("other\n{}\n", said[1]))
+        }
+    }
+
+    #[tokio::test]
+    async fn one_member_that_fails_holds_up_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let context = folder.path().join("context");
+        std::fs::create_dir(&context).unwrap();
+        std::fs::write(context.join("Dockerfile"), "FROM scratch\nCOPY Dockerfile /\n").unwrap();
+        let options = BuildOptions {
+            context: context.clone(),
+            dockerfile: None,
+            name: "demo:1".parse().unwrap(),
+            arguments: Vec::new(),
+            platform: Platform::host(),
+            mirror: None,
+        };
+        let client = Client::new(&ClientOptions::default()).unwrap();
+        let prepared = prepare(&context, None, &options, &client, folder.path(), &Silent).await.unwrap();
+        let ctr = vec!["ctr".to_owned()];
+        let machine = MachineSink { member: "member3".to_owned(), machine: Remembers::default(), ctr };
+        let simulated = SimulatedSink { member: "member1".to_owned() };
+        let sinks: Vec<Box<dyn ImageSink>> = vec![Box::new(simulated), Box::new(Fails), Box::new(machine)];
+        let steps = parking_lot::Mutex::new(Vec::new());
+        let imports = import_all(&prepared, &sinks, &|step| steps.lock().push(step)).await;
+        assert_eq!(imports.stored, ["member3"]);
+        assert_eq!(imports.not_needed, ["member1"]);
+        assert_eq!(imports.failed, ["member2"]);
+        let failed = Step::Failed { member: "member2".to_owned(), why: "no room".to_owned() };
+        assert!(steps.lock().contains(&failed));
+    }
+
+    #[test]
+    fn an_import_that_is_not_listed_is_no_import() {
+        let names = ["demo:1".parse().unwrap()];
+        assert_eq!(check_listed("docker.io/library/demo:1\n", &names), Ok(()));
+        assert!(check_listed("docker.io/library/demo:10\n", &names).is_err());
     }
 }

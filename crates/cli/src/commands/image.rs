@@ -188,12 +188,14 @@ async fn run_distribute(console: &Arc<Console>, args: DistributeArgs) -> anyhow:
             console.line(format_args!("{}@{}", image.name, image.digest))?;
         }
     }
-    let failed = import_all(&prepared, &sinks, &|step| console.note(told(&step))).await;
-    if !failed.is_empty() {
-        bail!("not imported into {}", failed.join(", "));
+    let imports = import_all(&prepared, &sinks, &|step| console.note(told(&step))).await;
+    if !imports.failed.is_empty() {
+        bail!("not imported into {}", imports.failed.join(", "));
     }
-    for name in &prepared.names {
-        console.line(format_args!("{name} is in {} members", sinks.len()))?;
+    if !imports.stored.is_empty() {
+        for name in &prepared.names {
+            console.line(format_args!("{name} is in the image store of {}", imports.stored.join(", ")))?;
+        }
     }
     Ok(())
 }

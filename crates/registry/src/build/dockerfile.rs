@@ -192,7 +192,10 @@ impl Reading {
                     made.mode = Some(u32::from_str_radix(mode, 8).map_err(|_| wrong("--chmod takes an octal number"))?);
                 }
                 _ => {
-                    return Err(needs_tool(format!("{instruction} --{}", option.split('=').next().unwrap_or_default())));
+                    return Err(needs_tool(format!(
+                        "{instruction} --{}",
+                        option.split('=').next().unwrap_or_default()
+                    )));
                 }
             }
         }

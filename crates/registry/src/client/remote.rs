@@ -270,14 +270,24 @@ impl Upload<'_> {
         let separator = if self.location.contains('?') { '&' } else { '?' };
         let mut call = self.call(Method::PUT);
         call.url = format!("{}{separator}digest={digest}", self.location);
+        call.may_repeat = true;
         let what = call.what.clone();
-        match self.remote.client.send(call).await {
+        let finished = match self.remote.client.send(call).await {
             Ok(answer) => expect(answer, &what, &[StatusCode::CREATED, StatusCode::NO_CONTENT]).await.map(|_| ()),
-            // The answer may have been lost behind a blob that is there.
-            Err(error) => match self.remote.has_blob(digest).await {
-                Ok(true) => Ok(()),
-                _ => Err(error),
-            },
+            Err(error) => Err(error),
+        };
+        match finished {
+            // The first answer may have been lost behind a blob that is there.
+            Err(
+                error @ (ClientError::NotFound { .. } | ClientError::Unreachable { .. } | ClientError::Silent { .. }),
+            ) => {
+                if self.remote.has_blob(digest).await? {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            }
+            finished => finished,
         }
     }
 

@@ -271,6 +271,8 @@ impl<'a> Content<'a> {
                     self.retry_after(std::io::ErrorKind::UnexpectedEof.into()).await?;
                 }
                 None => return self.verify().map(|()| None),
+                // All of it came; what broke off behind it does not matter.
+                Some(Err(_)) if self.read == self.blob.size => return self.verify().map(|()| None),
                 Some(Err(error)) => self.retry_after(error).await?,
             }
         }

@@ -57,8 +57,16 @@ pub async fn begin(
         None => Ok(under_way(StatusCode::ACCEPTED, &repository, id, 0)),
         Some(digest) => {
             let session = lock(server, &repository, id).await?;
-            let session = receive(session, None, request).await?;
-            finish(server, session, digest).await
+            match receive(session, None, request).await {
+                Ok(session) => finish(server, session, digest).await,
+                Err(fault) => {
+                    // Its name was told to nobody, so nobody can go on with it.
+                    if let Ok(session) = lock(server, &repository, id).await {
+                        server.on_disk(move |store| store.end_upload(session)).await?;
+                    }
+                    Err(fault)
+                }
+            }
         }
     }
 }
