@@ -11,10 +11,13 @@ use tokio::time::Instant;
 /// After this the mirror is believed again: what was written may be gone for long.
 const DOUBT_MAX: Duration = Duration::from_secs(5);
 
+/// Versions of objects, and when they were written.
+type Versions = HashMap<ObjectKey, (u64, Instant)>;
+
 /// For whose sake it was written, the objects and their versions.
 #[derive(Default)]
 pub struct OwnWrites {
-    written: Mutex<HashMap<ObjectKey, HashMap<ObjectKey, (u64, Instant)>>>,
+    written: Mutex<HashMap<ObjectKey, Versions>>,
 }
 
 impl OwnWrites {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::resources::{leases, nodes, pods};
 use crate::testing::{Stage, node, running};
 
-async fn renew(stage: &Stage, name: &str) {
+fn renew(stage: &Stage, name: &str) {
     let lease = json!({"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": {"renewTime": stage.now()}});
     stage.seed(&leases(), lease);
 }
@@ -16,7 +16,7 @@ async fn renew(stage: &Stage, name: &str) {
 async fn live(stage: &Stage, names: &[&str], seconds: u64) {
     for _ in 0..seconds / 5 {
         for name in names {
-            renew(stage, name).await;
+            renew(stage, name);
         }
         stage.pass(Duration::from_secs(5)).await;
     }

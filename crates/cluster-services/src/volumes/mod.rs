@@ -82,7 +82,7 @@ async fn run(room: Arc<Room>, controller: Controller<Key>) {
         tracing::warn!(%error, "the default storage class could not be made");
     }
     let volumes = Arc::new(Volumes { recorder: room.recorder("persistentvolume-controller"), room: Arc::clone(&room) });
-    let claims = Source::new(&room.claims, |change| claim_keys(change));
+    let claims = Source::new(&room.claims, claim_keys);
     let pvs = {
         let room = Arc::clone(&room);
         Source::new(&room.volumes.clone(), move |change| volume_keys(&room, change))

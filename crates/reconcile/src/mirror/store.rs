@@ -49,6 +49,9 @@ impl Kept {
     }
 }
 
+/// An object of a list, and what the API in this process holds of it.
+pub type Listed = (Arc<Object>, Option<Arc<dyn Origin>>);
+
 struct Index {
     name: &'static str,
     values: IndexFn,
@@ -146,7 +149,7 @@ impl Store {
     }
 
     /// Makes the store what a list says: what is not in it is gone.
-    pub fn replace(&mut self, objects: Vec<(Arc<Object>, Option<Arc<dyn Origin>>)>) {
+    pub fn replace(&mut self, objects: Vec<Listed>) {
         let listed: BTreeSet<ObjectKey> = objects.iter().map(|(object, _)| ObjectKey::of(object)).collect();
         let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
         for key in gone {
