@@ -78,7 +78,7 @@ impl Kubelet {
 
 /// Why there is no log yet, as users know it.
 fn not_started(pod: &Object, name: &str) -> Refusal {
-    let statuses = ["containerStatuses", "initContainerStatuses"];
+    let statuses = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
     let status = statuses.iter().flat_map(|field| pod.items(&["status", field])).find(|s| text(s, "name") == name);
     let waiting = status.and_then(|status| status.get("state")).and_then(|state| state.get("waiting"));
     let reason = waiting.map(|waiting| text(waiting, "reason")).filter(|reason| !reason.is_empty());

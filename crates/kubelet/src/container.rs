@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cri::messages::{
     Capability, ContainerConfig, ContainerMetadata, ImageSpec, Int64Value, KeyValue, LinuxContainerConfig,
-    LinuxContainerResources, LinuxContainerSecurityContext, Mount, MountPropagation,
+    LinuxContainerResources, LinuxContainerSecurityContext, Mount, MountPropagation, NamespaceMode,
 };
 use crate::env::{Variables, expand};
 use crate::pod::{flag, list, number, qos_class, text, texts};
@@ -40,6 +40,8 @@ pub(crate) struct Making<'a> {
     pub hosts_file: Option<PathBuf>,
     pub termination_log: PathBuf,
     pub node_memory_bytes: i64,
+    /// The running container whose processes are to be seen, for one that was added to look into it.
+    pub target_id: Option<String>,
 }
 
 /// The configuration, or the sentence users see why there is none.
@@ -172,11 +174,16 @@ fn security(making: &Making) -> Result<LinuxContainerSecurityContext, String> {
         add_capabilities: texts(capabilities, "add"),
         drop_capabilities: texts(capabilities, "drop"),
     });
+    let mut namespaces = namespaces(pod);
+    if let Some(target) = &making.target_id {
+        namespaces.pid = NamespaceMode::Target as i32;
+        namespaces.target_id.clone_from(target);
+    }
     let escalates = own.get("allowPrivilegeEscalation").and_then(Value::as_bool).unwrap_or(true);
     Ok(LinuxContainerSecurityContext {
         capabilities,
         privileged,
-        namespace_options: Some(namespaces(pod)),
+        namespace_options: Some(namespaces),
         run_as_user: id("runAsUser"),
         // A group without a user is refused by runtimes; the image's user then has the image's group.
         run_as_group: if id("runAsUser").is_some() || making.image_user.is_some() { id("runAsGroup") } else { None },
@@ -243,6 +250,7 @@ mod tests {
             hosts_file: Some(PathBuf::from("/x/hosts")),
             termination_log: PathBuf::from("/x/log"),
             node_memory_bytes: 1 << 30,
+            target_id: None,
         };
         container_config(&making)
     }

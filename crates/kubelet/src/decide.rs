@@ -118,7 +118,7 @@ fn plan_containers(view: &View, sandbox_id: &str, work: &mut Work) {
         let holds_up = match role {
             Role::Init => !seen.is_some_and(|seen| seen.state == SeenState::Exited && seen.exit_code == 0),
             Role::Sidecar => !has_begun && !seen.is_some_and(|seen| is_started(view, seen)),
-            Role::Main => false,
+            Role::Main | Role::Ephemeral => false,
         };
         if holds_up {
             return;
@@ -171,7 +171,7 @@ pub(crate) fn outcome(pod: &Object, observed: &Observed) -> Option<bool> {
         let seen = observed.latest(text(container, "name"));
         let exited = seen.filter(|seen| seen.state == SeenState::Exited);
         match role {
-            Role::Sidecar => {}
+            Role::Sidecar | Role::Ephemeral => {}
             Role::Init => {
                 if policy == RestartPolicy::Never && exited.is_some_and(|seen| seen.exit_code != 0) {
                     return Some(false);

@@ -14,6 +14,8 @@ pub(crate) enum Role {
     /// Stands among the init containers and keeps running beside the main ones.
     Sidecar,
     Main,
+    /// Added to a pod that runs, for whoever looks for what is wrong with it. Runs once.
+    Ephemeral,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,9 @@ pub(crate) fn texts(value: &Value, field: &str) -> Vec<String> {
 /// Containers of a pod in the order they are to start, with their roles.
 pub(crate) fn containers(pod: &Object) -> Vec<(Role, &Value)> {
     let first = pod.items(&["spec", "initContainers"]).iter().map(|c| (init_role(c), c));
-    first.chain(pod.items(&["spec", "containers"]).iter().map(|c| (Role::Main, c))).collect()
+    let main = pod.items(&["spec", "containers"]).iter().map(|c| (Role::Main, c));
+    let added = pod.items(&["spec", "ephemeralContainers"]).iter().map(|c| (Role::Ephemeral, c));
+    first.chain(main).chain(added).collect()
 }
 
 fn init_role(container: &Value) -> Role {
@@ -78,7 +82,7 @@ pub(crate) fn restarts(policy: RestartPolicy, role: Role, exit_code: i32) -> boo
         (Role::Init, _) => exit_code != 0,
         (Role::Main, RestartPolicy::Always) => true,
         (Role::Main, RestartPolicy::OnFailure) => exit_code != 0,
-        (Role::Main, RestartPolicy::Never) => false,
+        (Role::Main, RestartPolicy::Never) | (Role::Ephemeral, _) => false,
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) async fn run(node: &Node, cancel: CancellationToken) {
         match beat(node, is_due).await {
             Ok(()) if is_due => told = Some(tokio::time::Instant::now()),
             Ok(()) => {}
+            // Another wrote to it meanwhile; the next beat knows what.
+            Err(error) if error.is_conflict() => {}
             Err(error) => tracing::warn!(%error, node = node.settings.node_name, "the node could not be told of"),
         }
         // Until it is known it tries more often.

@@ -106,6 +106,7 @@ pub(crate) fn namespaces(pod: &Object) -> NamespaceOption {
         network: mode("hostNetwork", NamespaceMode::Pod),
         pid: mode("hostPID", if shares { NamespaceMode::Pod } else { NamespaceMode::Container }),
         ipc: mode("hostIPC", NamespaceMode::Pod),
+        target_id: String::new(),
     }
 }
 

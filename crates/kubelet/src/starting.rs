@@ -17,7 +17,7 @@ use crate::env::variables;
 use crate::handlers::{Target, run};
 use crate::images::{Presence, gather_keys, presence, pull, refused};
 use crate::node::Node;
-use crate::observed::Sandbox;
+use crate::observed::{Sandbox, gather_observed};
 use crate::pod::{container, text, uses_host_network};
 use crate::references::gather_for_environment;
 use crate::sandbox::{hosts_file, sandbox_config};
@@ -199,6 +199,7 @@ impl Starting {
             hosts_file: self.hosts_file(&pod_ips).map_err(failed)?,
             termination_log: self.termination_log().map_err(failed)?,
             node_memory_bytes: node.machine.memory_bytes,
+            target_id: self.target().await,
         };
         let mut config = container_config(&making)?;
         // The runtime shows the image by the name it was asked for.
@@ -214,6 +215,14 @@ impl Starting {
             config: Some(config),
             sandbox_config: Some(sandbox_config),
         })
+    }
+
+    /// The container an added one is to look into, where it names one that runs.
+    async fn target(&self) -> Option<String> {
+        let name = Some(text(&self.container, "targetContainerName")).filter(|name| !name.is_empty())?;
+        let mut all = gather_observed(&self.node.runtime, &self.key).await.ok()?;
+        let observed = all.remove(self.pod.uid())?;
+        observed.running().find(|seen| seen.name == name).map(|seen| seen.id.clone())
     }
 
     /// Not for pods on the machine's own network: they see the machine's.

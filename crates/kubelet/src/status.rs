@@ -37,13 +37,19 @@ pub(crate) struct Report<'a> {
 pub(crate) fn pod_status(report: &Report) -> Value {
     let pod = report.pod;
     let mut status = pod.get(&["status"]).and_then(Value::as_object).cloned().unwrap_or_default();
-    let (mut init, mut main) = (Vec::new(), Vec::new());
+    let (mut init, mut main, mut added) = (Vec::new(), Vec::new(), Vec::new());
     for (role, container) in containers(pod) {
         let entry = container_status(report, role, container);
-        if role == Role::Main { main.push(entry) } else { init.push(entry) }
+        match role {
+            Role::Init | Role::Sidecar => init.push(entry),
+            Role::Main => main.push(entry),
+            Role::Ephemeral => added.push(entry),
+        }
     }
     let phase = phase(report, &init, &main);
-    for (field, list) in [("initContainerStatuses", &init), ("containerStatuses", &main)] {
+    for (field, list) in
+        [("initContainerStatuses", &init), ("containerStatuses", &main), ("ephemeralContainerStatuses", &added)]
+    {
         if list.is_empty() {
             status.remove(field);
         } else {
@@ -127,6 +133,7 @@ fn container_status(report: &Report, role: Role, container: &Value) -> Value {
     let ready = match role {
         // An init container that did its work is ready; one that runs is not.
         Role::Init => seen.state == SeenState::Exited && seen.exit_code == 0,
+        Role::Ephemeral => false,
         _ => started && health.is_none_or(|health| health.is_ready),
     };
     let waiting = report.waiting.get(name).filter(|_| !is_running);
@@ -157,7 +164,7 @@ fn container_status(report: &Report, role: Role, container: &Value) -> Value {
 /// A container the runtime knows nothing of: not made yet, or forgotten since the status was last written.
 fn unseen(report: &Report, role: Role, container: &Value) -> Value {
     let name = text(container, "name");
-    let known = ["containerStatuses", "initContainerStatuses"]
+    let known = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
         .iter()
         .flat_map(|field| report.pod.items(&["status", field]))
         .find(|entry| text(entry, "name") == name);
@@ -169,7 +176,7 @@ fn unseen(report: &Report, role: Role, container: &Value) -> Value {
     }
     let waiting = waiting.cloned().unwrap_or_else(|| {
         let needs_init = !report.pod.items(&["spec", "initContainers"]).is_empty();
-        if needs_init { named("PodInitializing") } else { creating(role) }
+        if needs_init && role != Role::Ephemeral { named("PodInitializing") } else { creating(role) }
     });
     let restarts = known.and_then(|known| known.get("restartCount")).cloned().unwrap_or_else(|| 0.into());
     json!({"name": name, "state": waiting_state(&waiting), "lastState": {}, "ready": false, "started": false,
@@ -177,7 +184,7 @@ fn unseen(report: &Report, role: Role, container: &Value) -> Value {
 }
 
 fn creating(role: Role) -> Waiting {
-    named(if role == Role::Main { "ContainerCreating" } else { "PodInitializing" })
+    named(if matches!(role, Role::Main | Role::Ephemeral) { "ContainerCreating" } else { "PodInitializing" })
 }
 
 fn named(reason: &str) -> Waiting {

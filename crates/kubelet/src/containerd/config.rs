@@ -81,6 +81,7 @@ disabled_plugins = [
 
 [{cri}.containerd.runtimes.runc.options]
   SystemdCgroup = false
+  Root = {runc}
 
 [{cri}.cni]
   bin_dir = {network_programs}
@@ -91,6 +92,7 @@ disabled_plugins = [
 "#,
         root = at("root"),
         state = at("state"),
+        runc = at("state/runc"),
         socket = quoted(&places.socket),
         network_programs = quoted(network_programs),
         network = at("network"),

@@ -15,6 +15,8 @@ use crate::volumes::unmount_below;
 /// How long a process that was told to end may take.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(20);
+/// Where network plugins note what they did.
+const NETWORK_RECORDS: &str = "/var/lib/cni/results";
 
 /// Ends everything that belongs to a directory and takes away what it made. Blocks.
 pub(crate) fn sweep(places: &Places) {
@@ -29,6 +31,8 @@ pub(crate) fn sweep(places: &Places) {
     if let Err(error) = remove_interface(&places.bridge) {
         tracing::warn!(%error, bridge = places.bridge, "a bridge could not be removed");
     }
+    remove_shim_sockets(places);
+    remove_network_records(places);
     for name in ["state", "addresses", "network"] {
         let _ = fs::remove_dir_all(places.directory.join(name));
     }
@@ -61,6 +65,37 @@ fn end_shims(places: &Places) {
         end_process(*pid, Signal::KILL);
     }
     wait_until("shims end", || shims.iter().all(|pid| command_line(*pid).is_empty()));
+}
+
+/// Shims listen outside the directory; where, is written inside it.
+fn remove_shim_sockets(places: &Places) {
+    let tasks = places.directory.join("state/io.containerd.runtime.v2.task/k8s.io");
+    for entry in fs::read_dir(tasks).into_iter().flatten().flatten() {
+        let address = fs::read_to_string(entry.path().join("address")).unwrap_or_default();
+        if let Some(path) = address.trim().strip_prefix("unix://") {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// What network plugins noted of pods that were never taken off the network: `NETWORK-POD-INTERFACE`.
+fn remove_network_records(places: &Places) {
+    let records = |prefix: &str| {
+        let entries = fs::read_dir(NETWORK_RECORDS).into_iter().flatten().flatten();
+        let prefix = prefix.to_owned();
+        entries
+            .map(|entry| entry.path())
+            .filter(move |path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix)))
+    };
+    let prefix = format!("{}-", places.bridge);
+    for record in records(&prefix).collect::<Vec<_>>() {
+        let name = record.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let pod = name.strip_prefix(&prefix).and_then(|rest| rest.split('-').next()).unwrap_or_default();
+        for loopback in records(&format!("cni-loopback-{pod}-")) {
+            let _ = fs::remove_file(loopback);
+        }
+        let _ = fs::remove_file(record);
+    }
 }
 
 fn processes() -> impl Iterator<Item = i32> {

@@ -8,6 +8,8 @@ pub(crate) enum NamespaceMode {
     Pod = 0,
     Container = 1,
     Node = 2,
+    /// That of another container.
+    Target = 3,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
@@ -112,6 +114,8 @@ pub(crate) struct NamespaceOption {
     pub pid: i32,
     #[prost(enumeration = "NamespaceMode", tag = "3")]
     pub ipc: i32,
+    #[prost(string, tag = "4")]
+    pub target_id: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

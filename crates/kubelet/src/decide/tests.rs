@@ -136,6 +136,16 @@ fn a_failed_init_container_is_tried_again_or_ends_the_pod() {
 }
 
 #[test]
+fn a_container_added_to_a_running_pod_runs_once() {
+    let mut spec = main_only("Always");
+    spec["ephemeralContainers"] = json!([{"name": "e", "image": "x"}]);
+    check(case(spec.clone(), &["a0:running", "b0:running"]), "start e0");
+    check(case(spec.clone(), &["e0:exited:1", "a0:running", "b0:running"]), "");
+    spec["restartPolicy"] = "Never".into();
+    check(case(spec, &["e0:running", "a0:exited:0", "b0:exited:0"]), "end Done");
+}
+
+#[test]
 fn an_ailing_or_changed_container_is_stopped() {
     let mut ailing = case(main_only("Always"), &["a0:running", "b0:running"]);
     ailing.health.insert("b0".into(), Health { ailing: Some("liveness".into()), ..Default::default() });

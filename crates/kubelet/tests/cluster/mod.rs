@@ -23,13 +23,28 @@ const NODE: &str = "worker";
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub struct Cluster {
-    pub api: MemoryApi,
+    /// First, as the folder goes with the last of these.
+    _sweeper: Sweeper,
     pub client: ClusterClient,
     pub kubelet: Kubelet,
     pub directory: tempfile::TempDir,
     containerd: Containerd,
     cancel: CancellationToken,
     running: JoinHandle<()>,
+}
+
+/// Takes away what a test that failed leaves running. Nothing, after one that went well.
+struct Sweeper(PathBuf);
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        let directory = self.0.clone();
+        let sweep = move || {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(kubelet::containerd::clean_up(&directory));
+        };
+        std::thread::spawn(sweep).join().expect("swept");
+    }
 }
 
 pub fn core(resource: &str) -> GroupVersionResource {
@@ -82,6 +97,7 @@ impl Cluster {
             pod_cidr: pod_cidr.clone(),
             registries: Vec::new(),
         };
+        let sweeper = Sweeper(settings.directory.clone());
         let containerd = Containerd::start(&settings).await.expect("containerd starts");
         let archive = directory.path().join("busybox.tar");
         std::fs::write(&archive, busybox_image(&busybox)).expect("written");
@@ -95,7 +111,7 @@ impl Cluster {
         let parts = Parts { client: client.clone(), clock: Arc::new(SystemClock), settings };
         let (kubelet, running) = kubelet::start(parts, cancel.clone()).expect("a node starts");
         let running = tokio::spawn(running);
-        Some(Self { api, client, kubelet, directory, containerd, cancel, running })
+        Some(Self { client, kubelet, directory, containerd, cancel, running, _sweeper: sweeper })
     }
 
     /// Ends everything; gives the folder back to look for what stayed.
