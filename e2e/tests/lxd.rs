@@ -57,6 +57,25 @@ fn port_of(bed: &Testbed, member: &str) -> u16 {
     address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{member}: {part}"))
 }
 
+const NGINX: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: nginx, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: nginx}}
+  template:
+    metadata: {labels: {app: nginx}}
+    spec: {containers: [{name: nginx, image: 'nginx:1.27'}]}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: nginx, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: nginx}]
+  placement: {clusterAffinity: {clusterNames: [member1, member2, member3]}}
+";
+
 fn document(data: &str) -> String {
     format!(
         "
@@ -82,7 +101,7 @@ fn three_members_in_containers_of_their_own_are_joined_and_ready_and_leave_nothi
     }
     let home = tempfile::tempdir().expect("a temporary directory");
     let bed = bed(&home);
-    let said = bed.bring_up(&["--provisioner", "lxd"]);
+    let said = bed.bring_up(&["--provisioner", "lxd", "--memory", "512MiB"]);
     assert!(said.contains("The testbed is ready"), "{said}");
     for member in MEMBERS {
         bed.wait_ready(member, "True");
@@ -90,10 +109,15 @@ fn three_members_in_containers_of_their_own_are_joined_and_ready_and_leave_nothi
         bed.wait(PLANE, &["get", "cluster", member, "-o=jsonpath={.spec.syncMode}"], mode);
     }
     they_are_apart(&bed);
+    bed.apply(NGINX);
     bed.apply(&document("hello"));
     for member in MEMBERS {
+        bed.wait(member, &["get", "deploy", "nginx", "-o=jsonpath={.status.readyReplicas}"], "2");
         bed.wait(member, &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "hello");
     }
+
+    bed.wait(PLANE, &["get", "deploy", "nginx", "-o=jsonpath={.status.readyReplicas}"], "6");
+    bed.good(&["doctor"]);
 
     // One of them goes and comes back with what it had; the others do not notice.
     bed.good(&["stop", "member1"]);

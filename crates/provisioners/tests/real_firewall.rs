@@ -1,4 +1,5 @@
 //! Rules in a real firewall, in a network of their own: added once, however often, and nothing else is touched.
+#![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
 //! Machines in a real LXD or Incus: made, run, reached, changed and removed without a trace.
+#![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

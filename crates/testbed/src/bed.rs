@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use provisioners::kubeconfig::{Clusters, Existing};
-use provisioners::lxd::{Lxd, Settings};
+use provisioners::lxd::{ImageSource, Limits, Lxd, MACHINE_LOG, Settings, microk8s};
 use provisioners::{Condition, Machine, Provisioner};
 use tokio::time::Instant;
 
 use crate::clusters::{is_ready, rewrite, write_if_changed};
 use crate::display::Line;
 use crate::place::{PLANE, PLANE_CONTEXT, Place, REGISTRY};
-use crate::spec::{Kind, MemberSpec, Mode, Spec, loopback};
+use crate::spec::{Kind, MachineSpec, MemberSpec, Mode, Spec, loopback};
 use crate::supervisor::client::{Supervisor, this_program};
 
 const POLL: Duration = Duration::from_millis(15);
@@ -22,6 +22,7 @@ const POLL: Duration = Duration::from_millis(15);
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
 const READY_PATIENCE: Duration = Duration::from_secs(30);
 const LOG_LINES: usize = 8;
+const MICROK8S_IMAGE: &str = "ubuntu:22.04";
 
 pub struct Bed {
     pub place: Place,
@@ -43,7 +44,7 @@ impl Bed {
         let program = this_program()?;
         let members: Arc<dyn Provisioner> = match spec.provisioner {
             Kind::Process => Arc::new(supervisor.clone()),
-            Kind::Lxd => Arc::new(Lxd::connect(Settings::new(place.name(), program.clone())).await?),
+            Kind::Lxd => Arc::new(Lxd::connect(settings(place, &spec.machines, program.clone())).await?),
             Kind::Kubeconfig => Arc::new(Clusters::new(sources(&spec))),
         };
         Ok(Self { place: place.clone(), spec, supervisor, members, program })
@@ -84,6 +85,9 @@ impl Bed {
     pub async fn start_member(&self, member: &MemberSpec, line: &Line, deadline: Instant) -> anyhow::Result<()> {
         line.say("starting");
         self.started(&*self.members, &self.spec.member_machine(&self.place, &self.program, member)).await?;
+        if self.spec.provisioner == Kind::Lxd && self.spec.machines.microk8s {
+            return self.install_microk8s(member, line).await;
+        }
         loop {
             if let Ok(text) = self.read_member_config(member).await {
                 let config = self.place.member_config(&member.name);
@@ -94,6 +98,19 @@ impl Bed {
             }
             self.patience(&*self.members, &member.name, deadline).await?;
         }
+    }
+
+    /// MicroK8s is installed once; one that answers is left alone.
+    async fn install_microk8s(&self, member: &MemberSpec, line: &Line) -> anyhow::Result<()> {
+        let config = self.place.member_config(&member.name);
+        if is_ready(&config, ASK_PATIENCE).await.is_ok() {
+            return Ok(());
+        }
+        line.say("installing MicroK8s");
+        let server = format!("https://{}", loopback(member.port));
+        let text = microk8s::install(&*self.members, &member.name, &server).await?;
+        write_if_changed(&config, &rewrite(&text, &member.name, &server)?)?;
+        is_ready(&config, READY_PATIENCE).await.map_err(anyhow::Error::msg)
     }
 
     /// A member that was started a moment ago answers soon.
@@ -147,12 +164,27 @@ impl Bed {
         let is_failing = provisioner.condition(machine).await? == Condition::Failing;
         if is_failing || Instant::now() >= deadline {
             let log = self.place.log_of(machine);
-            let said = tail(&std::fs::read_to_string(&log).unwrap_or_default());
+            let mut said = tail(&std::fs::read_to_string(&log).unwrap_or_default());
+            if said.is_empty() && self.spec.provisioner == Kind::Lxd {
+                let inside = provisioner.read_file(machine, MACHINE_LOG).await.unwrap_or_default();
+                said = tail(&String::from_utf8_lossy(&inside));
+            }
             let what = if is_failing { "keeps ending" } else { "is not ready in time" };
             bail!("{machine} {what}; the end of {} says:\n{said}", log.display());
         }
         tokio::time::sleep(POLL).await;
         Ok(())
+    }
+}
+
+/// How the machines are made; MicroK8s needs an image that has snap.
+fn settings(place: &Place, machines: &MachineSpec, program: PathBuf) -> Settings {
+    let image = machines.image.as_deref().unwrap_or(if machines.microk8s { MICROK8S_IMAGE } else { "" });
+    Settings {
+        image: ImageSource::parse(image),
+        microk8s: machines.microk8s,
+        limits: Limits { cpu: machines.cpu.clone(), memory: machines.memory.clone(), processes: None },
+        ..Settings::new(place.name(), program)
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 
 use crate::ports::{PLANE_PORT, Ports, REGISTRY_PORT};
-use crate::spec::{Kind, MEMBERS_MAX, MemberSpec, Mode, Source, Spec, check_member_name};
+use crate::spec::{Kind, MEMBERS_MAX, MachineSpec, MemberSpec, Mode, Source, Spec, check_member_name};
 
 const MEMBERS: usize = 3;
 /// Pulls unless something else was said, as the one the plane is not to reach.
@@ -25,6 +25,8 @@ pub struct Wanted {
     pub no_registry: bool,
     /// Of the first member; the others follow.
     pub member_port: Option<u16>,
+    /// Of members in system containers.
+    pub machines: MachineSpec,
 }
 
 /// The spec to bring about. `ports` knows what is free; `is_running` is whether the testbed's own ports are held by
@@ -62,7 +64,11 @@ fn fresh(wanted: &Wanted, ports: &mut Ports) -> anyhow::Result<Spec> {
         false => Some(ports.choose(wanted.registry_port, REGISTRY_PORT, "the registry")?),
     };
     let plane_port = ports.choose(wanted.plane_port, PLANE_PORT, "the control plane")?;
-    let mut spec = Spec { plane_port, registry_port, provisioner, members: Vec::new() };
+    if provisioner != Kind::Lxd && wanted.machines != MachineSpec::default() {
+        bail!("--image, --microk8s, --cpu and --memory are for members in system containers: --provisioner lxd");
+    }
+    let machines = wanted.machines.clone();
+    let mut spec = Spec { plane_port, registry_port, provisioner, members: Vec::new(), machines };
     let names: Vec<(String, Option<Source>)> = match provisioner {
         Kind::Kubeconfig => wanted.sources.iter().map(|(name, source)| (name.clone(), Some(source.clone()))).collect(),
         Kind::Process | Kind::Lxd => {
@@ -125,6 +131,7 @@ fn changed(mut spec: Spec, wanted: &Wanted, ports: &mut Ports, is_running: bool)
         ("--registry-port", differs(wanted.registry_port, spec.registry_port)),
         ("--member-port", differs(wanted.member_port, first)),
         ("--provisioner", wanted.provisioner.is_some_and(|kind| kind != spec.provisioner)),
+        ("--image", wanted.machines != MachineSpec::default() && wanted.machines != spec.machines),
     ];
     if let Some((flag, _)) = moves.iter().find(|(_, differs)| *differs) {
         bail!("{flag}: the testbed is there with another one; `flotilla down --delete` first, or use another --name");
@@ -207,6 +214,7 @@ mod tests {
             Wanted { members: Some(2), ..Wanted::default() },
             Wanted { plane_port: Some(6443), ..Wanted::default() },
             Wanted { provisioner: Some(Kind::Lxd), ..Wanted::default() },
+            Wanted { machines: MachineSpec { microk8s: true, ..MachineSpec::default() }, ..Wanted::default() },
             Wanted { pull: Some(vec!["member1".into()]), ..Wanted::default() },
         ] {
             assert!(planned(Some(first.clone()), &wanted).is_err(), "{wanted:?}");
@@ -220,6 +228,17 @@ mod tests {
         let spec = planned(None, &wanted).unwrap();
         assert_eq!((spec.provisioner, spec.members[0].port, spec.members[0].own_port), (Kind::Kubeconfig, 0, 0));
         assert!(planned(None, &Wanted { provisioner: Some(Kind::Kubeconfig), ..Wanted::default() }).is_err());
+    }
+
+    #[test]
+    fn machines_are_chosen_for_system_containers_only() {
+        let machines = MachineSpec { memory: Some("1GiB".into()), ..MachineSpec::default() };
+        let wanted = Wanted { machines: machines.clone(), ..Wanted::default() };
+        assert!(planned(None, &wanted).unwrap_err().to_string().contains("--provisioner lxd"));
+        let wanted = Wanted { provisioner: Some(Kind::Lxd), ..wanted };
+        let spec = planned(None, &wanted).unwrap();
+        assert_eq!(spec.machines, machines);
+        assert_eq!(planned(Some(spec.clone()), &Wanted::default()).unwrap(), spec);
     }
 
     #[test]

@@ -46,6 +46,20 @@ pub struct Spec {
     pub registry_port: Option<u16>,
     pub provisioner: Kind,
     pub members: Vec<MemberSpec>,
+    #[serde(default)]
+    pub machines: MachineSpec,
+}
+
+/// What was chosen about the machines of members in system containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineSpec {
+    /// `ubuntu:22.04`, `images:debian/12`, or one the daemon has; by default our own.
+    pub image: Option<String>,
+    /// MicroK8s in them instead of our member.
+    pub microk8s: bool,
+    pub cpu: Option<String>,
+    pub memory: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +152,7 @@ impl Spec {
 
     pub fn member_machine(&self, place: &Place, program: &Path, member: &MemberSpec) -> Machine {
         let (mut made, target) = match self.provisioner {
+            Kind::Lxd if self.machines.microk8s => (machine(&member.name, Vec::new()), loopback(CONTAINER_PORT)),
             Kind::Lxd => {
                 let bind = format!("0.0.0.0:{CONTAINER_PORT}");
                 let words = ["member", "--bind", &bind, "--tls-san", "127.0.0.1", "--data-dir", CONTAINER_DATA];
@@ -150,7 +165,9 @@ impl Spec {
                 (machine(&member.name, command(program, &words, &[&data])), loopback(member.own_port))
             }
         };
-        made.command.extend(member.arguments());
+        if !made.command.is_empty() {
+            made.command.extend(member.arguments());
+        }
         if member.port != 0 {
             made.forwards.push(forward(API_FORWARD, member.port, target));
         }

@@ -35,6 +35,9 @@ const UNIT: &str = "/etc/systemd/system/flotilla-machine.service";
 /// How long a machine may take to end its command before it is cut off.
 const STOP_SECONDS: u64 = 15;
 
+/// What the command of a machine says, in the machine; kept by `init.sh`.
+pub const MACHINE_LOG: &str = "/var/log/flotilla.log";
+
 /// Why no daemon answers on this host, and what to do about it; nothing when one does.
 pub fn missing_daemon() -> Option<(String, String)> {
     api::find_socket(None).err()

@@ -34,9 +34,9 @@ impl Check for Host {
 pub fn judge(checks: &[HostCheck]) -> Vec<Finding> {
     let wrong = checks.iter().filter(|check| check.standing == Standing::Broken);
     let finding = |check: &HostCheck| {
-        let what = format!("{} {}: {}", check.area, check.name, check.detail);
+        let subject = format!("{} {}:", check.area, check.name);
         let command = check.repair.as_ref().map(ToString::to_string).unwrap_or_default();
-        let finding = broken(Layer::Host, &check.name, what, check.why.clone(), command);
+        let finding = broken(Layer::Host, &subject, check.detail.clone(), check.why.clone(), command);
         // A low limit is no trouble until something hits it; then it explains a lot.
         let severity = if check.area == "limits" { Severity::Note } else { finding.severity };
         Finding { severity, ..finding }

@@ -1,13 +1,16 @@
 //! The parts of a testbed: its supervisor, and every process or container in it.
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use provisioners::Condition;
+use provisioners::lxd::{MACHINE_LOG, Settings};
 
 use super::patient::Hints;
 use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
 use crate::bed::Bed;
 use crate::faults;
-use crate::place::{PLANE, Place, REGISTRY, agent_of};
+use crate::place::{PLANE, REGISTRY, agent_of};
 use crate::spec::{Mode, Spec};
 use crate::supervisor::client::Supervisor;
 
@@ -76,7 +79,11 @@ async fn gather_machines(bed: &Bed) -> Vec<MachineSeen> {
             None => Ok(Condition::Missing),
         };
         let end = report.and_then(|report| report.last_end.clone()).unwrap_or_default();
-        let last_words = [end, last_lines(&bed.place, &name)].into_iter().filter(|text| !text.is_empty());
+        let mut said = last_lines(&std::fs::read(bed.place.log_of(&name)).unwrap_or_default());
+        if report.is_none() && is_member && !matches!(condition, Ok(Condition::Running | Condition::Missing)) {
+            said = last_lines(&bed.members.read_file(&name, MACHINE_LOG).await.unwrap_or_default());
+        }
+        let last_words = [end, said].into_iter().filter(|text| !text.is_empty());
         seen.push(MachineSeen { last_words: last_words.collect::<Vec<_>>().join("; "), name, is_member, condition });
     }
     seen
@@ -93,8 +100,7 @@ fn names(spec: &Spec) -> Vec<(String, bool)> {
     names
 }
 
-fn last_lines(place: &Place, machine: &str) -> String {
-    let text = std::fs::read(place.log_of(machine)).unwrap_or_default();
+fn last_lines(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).into_owned();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].join(" | ")
@@ -143,6 +149,10 @@ fn judge_machine(machine: &MachineSeen, hints: &Hints) -> Option<Finding> {
 }
 
 fn log_command(machine: &MachineSeen, hints: &Hints) -> String {
-    let log = hints.place.as_ref().map(|place| place.log_of(&machine.name).display().to_string());
-    format!("tail -n 50 {}", log.unwrap_or_default())
+    let Some(place) = &hints.place else { return String::new() };
+    if hints.is_lxd && machine.is_member {
+        let instance = Settings::new(place.name(), PathBuf::new()).instance(&machine.name);
+        return format!("lxc exec {instance} -- tail -n 50 {MACHINE_LOG}");
+    }
+    format!("tail -n 50 {}", place.log_of(&machine.name).display())
 }

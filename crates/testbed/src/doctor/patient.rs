@@ -8,7 +8,7 @@ use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
 use commands::plane::proxy_url;
 
 use crate::place::{DEFAULT_NAME, Place};
-use crate::spec::Spec;
+use crate::spec::{Kind, Spec};
 
 /// One question to one server.
 pub const ASK_PATIENCE: Duration = Duration::from_secs(6);
@@ -26,6 +26,8 @@ pub struct Hints {
     pub place: Option<Place>,
     /// The control plane's kubeconfig.
     pub kubeconfig: PathBuf,
+    /// Members are system containers: their logs are inside.
+    pub is_lxd: bool,
 }
 
 impl Patient {
@@ -34,13 +36,13 @@ impl Patient {
         let spec = Spec::existing(place)?;
         let kubeconfig = place.plane_config();
         let remote = load(&kubeconfig, None).ok();
-        let hints = Hints { place: Some(place.clone()), kubeconfig };
+        let hints = Hints { place: Some(place.clone()), kubeconfig, is_lxd: spec.provisioner == Kind::Lxd };
         Ok(Self { bed: Some((place.clone(), spec)), remote, hints })
     }
 
     pub fn plane(kubeconfig: &Path, context: Option<&str>) -> anyhow::Result<Self> {
         let remote = load(kubeconfig, context)?;
-        let hints = Hints { place: None, kubeconfig: kubeconfig.to_owned() };
+        let hints = Hints { place: None, kubeconfig: kubeconfig.to_owned(), is_lxd: false };
         Ok(Self { bed: None, remote: Some(remote), hints })
     }
 

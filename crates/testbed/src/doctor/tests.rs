@@ -30,7 +30,7 @@ fn now() -> Timestamp {
 
 fn hints() -> Hints {
     let place = Place::find(Some("/beds".into()), "one").unwrap();
-    Hints { kubeconfig: place.plane_config(), place: Some(place) }
+    Hints { kubeconfig: place.plane_config(), place: Some(place), is_lxd: false }
 }
 
 fn object(value: Value) -> Arc<Object> {
@@ -96,6 +96,8 @@ fn machines_that_are_down_are_found() {
     check(seen(vec![machine("member2", Condition::Missing)]), Layer::Machines, "is not there", "removed", UP);
     let log = "tail -n 50 /beds/one/logs/member1.log";
     check(seen(vec![machine("member1", Condition::Failing)]), Layer::Machines, "again and again", "killed", log);
+    let inside = judge(&seen(vec![machine("member1", Condition::Failing)]), &Hints { is_lxd: true, ..hints() }, now());
+    assert_eq!(inside[0].command, "lxc exec one-member1 -- tail -n 50 /var/log/flotilla.log");
     let stopped = MachinesSeen { supervised: Some(Err("no lock".into())), ..Default::default() };
     check(Evidence::Machines(stopped), Layer::Machines, "the testbed is not running", "no lock", UP);
     let faulty = MachinesSeen {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::testbed::place::Place;
 use ::testbed::plan::Wanted;
-use ::testbed::spec::{Kind, Source};
+use ::testbed::spec::{Kind, MachineSpec, Source};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
@@ -22,6 +22,7 @@ Examples:
 
   # Members in system containers of LXD or Incus; members that are clusters you have
   flotilla up --provisioner lxd
+  flotilla up --provisioner lxd --microk8s --memory 4GiB
   flotilla up --cluster east=$HOME/.kube/config:east --cluster west=$HOME/.kube/config:west")]
 pub struct UpArgs {
     #[command(flatten)]
@@ -56,6 +57,18 @@ pub struct UpArgs {
     /// Port that leads to the first member, the others follow; 0 picks free ones [default: 16441, 16442, 16444, ...]
     #[arg(long, value_name = "PORT")]
     member_port: Option<u16>,
+    /// With --provisioner lxd: the image of the machines, such as ubuntu:22.04 [default: made here from this program]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// With --provisioner lxd: MicroK8s in the machines instead of a light member; needs snap in the image
+    #[arg(long)]
+    microk8s: bool,
+    /// With --provisioner lxd: processors of each machine, such as 2
+    #[arg(long, value_name = "N")]
+    cpu: Option<String>,
+    /// With --provisioner lxd: memory of each machine, such as 2GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
     /// Start no registry
     #[arg(long)]
     no_registry: bool,
@@ -96,6 +109,12 @@ impl UpArgs {
             registry_port: self.registry_port,
             no_registry: self.no_registry,
             member_port: self.member_port,
+            machines: MachineSpec {
+                image: self.image.clone(),
+                microk8s: self.microk8s,
+                cpu: self.cpu.clone(),
+                memory: self.memory.clone(),
+            },
         })
     }
 }
