@@ -37,7 +37,13 @@ fn scripts_written_for_karmadactl_cannot_tell_the_difference() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let ours = home.path().join("karmadactl");
     std::os::unix::fs::symlink(binary(), &ours).expect("a link");
-    let both = Both { plane: Flotilla::start(), theirs, ours, home, differences: RefCell::default() };
+    let both = Both {
+        plane: Flotilla::start_with(&["--compat", "karmada-1.18"]),
+        theirs,
+        ours,
+        home,
+        differences: RefCell::default(),
+    };
     let configs: Vec<PathBuf> = members.iter().map(|member| both.absolute_kubeconfig(member)).collect();
     both.joins_make_the_same_objects(&members, &configs);
     both.answers_are_the_same(&members);

@@ -39,7 +39,7 @@ fn karmadactl_joins_reads_changes_promotes_and_unjoins() {
         return;
     }
     let Some(members) = Member::start_all(&["member1", "member2"], 1) else { return };
-    let fleet = Fleet { plane: Flotilla::start(), members };
+    let fleet = Fleet { plane: Flotilla::start_with(&["--compat", "karmada-1.18"]), members };
     for member in &fleet.members {
         let kubeconfig = member.kubeconfig().to_str().expect("a path in UTF-8");
         check(&fleet, &["join", &member.name, "--cluster-kubeconfig", kubeconfig], "is joined successfully");
