@@ -69,6 +69,12 @@ struct Troubles {
     token: Option<String>,
 }
 
+impl Troubles {
+    fn has_errors(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault, Fault::Errors { .. }))
+    }
+}
+
 impl Faults {
     pub fn of(&self, member: &str) -> Vec<&Fault> {
         self.members.get(member).map(|troubles| troubles.faults.iter().collect()).unwrap_or_default()
@@ -145,18 +151,20 @@ pub async fn heal(console: &Console, place: &Place, name: &str) -> anyhow::Resul
     Ok(())
 }
 
-/// What must go before a testbed can be brought up: ports that let nothing through. The rest needs it to be up.
-pub async fn heal_wires(bed: &Bed) -> anyhow::Result<Faults> {
+/// What must go before a testbed can be brought up: whatever keeps a member from answering. The rest needs it to answer.
+pub async fn heal_ways(bed: &Bed) -> anyhow::Result<Faults> {
     let faults = load(&bed.place)?;
     for (name, troubles) in &faults.members {
         let Ok(member) = bed.spec.member(name) else { continue };
-        if wire_of(&troubles.faults) != Wire::Pass && is_known(bed, member).await? {
+        if !is_known(bed, member).await? {
+            continue;
+        }
+        if wire_of(&troubles.faults) != Wire::Pass {
             set_wires(bed, member, Wire::Pass).await?;
         }
-        if let (true, Some(token)) = (troubles.faults.contains(&Fault::ExpireCredentials), &troubles.token)
-            && member.mode == Mode::Pull
-        {
-            credentials::restore_agent(bed, member, token).await?;
+        if troubles.has_errors() {
+            // One that does not run forgets it by itself.
+            let _ = disturb(bed, member, 0).await;
         }
     }
     Ok(faults)
@@ -166,14 +174,17 @@ async fn is_known(bed: &Bed, member: &MemberSpec) -> anyhow::Result<bool> {
     Ok(bed.supervisor.reports().await?.iter().any(|report| report.name == member.name))
 }
 
-pub async fn heal_rest(bed: &Bed, faults: &Faults) -> anyhow::Result<()> {
-    for (name, troubles) in &faults.members {
-        if let Ok(member) = bed.spec.member(name) {
-            restore(bed, member, troubles).await?;
-        }
-        forget(&bed.place, name)?;
+/// The rest, once the control plane and the member answer.
+pub async fn heal_member(bed: &Bed, member: &MemberSpec, faults: &Faults) -> anyhow::Result<()> {
+    match faults.members.get(&member.name) {
+        Some(troubles) => restore(bed, member, troubles).await,
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Everything was healed.
+pub fn forget_all(place: &Place, faults: &Faults) -> anyhow::Result<()> {
+    faults.members.keys().try_for_each(|name| forget(place, name))
 }
 
 /// A member that is started is not killed any more.
@@ -195,7 +206,7 @@ async fn restore(bed: &Bed, member: &MemberSpec, troubles: &Troubles) -> anyhow:
     if let (true, Some(token)) = (troubles.faults.contains(&Fault::ExpireCredentials), &troubles.token) {
         credentials::restore(bed, member, token).await?;
     }
-    if troubles.faults.iter().any(|fault| matches!(fault, Fault::Errors { .. })) {
+    if troubles.has_errors() {
         bed.wait_member(member).await?;
         disturb(bed, member, 0).await?;
     }

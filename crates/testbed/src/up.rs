@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::bed::Bed;
 use crate::clusters::{open, write_merged};
 use crate::display::{Display, Line};
-use crate::faults;
+use crate::faults::{self, Faults};
 use crate::place::{Place, REGISTRY};
 use crate::plan::{Wanted, plan};
 use crate::ports::Ports;
@@ -62,7 +62,7 @@ pub async fn bring_up(
     let display = Display::new(Arc::clone(console), width);
     let supervisor = Supervisor::ensure(place, &this_program()?).await?;
     let bed = Arc::new(Bed::new(place, spec, supervisor).await?);
-    let healed = faults::heal_wires(&bed).await?;
+    let healed = Arc::new(faults::heal_ways(&bed).await?);
     let deadline = Instant::now() + patience;
     let (plane_is_up, plane_seen) = watch::channel(false);
     let mut parts: JoinSet<(Arc<Line>, String, anyhow::Result<String>)> = JoinSet::new();
@@ -78,8 +78,9 @@ pub async fn bring_up(
     });
     for member in bed.spec.members.clone() {
         let (line, bed, seen) = (display.line(&member.name), Arc::clone(&bed), plane_seen.clone());
+        let faults = Arc::clone(&healed);
         parts.spawn(async move {
-            let result = bring_member(&bed, &member, &line, seen, deadline).await;
+            let result = bring_member(&bed, &member, &faults, &line, seen, deadline).await;
             (line, member.name.clone(), result.map(|()| ready_text(&member)))
         });
     }
@@ -93,7 +94,7 @@ pub async fn bring_up(
     let outcome = gather(parts).await;
     write_merged(place, &bed.spec)?;
     outcome?;
-    faults::heal_rest(&bed, &healed).await?;
+    faults::forget_all(place, &healed)?;
     for fault in healed.described() {
         console.note(format!("healed: {fault}"));
     }
@@ -131,6 +132,7 @@ async fn gather(mut parts: JoinSet<(Arc<Line>, String, anyhow::Result<String>)>)
 async fn bring_member(
     bed: &Bed,
     member: &MemberSpec,
+    faults: &Faults,
     line: &Line,
     mut plane_is_up: watch::Receiver<bool>,
     deadline: Instant,
@@ -140,6 +142,7 @@ async fn bring_member(
     if plane_is_up.wait_for(|is_up| *is_up).await.is_err() {
         bail!("the control plane did not come up");
     }
+    faults::heal_member(bed, member, faults).await?;
     let plane = open(&bed.place.plane_config())?;
     let known = registration::look_up(&plane, &bed.place, member).await?;
     if let Known::Wrongly(why) = &known {

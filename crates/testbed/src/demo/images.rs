@@ -1,5 +1,6 @@
 //! Scenarios with containers that really run: an image of one's own, and a program reached on a port per member.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -35,21 +36,114 @@ async fn need_containers(stage: &Stage<'_>, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The seeds' second application: an image of one's own, in every member without a registry they would pull from.
 pub async fn flask(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     need_containers(stage, "flask").await?;
-    let registry = stage.bed.spec.registry_port.context("flask needs the registry of the testbed")?;
-    let image = format!("localhost:{registry}/flotilla/flask:latest");
-    stage.say(format!("the image {image} must be in the registry: `flotilla image preload` puts it there"))?;
-    serve_everywhere(stage, "flask", &image, 5000, FLASK_PORT).await
+    let busybox = find(&["/bin/busybox", "/usr/bin/busybox"])
+        .context("flask is built from a static busybox: `apt-get install busybox-static`")?;
+    stage.say("a small web server stands in for Flask, so that nothing must be fetched")?;
+    let mut recipe = Recipe::new()?;
+    recipe.program(busybox).await?;
+    recipe.file("/www/index.html", "Hello from an image of your own\n")?;
+    recipe.command(&["/bin/busybox", "httpd", "-f", "-p", "5000", "-h", "/www"]);
+    let image = "docker.io/flotilla/flask:demo";
+    distribute(stage, &recipe, image).await?;
+    serve_everywhere(stage, "flask", image, 5000, FLASK_PORT).await
 }
 
 pub async fn prometheus(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     need_containers(stage, "prometheus").await?;
-    let image = match stage.bed.spec.registry_port {
-        Some(port) => format!("localhost:{port}/prom/prometheus:latest"),
-        None => "prom/prometheus:latest".to_owned(),
+    let Some(program) = find(&["/usr/bin/prometheus", "/usr/local/bin/prometheus"]) else {
+        let registry = stage.bed.spec.registry_port.context("prometheus needs the registry of the testbed")?;
+        let image = format!("localhost:{registry}/prom/prometheus:latest");
+        stage.say(format!("no Prometheus is installed here, so {image} must be there (`flotilla image preload`)"))?;
+        return serve_everywhere(stage, "prometheus", &image, 9090, PROMETHEUS_PORT).await;
     };
-    serve_everywhere(stage, "prometheus", &image, 9090, PROMETHEUS_PORT).await
+    let mut recipe = Recipe::new()?;
+    recipe.program(program).await?;
+    recipe.file("/etc/prometheus.yml", "global: {scrape_interval: 15s}\nscrape_configs: []\n")?;
+    recipe.file("/data/.keep", "")?;
+    let path = program.display().to_string();
+    recipe.command(&[&path, "--config.file=/etc/prometheus.yml", "--storage.tsdb.path=/data"]);
+    let image = "docker.io/flotilla/prometheus:demo";
+    distribute(stage, &recipe, image).await?;
+    serve_everywhere(stage, "prometheus", image, 9090, PROMETHEUS_PORT).await
+}
+
+fn find(paths: &[&'static str]) -> Option<&'static Path> {
+    paths.iter().map(|path| Path::new(*path)).find(|path| path.is_file())
+}
+
+/// A directory an image is built from, with nothing in it that must be fetched.
+struct Recipe {
+    directory: PathBuf,
+    lines: Vec<String>,
+}
+
+impl Recipe {
+    fn new() -> anyhow::Result<Self> {
+        let name = format!("flotilla-demo-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        Ok(Self { directory, lines: vec!["FROM scratch".to_owned()] })
+    }
+
+    /// A program of this host with the libraries it needs, at their own places.
+    async fn program(&mut self, path: &Path) -> anyhow::Result<()> {
+        let output = tokio::process::Command::new("ldd").arg(path).output().await;
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let libraries = text.split_whitespace().filter(|word| word.starts_with('/')).map(Path::new);
+        for file in std::iter::once(path).chain(libraries) {
+            let content = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+            self.put(&file.display().to_string(), &content, 0o755)?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &str, text: &str) -> anyhow::Result<()> {
+        self.put(path, text.as_bytes(), 0o644)
+    }
+
+    fn put(&mut self, path: &str, content: &[u8], mode: u32) -> anyhow::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        let name = path.trim_start_matches('/').replace('/', "_");
+        let file = self.directory.join(&name);
+        std::fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode))?;
+        self.lines.push(format!("COPY {name} {path}"));
+        Ok(())
+    }
+
+    fn command(&mut self, words: &[&str]) {
+        self.lines.push(format!("CMD {}", serde_json::json!(words)));
+    }
+}
+
+impl Drop for Recipe {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Build, save, push, import: as `flotilla image distribute` does.
+async fn distribute(stage: &Stage<'_>, recipe: &Recipe, image: &str) -> anyhow::Result<()> {
+    let dockerfile = recipe.lines.join("\n") + "\n";
+    std::fs::write(recipe.directory.join("Dockerfile"), &dockerfile).context("cannot write a Dockerfile")?;
+    stage.say(format!("the Dockerfile:\n{}", dockerfile.trim_end()))?;
+    let place = &stage.bed.place;
+    stage.show_own(format!("image distribute {} -t {image}", recipe.directory.display()))?;
+    let mut command = tokio::process::Command::new(&stage.bed.program);
+    command.args(["image", "distribute"]).arg(&recipe.directory).args(["-t", image]);
+    if stage.bed.spec.registry_port.is_none() {
+        command.arg("--no-push");
+    }
+    command.arg("--home").arg(place.home()).args(["--name", place.name()]).kill_on_drop(true);
+    let output = command.output().await.context("cannot distribute the image")?;
+    stage.console().print(&String::from_utf8_lossy(&output.stdout))?;
+    if !output.status.success() {
+        bail!("the image could not be distributed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
 }
 
 /// One replica in every member, each reached on a port of its own.
@@ -71,7 +165,7 @@ spec:
   template:
     metadata: {{labels: {{app: {name}}}}}
     spec:
-      containers: [{{name: main, image: '{image}', ports: [{{containerPort: {port}}}]}}]
+      containers: [{{name: main, image: '{image}', imagePullPolicy: IfNotPresent, ports: [{{containerPort: {port}}}]}}]
 "
     );
     let placement = format!("{{clusterAffinity: {{clusterNames: [{}]}}}}", members.join(", "));

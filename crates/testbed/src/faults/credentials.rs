@@ -68,8 +68,11 @@ async fn replace_agent(bed: &Bed, member: &MemberSpec, config: &str) -> anyhow::
 
 async fn set_token(bed: &Bed, member: &MemberSpec, encoded: &str) -> anyhow::Result<()> {
     let patch = Patch::merge(json!({"data": {"token": encoded}}));
-    open(&bed.place.plane_config())?.patch(target(member), patch, WriteOptions::default()).await?;
-    Ok(())
+    match open(&bed.place.plane_config())?.patch(target(member), patch, WriteOptions::default()).await {
+        // Who is registered anew gets new ones.
+        Err(status) if !status.is_not_found() => Err(status.into()),
+        _ => Ok(()),
+    }
 }
 
 fn target(member: &MemberSpec) -> ResourceRef {
