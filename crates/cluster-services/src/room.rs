@@ -51,7 +51,11 @@ pub struct Room {
 
 impl Room {
     pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
-        let Parts { client, clock, settings } = parts;
+        let Parts { client, clock, mut settings } = parts;
+        // Volumes name their directory to others, who may be elsewhere.
+        if let Ok(root) = std::path::absolute(&settings.host_path_root) {
+            settings.host_path_root = root;
+        }
         let start = |spec: MirrorSpec| Mirror::start(client.clone(), spec.packed(), cancel.clone());
         let pods = MirrorSpec::new(&resources::pods()).index(BY_NODE, node_of).index(BY_CLAIM, claims_of);
         Arc::new(Self {

@@ -58,6 +58,18 @@ impl Domains {
         (domains, counting)
     }
 
+    /// Every node that has the label is a domain of its own.
+    fn each_node(cluster: &Cluster, key: &str) -> (Self, Vec<bool>) {
+        let places = cluster.nodes.places();
+        let mut of_node = vec![NO_DOMAIN; places];
+        for (at, node) in cluster.nodes.iter() {
+            if node.facts.as_ref().is_some_and(|facts| facts.labels.get(key).is_some()) {
+                of_node[at as usize] = at;
+            }
+        }
+        (Self { of_node, counts: vec![0; places], is_eligible: Vec::new() }, vec![true; places])
+    }
+
     fn count(&mut self, group: &Group, counting: &[bool]) {
         for (node, count) in &group.on {
             let domain = self.of_node[*node as usize];
@@ -170,10 +182,13 @@ impl SoftSpread<'_> {
         let is_hostname = *spread.topology_key == *HOSTNAME;
         let name = |at: u32| cluster.nodes.get(at).map(|node| &*node.name).unwrap_or_default();
         let counts = |at: u32, facts: &Facts| {
-            // What is on one host is counted whatever its policies say, as it is the candidate itself.
-            is_hostname || ((!self.needs_all_keys || has_all_keys(facts)) && counts_for(spread, pod, name(at), facts))
+            (!self.needs_all_keys || has_all_keys(facts)) && counts_for(spread, pod, name(at), facts)
         };
-        let (mut domains, counting) = Domains::divide(cluster, &spread.topology_key, counts);
+        // What is on one host is counted whatever its policies say, as it is the candidate itself.
+        let (mut domains, counting) = match is_hostname {
+            true => Domains::each_node(cluster, &spread.topology_key),
+            false => Domains::divide(cluster, &spread.topology_key, counts),
+        };
         self.count(&mut domains, &counting);
         let mut seen = vec![false; domains.counts.len()];
         let scored = || feasible.iter().enumerate().filter(|(_, at)| is_scored(at));

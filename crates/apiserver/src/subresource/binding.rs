@@ -58,6 +58,8 @@ impl Change for Bind<'_> {
         for (key, value) in self.binding.annotations() {
             new.set_annotation(key, value);
         }
+        // It has a node now; where it might have gone says nothing any more.
+        new.remove(&["status", "nominatedNodeName"]);
         mark_scheduled(&mut new, ctx);
         managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
         Ok(new)
