@@ -118,7 +118,7 @@ pub struct Manifest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    Image { config: Descriptor, layers: Vec<Descriptor> },
+    Image { config: Box<Descriptor>, layers: Vec<Descriptor> },
     Index { manifests: Vec<Descriptor> },
 }
 
@@ -161,7 +161,7 @@ impl Manifest {
             return Err(ManifestError::TooLarge(bytes.len()));
         }
         let raw: Raw = serde_json::from_slice(bytes).map_err(ManifestError::Json)?;
-        if raw.schema_version != Value::from(2) {
+        if raw.schema_version != 2 {
             return Err(ManifestError::Schema(raw.schema_version.to_string()));
         }
         // What follows a semicolon are parameters: `; charset=utf-8`.
@@ -185,7 +185,9 @@ impl Manifest {
         }
         let kind = match (is_index, raw.manifests, raw.config) {
             (true, Some(manifests), None) => Kind::Index { manifests },
-            (false, None, Some(config)) => Kind::Image { config, layers: raw.layers.unwrap_or_default() },
+            (false, None, Some(config)) => {
+                Kind::Image { config: Box::new(config), layers: raw.layers.unwrap_or_default() }
+            }
             (true, ..) => return Err(ManifestError::Json(missing("manifests"))),
             (false, ..) => return Err(ManifestError::Json(missing("config"))),
         };
@@ -200,7 +202,7 @@ impl Manifest {
     /// All it is made of; its subject is not.
     pub fn references(&self) -> impl Iterator<Item = &Descriptor> {
         let (first, rest) = match &self.kind {
-            Kind::Image { config, layers } => (Some(config), layers),
+            Kind::Image { config, layers } => (Some(config.as_ref()), layers),
             Kind::Index { manifests } => (None, manifests),
         };
         first.into_iter().chain(rest)

@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn repositories_follow_the_specification() {
-        for good in ["a", "library/nginx", "a-b/c__d/e.f", "a--b", "0/1", &"a/".repeat(126).trim_end_matches('/')] {
+        for good in ["a", "library/nginx", "a-b/c__d/e.f", "a--b", "0/1", "a/".repeat(126).trim_end_matches('/')] {
             assert!(good.parse::<Repository>().is_ok(), "{good}");
         }
         for bad in

@@ -280,10 +280,10 @@ impl Source for InArchive {
                     block.truncate(n);
                     Bytes::from(block)
                 });
-                let is_end = read.as_ref().map_or(true, Bytes::is_empty);
-                let is_error = read.is_err();
-                // Nobody listens any more, or there is nothing to tell.
-                if (!is_end || is_error) && sender.blocking_send(read).is_err() || is_end {
+                let goes_on = read.as_ref().is_ok_and(|block| !block.is_empty());
+                let is_worth_telling = goes_on || read.is_err();
+                let is_heard = is_worth_telling && sender.blocking_send(read).is_ok();
+                if !goes_on || !is_heard {
                     return;
                 }
             }
