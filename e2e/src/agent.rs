@@ -17,6 +17,11 @@ pub struct Agent {
 impl Agent {
     /// `flotilla agent`.
     pub fn ours(plane: &Path, member: &Member, arguments: &[&str]) -> Self {
+        Self::ours_beside(plane, (&member.name, member.kubeconfig()), arguments)
+    }
+
+    /// The same beside any cluster, by its name and kubeconfig.
+    pub fn ours_beside(plane: &Path, member: (&str, &Path), arguments: &[&str]) -> Self {
         let mut command = Command::new(binary());
         command.arg("agent");
         Self::start(command, plane, member, arguments)
@@ -32,15 +37,15 @@ impl Agent {
         let mut command = Command::new(program);
         // Its leases would need a namespace of their own.
         command.args(["--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"]);
-        Some(Self::start(command, plane, member, arguments))
+        Some(Self::start(command, plane, (&member.name, member.kubeconfig()), arguments))
     }
 
-    fn start(mut command: Command, plane: &Path, member: &Member, arguments: &[&str]) -> Self {
+    fn start(mut command: Command, plane: &Path, (name, kubeconfig): (&str, &Path), arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let log = directory.path().join("agent.log");
         let file = File::create(&log).expect("a log file");
-        command.arg("--karmada-kubeconfig").arg(plane).args(["--cluster-name", &member.name]).args(arguments);
-        command.env("KUBECONFIG", member.kubeconfig()).stdin(Stdio::null());
+        command.arg("--karmada-kubeconfig").arg(plane).args(["--cluster-name", name]).args(arguments);
+        command.env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
         let child = command.stdout(file.try_clone().expect("a second handle")).stderr(file).spawn();
         Self { child: child.expect("the agent starts"), log, _directory: directory }
     }
