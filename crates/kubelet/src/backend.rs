@@ -1,6 +1,5 @@
 //! Answers for the pods of this node: their logs, commands in them, their own streams, connections to their ports.
 
-use std::fs::File;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +11,12 @@ use pod_streams::{
     Attach, Exec, ExitStatus, LogOptions, LogStream, PodBackend, PodRef, Refusal, Streams, Tunnel, client,
 };
 use reconcile::ObjectKey;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 use crate::cri::RuntimeError;
 use crate::cri::messages::AttachRequest;
 use crate::logs;
+use crate::netns::within;
 use crate::node::Node;
 use crate::observed::{Observed, SeenState, gather_observed};
 use crate::pod::{container, text, uses_host_network};
@@ -158,9 +157,7 @@ impl PodBackend for Kubelet {
         let observed = self.observed(&object).await?;
         let sandbox = observed.sandbox().filter(|sandbox| sandbox.is_ready);
         let sandbox = sandbox.ok_or_else(|| refusal(500, format!("pod {:?} is not running", object.name())))?;
-        let status = self.node.runtime.sandbox_status(&sandbox.id, true).await.map_err(from_runtime)?;
-        let pid = status.info.get("info").and_then(|info| serde_json::from_str::<Value>(info).ok());
-        let pid = pid.and_then(|info| info.get("pid")?.as_u64());
+        let pid = self.node.sandbox_pid(&sandbox.id).await.map_err(from_runtime)?;
         let pid = pid.ok_or_else(|| refusal(500, "the runtime does not say where the pod's network is"))?;
         let connected = tokio::task::spawn_blocking(move || connect_inside(pid, port)).await;
         let stream = connected.map_err(|e| refusal(500, e.to_string()))?.map_err(failed)?;
@@ -171,19 +168,14 @@ impl PodBackend for Kubelet {
 
 /// Connects to a port from within the pod's network, so that what listens on its loopback only is reached too.
 fn connect_inside(pid: u64, port: u16) -> std::io::Result<TcpStream> {
-    let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
-    // A thread of its own: it is in the pod's network for good and ends with the connection made.
-    let connect = move || {
-        move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), Some(LinkNameSpaceType::Network))?;
+    within(pid, move || {
         let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&v4, CONNECT_TIMEOUT);
         let stream = stream.or_else(|first| TcpStream::connect_timeout(&v6, CONNECT_TIMEOUT).map_err(|_| first))?;
         stream.set_nonblocking(true)?;
         Ok(stream)
-    };
-    let thread = std::thread::Builder::new().name("port-forward".to_owned()).spawn(connect)?;
-    thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the connection was not made")))
+    })
 }
 
 /// `http://127.0.0.1:40000/attach/x` as its address and the rest.

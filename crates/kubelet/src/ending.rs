@@ -129,6 +129,9 @@ impl Look {
             if let Some(ports) = state.host_ports.take() {
                 ports.cancel();
             }
+            if let Some((_, services)) = state.services.take() {
+                services.cancel();
+            }
         });
         if end.why != Why::Deleted {
             return Ok(Outcome::Done);

@@ -14,6 +14,7 @@ mod host_ports;
 mod images;
 mod logs;
 mod machine;
+mod netns;
 mod node;
 mod observed;
 mod pod;
@@ -22,6 +23,7 @@ mod references;
 mod register;
 mod relist;
 mod sandbox;
+mod services;
 mod starting;
 mod state;
 mod status;
@@ -44,6 +46,7 @@ use crate::node::{Node, PULLS_MAX};
 use crate::pod::{COMPONENT, core};
 use crate::probes::Prober;
 use crate::sandbox::{LABEL_UID, Resolving, parse_resolv_conf};
+use crate::services::{DNS_ADDRESS, Services, parse_range};
 use crate::volumes::tokens::TokenKeeper;
 
 pub use crate::backend::Kubelet;
@@ -82,11 +85,16 @@ pub fn start(
     let recorder = Recorder::start(client.clone(), COMPONENT, Arc::clone(&clock), cancel.clone());
     let spec = MirrorSpec::new(&core("pods")).fields(&format!("spec.nodeName={}", settings.node_name));
     let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let resolving = Resolving {
-        cluster_dns: settings.cluster_dns.clone(),
-        cluster_domain: settings.cluster_domain.clone(),
-        host: parse_resolv_conf(&resolv_conf),
-    };
+    let host = parse_resolv_conf(&resolv_conf);
+    let range = settings.service_cidr.as_deref().and_then(parse_range);
+    let services = range
+        .map(|range| Services::start(&client, range, &settings.cluster_domain, &host.servers, &cancel))
+        .map(Arc::new);
+    let mut cluster_dns = settings.cluster_dns.clone();
+    if cluster_dns.is_empty() && services.is_some() {
+        cluster_dns.push(DNS_ADDRESS.to_string());
+    }
+    let resolving = Resolving { cluster_dns, cluster_domain: settings.cluster_domain.clone(), host };
     let node = Arc::new(Node {
         pods: Mirror::start(client.clone(), spec, cancel.clone()),
         prober: Prober::new(recorder.clone()),
@@ -103,6 +111,7 @@ pub fn start(
         settings,
         recorder,
         resolving,
+        services,
     });
     let kubelet = Kubelet { node: Arc::clone(&node), execs: Arc::default() };
     Ok((kubelet, run(node, cancel)))

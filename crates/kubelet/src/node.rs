@@ -11,13 +11,14 @@ use reconcile::{Clock, Controller, Mirror, ObjectKey, Priority, Recorder};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::cri::Runtime;
+use crate::cri::{Runtime, RuntimeError};
 use crate::env::ApiAddress;
 use crate::fields::Surroundings;
 use crate::machine::Machine;
 use crate::pod::uses_host_network;
 use crate::probes::Prober;
 use crate::sandbox::Resolving;
+use crate::services::Services;
 use crate::state::States;
 use crate::usage::Samples;
 use crate::volumes::tokens::TokenKeeper;
@@ -43,9 +44,11 @@ pub struct Settings {
     /// As in `spec.taints` of a Node.
     pub taints: Vec<Value>,
     pub pods_max: u32,
-    /// Name servers of the cluster; without any, pods use this machine's.
+    /// Name servers of the cluster; without any, this node answers for the names of Services where it serves them.
     pub cluster_dns: Vec<String>,
     pub cluster_domain: String,
+    /// The range of service addresses, served within every pod's network; `None` where something else serves them.
+    pub service_cidr: Option<String>,
     /// Where pods are told to find the API, when the cluster IP of the Service `kubernetes` leads nowhere.
     pub api_address: Option<(String, u16)>,
     /// The cgroup below which pods are put; it is removed with the last of them.
@@ -66,6 +69,7 @@ impl Settings {
             pods_max: 110,
             cluster_dns: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
+            service_cidr: Some("10.0.0.0/16".to_owned()),
             api_address: None,
             cgroup: format!("/flotilla-{node_name}"),
         }
@@ -89,12 +93,20 @@ pub(crate) struct Node {
     pub pulls: Semaphore,
     pub samples: Samples,
     pub resolving: Resolving,
+    pub services: Option<Arc<Services>>,
 }
 
 impl Node {
     /// Looks at a pod again, now.
     pub fn wake(&self, key: &ObjectKey) {
         self.controller.queue().add_now(key.clone(), Priority::NORMAL);
+    }
+
+    /// A process in the network of a sandbox.
+    pub async fn sandbox_pid(&self, id: &str) -> Result<Option<u64>, RuntimeError> {
+        let status = self.runtime.sandbox_status(id, true).await?;
+        let info = status.info.get("info").and_then(|info| serde_json::from_str::<Value>(info).ok());
+        Ok(info.and_then(|info| info.get("pid")?.as_u64()).filter(|pid| *pid > 0))
     }
 
     pub fn api_address(&self) -> &ApiAddress {

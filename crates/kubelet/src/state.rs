@@ -35,6 +35,8 @@ pub(crate) struct PodState {
     pub ending: CancellationToken,
     /// Forwards from ports of the machine; they end with this token.
     pub host_ports: Option<CancellationToken>,
+    /// The sandbox in which Services are served; they end with this token.
+    pub services: Option<(String, CancellationToken)>,
 }
 
 impl Drop for PodState {
@@ -42,6 +44,9 @@ impl Drop for PodState {
         self.ending.cancel();
         if let Some(ports) = &self.host_ports {
             ports.cancel();
+        }
+        if let Some((_, services)) = &self.services {
+            services.cancel();
         }
     }
 }

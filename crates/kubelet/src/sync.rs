@@ -77,6 +77,7 @@ impl Look {
                 }
             }
             Next::Go(work) => {
+                self.open_services(&observed).await;
                 again = [again, self.work(work, &observed).await].into_iter().flatten().min();
                 self.watch_over(&observed);
                 if let Some(trouble) = self.open_host_ports(&observed).await {
@@ -293,6 +294,32 @@ impl Look {
             self.node.states.with(self.pod.uid(), |state| state.host_ports = None);
         }
         trouble
+    }
+
+    /// Serves the cluster's Services within the pod's network, once for each sandbox and before anything runs in it.
+    async fn open_services(&self, observed: &Observed) {
+        let node = &self.node;
+        let ready = observed.sandbox().filter(|sandbox| sandbox.is_ready && !uses_host_network(&self.pod));
+        let (Some(services), Some(sandbox)) = (&node.services, ready) else { return };
+        let is_open =
+            |open: &Option<(String, CancellationToken)>| open.as_ref().is_some_and(|(id, _)| *id == sandbox.id);
+        if node.states.with(self.pod.uid(), |state| is_open(&state.services)) {
+            return;
+        }
+        let cancel = CancellationToken::new();
+        let opened = match node.sandbox_pid(&sandbox.id).await {
+            Ok(Some(pid)) => services.serve(pid, cancel.clone()).await.map_err(|e| e.to_string()),
+            Ok(None) => Err("the runtime does not say where its network is".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = opened {
+            tracing::warn!(pod = %self.key, why, "services cannot be reached from a pod");
+        }
+        // One that failed is not tried again: the pod runs without.
+        let old = node.states.with(self.pod.uid(), |state| state.services.replace((sandbox.id.clone(), cancel)));
+        if let Some((_, old)) = old {
+            old.cancel();
+        }
     }
 
     pub async fn write_status(&self, observed: &Observed, ending: Option<Why>) -> Result<Arc<Object>, ReconcileError> {

@@ -142,6 +142,22 @@ async fn a_pod_serves_its_page_and_answers_for_itself() {
     assert_eq!(page(tunnel).await, "hello from a pod\n");
 
     let target = ResourceRef::namespaced(&core("configmaps"), "default", "pages");
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {"clusterIP": "10.0.0.77", "ports": [{"port": 80}]}});
+    cluster.create("services", service).await;
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "shop-1", "namespace": "default", "labels": {"kubernetes.io/service-name": "shop"}},
+        "ports": [{"port": 8080}], "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}]});
+    let slices = object::GroupVersionResource::new("discovery.k8s.io", "v1", "endpointslices");
+    let slice = Object::from_value(slice).expect("a map");
+    let made = cluster.client.create(ResourceRef::within(&slices, "default"), slice, WriteOptions::default()).await;
+    made.expect("created");
+    eventually("a service is reached by its name", || async {
+        let asked = exec(&cluster, "web", &["wget", "-qO-", "http://shop/"], None).await;
+        asked == (ExitStatus::Success, "hello from a pod\n".into())
+    })
+    .await;
+
     let news = Patch::merge(json!({"data": {"index.html": "news\n"}}));
     cluster.client.patch(target, news, WriteOptions::default()).await.expect("written");
     eventually("the page changes with its ConfigMap", || async { served().await == "news\n" }).await;

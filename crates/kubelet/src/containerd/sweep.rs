@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cgroups;
 use crate::containerd::config::Places;
+use crate::netns::remove_link;
 use crate::volumes::unmount_below;
 
 /// How long a process that was told to end may take.
@@ -135,23 +135,5 @@ pub(crate) fn remove_interface(name: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    send(&socket, &remove_link_message(index), SendFlags::empty())?;
-    let mut answer = [0_u8; 512];
-    let (read, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
-    // The answer's own header is sixteen bytes; then comes the error, negative, or zero.
-    let code = answer[..read].get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
-    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
-}
-
-/// The kernel's message that removes a link: a header, and a description of which the index counts.
-fn remove_link_message(index: i32) -> [u8; 32] {
-    const RTM_DELLINK: u16 = 17;
-    const REQUEST_AND_ANSWER: u16 = 1 | 4;
-    let mut message = [0; 32];
-    message[0..4].copy_from_slice(&32_u32.to_ne_bytes());
-    message[4..6].copy_from_slice(&RTM_DELLINK.to_ne_bytes());
-    message[6..8].copy_from_slice(&REQUEST_AND_ANSWER.to_ne_bytes());
-    message[20..24].copy_from_slice(&index.to_ne_bytes());
-    message
+    remove_link(index)
 }

@@ -68,9 +68,10 @@ fn busybox_image(busybox: &Path) -> Vec<u8> {
         ("tmp".to_owned(), Entry::Folder),
         ("bin/busybox".to_owned(), Entry::File { content, mode: 0o755 }),
     ]);
-    for name in
-        ["sh", "cat", "echo", "env", "httpd", "id", "kill", "ls", "nc", "sleep", "true", "false", "touch", "hostname"]
-    {
+    for name in [
+        "sh", "cat", "echo", "env", "httpd", "id", "kill", "ls", "nc", "sleep", "true", "false", "touch", "wget",
+        "hostname",
+    ] {
         files.insert(format!("bin/{name}"), Entry::Link("busybox".to_owned()));
     }
     image_archive(BUSYBOX, &files, &["/bin/sh"])

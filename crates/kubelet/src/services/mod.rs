@@ -1,0 +1,339 @@
+//! Services as pods see them: their addresses answer within every pod's network, and their names are known there.
+//!
+//! Each pod's network owns the whole range of service addresses; this process listens on them there and connects, from the
+//! machine, to what is behind. So members on one machine may have the same range, and no packet filter rule is needed.
+
+mod names;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener as StdListener, UdpSocket as StdSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cluster_client::ClusterClient;
+use object::{GroupVersionResource, Object};
+use reconcile::{Mirror, MirrorSpec, ObjectKey};
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::netns::{own_range, within};
+use crate::pod::{core, list, number, text};
+use crate::services::names::{Known, Place, Question, place};
+
+/// Where pods ask for names: an address that means only the network it is used in.
+pub(crate) const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 20, 10);
+/// Addresses of Services that are listened on in one pod; more are not served there.
+const LISTENERS_MAX: usize = 500;
+const RESOLVER_TIMEOUT: Duration = Duration::from_secs(3);
+const PACKET_BYTES_MAX: usize = 4096;
+const BY_SERVICE: &str = "service";
+
+/// What is known of Services, shared by all pods of a node.
+pub(crate) struct Services {
+    services: Mirror,
+    slices: Mirror,
+    domain: String,
+    range: (Ipv4Addr, u8),
+    /// The machine's own resolvers.
+    resolvers: Vec<IpAddr>,
+    turn: AtomicUsize,
+}
+
+/// A Service's port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Front {
+    address: Ipv4Addr,
+    port: u16,
+}
+
+/// What is behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Behind {
+    key: ObjectKey,
+    port_name: String,
+}
+
+fn by_service(slice: &Object) -> Vec<String> {
+    let service = slice.label("kubernetes.io/service-name");
+    service.map(|service| format!("{}/{service}", slice.namespace())).into_iter().collect()
+}
+
+/// `10.0.0.0/16` as its two parts.
+pub(crate) fn parse_range(range: &str) -> Option<(Ipv4Addr, u8)> {
+    let (address, prefix) = range.split_once('/')?;
+    Some((address.parse().ok()?, prefix.parse().ok().filter(|prefix| *prefix <= 32)?))
+}
+
+impl Services {
+    pub fn start(
+        client: &ClusterClient,
+        range: (Ipv4Addr, u8),
+        domain: &str,
+        resolvers: &[String],
+        cancel: &CancellationToken,
+    ) -> Self {
+        let slices = GroupVersionResource::new("discovery.k8s.io", "v1", "endpointslices");
+        let slices = MirrorSpec::new(&slices).index(BY_SERVICE, by_service);
+        Self {
+            services: Mirror::start(client.clone(), MirrorSpec::new(&core("services")), cancel.clone()),
+            slices: Mirror::start(client.clone(), slices, cancel.clone()),
+            domain: domain.to_owned(),
+            range,
+            resolvers: resolvers.iter().filter_map(|resolver| resolver.parse().ok()).collect(),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// Serves one pod, by the process that holds its network, until cancelled. Returns once names are answered.
+    pub async fn serve(self: &Arc<Self>, pid: u64, cancel: CancellationToken) -> io::Result<()> {
+        let range = self.range;
+        let prepare = move || {
+            own_range(range.0, range.1)?;
+            own_range(DNS_ADDRESS, 32)?;
+            let socket = StdSocket::bind((DNS_ADDRESS, 53))?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        };
+        let socket = blocking(move || within(pid, prepare)).await?;
+        let socket = UdpSocket::from_std(socket)?;
+        let services = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = services.answer_names(socket) => {}
+                () = services.keep_fronts(pid) => {}
+            }
+        });
+        Ok(())
+    }
+
+    /// Listens on all Services there are, as they come and go.
+    async fn keep_fronts(self: &Arc<Self>, pid: u64) {
+        self.services.synced().await;
+        let mut changes = self.services.subscribe();
+        let mut open: BTreeMap<Front, (Behind, DropGuard)> = BTreeMap::new();
+        while changes.next().await.is_some() {
+            let wanted = fronts(&self.services.list());
+            open.retain(|front, (behind, _)| wanted.get(front) == Some(behind));
+            for (front, behind) in wanted.into_iter().take(LISTENERS_MAX) {
+                if open.contains_key(&front) {
+                    continue;
+                }
+                match self.open(pid, &front, &behind).await {
+                    Ok(guard) => drop(open.insert(front, (behind, guard))),
+                    Err(error) => tracing::debug!(service = %behind.key, %error, "a service is not served in a pod"),
+                }
+            }
+        }
+    }
+
+    async fn open(self: &Arc<Self>, pid: u64, front: &Front, behind: &Behind) -> io::Result<DropGuard> {
+        let address = SocketAddr::from((front.address, front.port));
+        let listen = move || {
+            let listener = StdListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let listener = TcpListener::from_std(blocking(move || within(pid, listen)).await?)?;
+        let cancel = CancellationToken::new();
+        let (services, behind, cancelled) = (Arc::clone(self), behind.clone(), cancel.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = cancelled.cancelled() => {}
+                () = services.accept(listener, behind) => {}
+            }
+        });
+        Ok(cancel.drop_guard())
+    }
+
+    async fn accept(&self, listener: TcpListener, behind: Behind) {
+        let mut connections = JoinSet::new();
+        while let Ok((mut caller, _)) = listener.accept().await {
+            let targets = self.targets(&behind);
+            if targets.is_empty() {
+                continue;
+            }
+            let target = targets[self.turn.fetch_add(1, Ordering::Relaxed) % targets.len()];
+            connections.spawn(async move {
+                if let Ok(mut pod) = TcpStream::connect(target).await {
+                    let _ = tokio::io::copy_bidirectional(&mut caller, &mut pod).await;
+                }
+            });
+            while connections.try_join_next().is_some() {}
+        }
+    }
+
+    fn targets(&self, behind: &Behind) -> Vec<SocketAddr> {
+        let slices = self.slices.list_by(BY_SERVICE, &behind.key.to_string());
+        let mut targets = Vec::new();
+        for slice in &slices {
+            let port = slice.items(&["ports"]).iter().find(|port| text(port, "name") == behind.port_name);
+            let Some(port) = port.and_then(|port| number(port, "port")).and_then(|n| u16::try_from(n).ok()) else {
+                continue;
+            };
+            targets.extend(ready_addresses(slice, "").into_iter().map(|address| SocketAddr::from((address, port))));
+        }
+        targets
+    }
+
+    async fn answer_names(self: &Arc<Self>, socket: UdpSocket) {
+        let socket = Arc::new(socket);
+        let mut buffer = vec![0; PACKET_BYTES_MAX];
+        let mut asked = JoinSet::new();
+        while let Ok((length, caller)) = socket.recv_from(&mut buffer).await {
+            let packet = buffer[..length].to_vec();
+            let (services, socket) = (Arc::clone(self), Arc::clone(&socket));
+            asked.spawn(async move {
+                if let Some(answer) = services.answer(&packet).await {
+                    let _ = socket.send_to(&answer, caller).await;
+                }
+            });
+            while asked.try_join_next().is_some() {}
+        }
+    }
+
+    async fn answer(&self, packet: &[u8]) -> Option<Vec<u8>> {
+        let question = Question::parse(packet)?;
+        match self.look_up(&question.name) {
+            Known::Elsewhere => match self.ask_machine(packet).await {
+                Some(answer) => Some(answer),
+                None => Some(question.answer(packet, &Known::Elsewhere)),
+            },
+            known => Some(question.answer(packet, &known)),
+        }
+    }
+
+    async fn ask_machine(&self, packet: &[u8]) -> Option<Vec<u8>> {
+        let resolver = self.resolvers.first()?;
+        let ask = async {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await.ok()?;
+            socket.connect((*resolver, 53)).await.ok()?;
+            socket.send(packet).await.ok()?;
+            let mut buffer = vec![0; PACKET_BYTES_MAX];
+            let length = socket.recv(&mut buffer).await.ok()?;
+            buffer.truncate(length);
+            Some(buffer)
+        };
+        tokio::time::timeout(RESOLVER_TIMEOUT, ask).await.ok().flatten()
+    }
+
+    fn look_up(&self, name: &str) -> Known {
+        let Some(place) = place(name, &self.domain) else { return Known::Elsewhere };
+        let addresses = match place {
+            Place::Address(address) => vec![address],
+            Place::Unknown => Vec::new(),
+            Place::Service { namespace, name } => {
+                let key = ObjectKey::new(namespace, name);
+                match self.services.get(&key).map(|service| service.str_at(&["spec", "clusterIP"]).parse()) {
+                    None => Vec::new(),
+                    Some(Ok(address)) => vec![address],
+                    Some(Err(_)) => self.endpoints(&key, ""),
+                }
+            }
+            Place::Endpoint { namespace, service, hostname } => {
+                self.endpoints(&ObjectKey::new(namespace, service), hostname)
+            }
+        };
+        if addresses.is_empty() { Known::NoSuchName } else { Known::Addresses(addresses) }
+    }
+
+    /// Addresses behind a Service, of all of them or of the one with that host name.
+    fn endpoints(&self, key: &ObjectKey, hostname: &str) -> Vec<Ipv4Addr> {
+        let slices = self.slices.list_by(BY_SERVICE, &key.to_string());
+        slices.iter().flat_map(|slice| ready_addresses(slice, hostname)).collect()
+    }
+}
+
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(act).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn ready_addresses(slice: &Object, hostname: &str) -> Vec<Ipv4Addr> {
+    let is_ready = |endpoint: &&Value| {
+        let ready = endpoint.get("conditions").and_then(|conditions| conditions.get("ready"));
+        // Unknown counts as ready.
+        ready.is_none_or(|ready| ready != &Value::Bool(false))
+    };
+    let is_named = |endpoint: &&Value| hostname.is_empty() || text(endpoint, "hostname") == hostname;
+    let endpoints = slice.items(&["endpoints"]).iter().filter(is_ready).filter(is_named);
+    endpoints.flat_map(|endpoint| list(endpoint, "addresses")).filter_map(|a| a.as_str()?.parse().ok()).collect()
+}
+
+/// The ports of Services that have an address of their own.
+fn fronts(services: &[Arc<Object>]) -> BTreeMap<Front, Behind> {
+    let mut fronts = BTreeMap::new();
+    for service in services {
+        let Ok(address) = service.str_at(&["spec", "clusterIP"]).parse::<Ipv4Addr>() else { continue };
+        for port in service.items(&["spec", "ports"]).iter().filter(|port| text(port, "protocol") != "UDP") {
+            let Some(number) = number(port, "port").and_then(|n| u16::try_from(n).ok()) else { continue };
+            let behind = Behind { key: ObjectKey::of(service), port_name: text(port, "name").to_owned() };
+            fronts.insert(Front { address, port: number }, behind);
+        }
+    }
+    fronts
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster_client::testing::MemoryApi;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        Object::from_value(value).expect("a map")
+    }
+
+    fn service(name: &str, address: &str) -> Object {
+        object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "shop", "name": name},
+            "spec": {"clusterIP": address, "ports": [{"port": 80, "name": "http"}, {"port": 53, "protocol": "UDP"}]}}))
+    }
+
+    async fn services() -> Services {
+        let api = MemoryApi::default();
+        api.seed(&core("services"), service("web", "10.0.0.7"));
+        api.seed(&core("services"), service("db", "None"));
+        let slice = |service: &str| {
+            object(json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+                "metadata": {"namespace": "shop", "name": service, "labels": {"kubernetes.io/service-name": service}},
+                "ports": [{"name": "http", "port": 8080}],
+                "endpoints": [{"addresses": ["10.1.0.2"], "hostname": "db-0", "conditions": {"ready": true}},
+                    {"addresses": ["10.1.0.3"], "hostname": "db-1", "conditions": {"ready": false}},
+                    {"addresses": ["10.1.0.4"], "hostname": "db-2"}]}))
+        };
+        for name in ["web", "db"] {
+            api.seed(&GroupVersionResource::new("discovery.k8s.io", "v1", "endpointslices"), slice(name));
+        }
+        let range = parse_range("10.0.0.0/16").expect("a range");
+        let services = Services::start(&api.client(), range, "cluster.local", &[], &CancellationToken::new());
+        services.services.synced().await;
+        services.slices.synced().await;
+        services
+    }
+
+    #[tokio::test]
+    async fn names_lead_to_services_and_to_what_is_behind_them() {
+        let services = services().await;
+        let ip = |text: &str| text.parse::<Ipv4Addr>().expect("an address");
+        let check = |name: &str, expected: Known| assert_eq!(services.look_up(name), expected, "{name}");
+        check("web.shop.svc.cluster.local", Known::Addresses(vec![ip("10.0.0.7")]));
+        check("db.shop.svc.cluster.local", Known::Addresses(vec![ip("10.1.0.2"), ip("10.1.0.4")]));
+        check("db-0.db.shop.svc.cluster.local", Known::Addresses(vec![ip("10.1.0.2")]));
+        check("none.shop.svc.cluster.local", Known::NoSuchName);
+        check("example.com", Known::Elsewhere);
+    }
+
+    #[tokio::test]
+    async fn the_ports_of_a_service_lead_to_its_ready_pods() {
+        let services = services().await;
+        let fronts = fronts(&services.services.list());
+        assert_eq!(fronts.len(), 1);
+        let behind = fronts.into_values().next().expect("one");
+        let targets: Vec<String> = services.targets(&behind).iter().map(ToString::to_string).collect();
+        assert_eq!(targets, ["10.1.0.2:8080", "10.1.0.4:8080"]);
+    }
+}

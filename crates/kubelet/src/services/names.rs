@@ -1,0 +1,183 @@
+//! Answers questions for names: those of Services from what is known of them, all others are left to the machine's resolver.
+//! Pure.
+
+use std::net::Ipv4Addr;
+
+const TYPE_A: u16 = 1;
+const CLASS_IN: u16 = 1;
+const TTL_SECONDS: u32 = 5;
+/// Answers of one packet; more would not fit.
+const ADDRESSES_MAX: usize = 24;
+const NO_SUCH_NAME: u8 = 3;
+const FAILED: u8 = 2;
+
+/// A question as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// In lower case, without the last dot.
+    pub name: String,
+    pub is_for_address: bool,
+    /// Where the question ends in its packet.
+    end: usize,
+}
+
+/// What is known of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Addresses(Vec<Ipv4Addr>),
+    NoSuchName,
+    /// Not ours to say.
+    Elsewhere,
+}
+
+/// A name within the cluster's domain, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place<'a> {
+    Service {
+        namespace: &'a str,
+        name: &'a str,
+    },
+    /// One of the pods behind a Service, by its host name.
+    Endpoint {
+        namespace: &'a str,
+        service: &'a str,
+        hostname: &'a str,
+    },
+    Address(Ipv4Addr),
+    Unknown,
+}
+
+impl Question {
+    /// Reads a packet with one question; `None` for anything else.
+    pub fn parse(packet: &[u8]) -> Option<Self> {
+        let is_query = packet.get(2)? & 0xf8 == 0;
+        let is_one = packet.get(4..6)? == [0, 1];
+        if !is_query || !is_one {
+            return None;
+        }
+        let (mut labels, mut at) = (Vec::new(), 12);
+        loop {
+            let length = usize::from(*packet.get(at)?);
+            at += 1;
+            match length {
+                0 => break,
+                1..64 => labels.push(String::from_utf8_lossy(packet.get(at..at + length)?).to_lowercase()),
+                // A question has no pointers.
+                _ => return None,
+            }
+            at += length;
+        }
+        let number = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
+        let is_for_address = number(at)? == TYPE_A && number(at + 2)? == CLASS_IN;
+        Some(Self { name: labels.join("."), is_for_address, end: at + 4 })
+    }
+
+    /// The answer to the packet this question came in.
+    pub fn answer(&self, packet: &[u8], known: &Known) -> Vec<u8> {
+        let (addresses, code) = match known {
+            Known::Addresses(addresses) if self.is_for_address => (addresses.as_slice(), 0),
+            Known::Addresses(_) => (&[][..], 0),
+            Known::NoSuchName => (&[][..], NO_SUCH_NAME),
+            Known::Elsewhere => (&[][..], FAILED),
+        };
+        let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
+        let mut answer = packet[..self.end].to_vec();
+        // An answer, with authority, recursion as asked for and available.
+        answer[2] = 0x84 | (packet[2] & 1);
+        answer[3] = 0x80 | code;
+        let count = u16::try_from(addresses.len()).unwrap_or_default();
+        answer[6..8].copy_from_slice(&count.to_be_bytes());
+        answer[8..12].fill(0);
+        for address in addresses {
+            // The name is the question's, at its place.
+            answer.extend([0xc0, 12]);
+            answer.extend(TYPE_A.to_be_bytes());
+            answer.extend(CLASS_IN.to_be_bytes());
+            answer.extend(TTL_SECONDS.to_be_bytes());
+            answer.extend([0, 4]);
+            answer.extend(address.octets());
+        }
+        answer
+    }
+}
+
+/// What a name within the cluster's domain stands for; `None` for names outside it.
+pub(crate) fn place<'a>(name: &'a str, domain: &str) -> Option<Place<'a>> {
+    let inside = name.strip_suffix(domain)?;
+    let Some(inside) = inside.strip_suffix('.') else {
+        return inside.is_empty().then_some(Place::Unknown);
+    };
+    let labels: Vec<&str> = inside.split('.').collect();
+    Some(match labels.as_slice() {
+        [name, namespace, "svc"] => Place::Service { namespace, name },
+        [hostname, service, namespace, "svc"] => Place::Endpoint { namespace, service, hostname },
+        [address, _, "pod"] => address.replace('-', ".").parse().map_or(Place::Unknown, Place::Address),
+        _ => Place::Unknown,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(name: &str, kind: u16) -> Vec<u8> {
+        let mut packet = vec![0xab, 0xcd, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        for label in name.split('.') {
+            packet.push(u8::try_from(label.len()).expect("short"));
+            packet.extend(label.as_bytes());
+        }
+        packet.push(0);
+        packet.extend(kind.to_be_bytes());
+        packet.extend(CLASS_IN.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn a_question_is_read_and_answered() {
+        let packet = packet("Web.default.svc.cluster.local", TYPE_A);
+        let question = Question::parse(&packet).expect("a question");
+        assert_eq!((question.name.as_str(), question.is_for_address), ("web.default.svc.cluster.local", true));
+        let answer = question.answer(&packet, &Known::Addresses(vec![Ipv4Addr::new(10, 0, 0, 7)]));
+        assert_eq!(answer[..2], [0xab, 0xcd]);
+        assert_eq!((answer[2], answer[3], &answer[6..8]), (0x85, 0x80, &[0, 1][..]));
+        assert!(answer.ends_with(&[0, 4, 10, 0, 0, 7]));
+        let none = question.answer(&packet, &Known::NoSuchName);
+        assert_eq!((none[3], none.len()), (0x83, packet.len()));
+    }
+
+    #[test]
+    fn another_kind_of_question_has_an_answer_without_addresses() {
+        let packet = packet("web", 28);
+        let question = Question::parse(&packet).expect("a question");
+        let answer = question.answer(&packet, &Known::Addresses(vec![Ipv4Addr::LOCALHOST]));
+        assert_eq!((answer[3], &answer[6..8]), (0x80, &[0, 0][..]));
+    }
+
+    #[test]
+    fn what_is_no_question_is_not_taken_for_one() {
+        let whole = packet("web", TYPE_A);
+        for length in 0..whole.len() {
+            assert_eq!(Question::parse(&whole[..length]), None, "{length}");
+        }
+        let mut answer = whole;
+        answer[2] |= 0x80;
+        assert_eq!(Question::parse(&answer), None);
+    }
+
+    #[track_caller]
+    fn check(name: &str, expected: Option<Place>) {
+        assert_eq!(place(name, "cluster.local"), expected, "{name}");
+    }
+
+    #[test]
+    fn names_of_the_cluster_are_taken_apart() {
+        check("web.shop.svc.cluster.local", Some(Place::Service { namespace: "shop", name: "web" }));
+        let endpoint = Place::Endpoint { namespace: "shop", service: "db", hostname: "db-0" };
+        check("db-0.db.shop.svc.cluster.local", Some(endpoint));
+        check("10-1-2-3.shop.pod.cluster.local", Some(Place::Address(Ipv4Addr::new(10, 1, 2, 3))));
+        check("cluster.local", Some(Place::Unknown));
+        check("x.cluster.local", Some(Place::Unknown));
+        check("example.com", None);
+        check("notcluster.local", None);
+    }
+}
