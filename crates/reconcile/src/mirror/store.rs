@@ -11,6 +11,9 @@ use tokio::sync::Notify;
 
 use crate::mirror::{IndexFn, ObjectKey};
 
+/// Changes that wait with their trees, which are at hand and take room; beyond that objects wait as they are kept.
+const TREES_WAITING_MAX: usize = 64;
+
 pub struct Store {
     objects: BTreeMap<ObjectKey, Kept>,
     is_packed: bool,
@@ -51,6 +54,18 @@ impl Kept {
 
 /// An object of a list, and what the API in this process holds of it.
 pub type Listed = (Arc<Object>, Option<Arc<dyn Origin>>);
+
+/// An object that was just decoded, and as it is kept.
+struct Known {
+    kept: Kept,
+    tree: Arc<Object>,
+}
+
+impl From<Kept> for Known {
+    fn from(kept: Kept) -> Self {
+        Self { tree: kept.object(), kept }
+    }
+}
 
 struct Index {
     name: &'static str,
@@ -128,23 +143,24 @@ impl Store {
     /// Takes in the newest state of an object. The same version again changes nothing.
     pub fn put(&mut self, object: Arc<Object>, origin: Option<Arc<dyn Origin>>) {
         let key = ObjectKey::of(&object);
-        let before = self.objects.get(&key).map(Kept::object);
+        let before = self.objects.get(&key).cloned().map(Known::from);
         let is_known = |old: &Arc<Object>| {
             !old.resource_version().is_empty()
                 && old.resource_version() == object.resource_version()
                 && old.uid() == object.uid()
         };
-        if before.as_ref().is_some_and(is_known) {
+        if before.as_ref().is_some_and(|before| is_known(&before.tree)) {
             return;
         }
-        self.reindex(&key, before.as_deref(), Some(&object));
-        self.objects.insert(key.clone(), Kept::new(&object, self.is_packed, origin));
-        self.tell(&key, before, Some(object));
+        self.reindex(&key, before.as_ref().map(|before| &*before.tree), Some(&object));
+        let kept = Kept::new(&object, self.is_packed, origin);
+        self.objects.insert(key.clone(), kept.clone());
+        self.tell(&key, before, Some(Known { kept, tree: object }));
     }
 
     pub fn remove(&mut self, key: &ObjectKey) {
-        let Some(before) = self.objects.remove(key).map(|kept| kept.object()) else { return };
-        self.reindex(key, Some(&before), None);
+        let Some(before) = self.objects.remove(key).map(Known::from) else { return };
+        self.reindex(key, Some(&before.tree), None);
         self.tell(key, Some(before), None);
     }
 
@@ -185,19 +201,21 @@ impl Store {
         }
     }
 
-    fn tell(&mut self, key: &ObjectKey, before: Option<Arc<Object>>, now: Option<Arc<Object>>) {
+    fn tell(&mut self, key: &ObjectKey, before: Option<Known>, now: Option<Known>) {
         self.subscribers.retain(|weak| {
             let Some(subscriber) = weak.upgrade() else { return false };
-            subscriber.record(key, before.clone(), now.clone());
+            subscriber.record(key, before.as_ref(), now.as_ref());
             true
         });
     }
 }
 
 impl Subscriber {
-    fn record(&self, key: &ObjectKey, before: Option<Arc<Object>>, now: Option<Arc<Object>>) {
+    fn record(&self, key: &ObjectKey, before: Option<&Known>, now: Option<&Known>) {
         let mut pending = self.pending.lock();
-        let now = now.map(Kept::Tree);
+        let is_short = pending.changes.len() < TREES_WAITING_MAX;
+        let waiting = |known: &Known| if is_short { Kept::Tree(Arc::clone(&known.tree)) } else { known.kept.clone() };
+        let now = now.map(waiting);
         match pending.changes.get_mut(key) {
             // What it was before stays what the reader last knew.
             Some(change) => {
@@ -205,7 +223,7 @@ impl Subscriber {
                 change.is_initial = false;
             }
             None => {
-                let before = before.map(Kept::Tree);
+                let before = before.map(waiting);
                 pending.changes.insert(key.clone(), Waiting { before, now, is_initial: false });
             }
         }
