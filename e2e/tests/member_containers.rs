@@ -245,6 +245,43 @@ spec:
       volumes: [{name: room, emptyDir: {}}]
 ---
 apiVersion: v1
+kind: PersistentVolume
+metadata: {name: shelf}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], storageClassName: shelves, hostPath: {path: FOLDER/shelf}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: shelf}
+spec: {accessModes: [ReadWriteOnce], storageClassName: shelves, resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: secret}
+stringData: {word: open sesame}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: keeps}
+spec:
+  restartPolicy: Never
+  volumes: [{name: shelf, persistentVolumeClaim: {claimName: shelf}}, {name: secret, secret: {secretName: secret}}]
+  containers:
+  - name: main
+    image: IMAGE
+    command: [sh, -c, "cat /secret/word > /shelf/word; echo $MEMORY"]
+    env: [{name: MEMORY, valueFrom: {resourceFieldRef: {resource: limits.memory}}}]
+    resources: {limits: {memory: 32Mi}}
+    volumeMounts: [{name: shelf, mountPath: /shelf}, {name: secret, mountPath: /secret}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: hungry}
+spec:
+  restartPolicy: Never
+  containers:
+  - {name: main, image: IMAGE, command: [sh, -c, "x=a; while true; do x=$x$x; done"], resources: {limits: {memory: 16Mi}}}
+---
+apiVersion: v1
 kind: Pod
 metadata: {name: crashes}
 spec: {containers: [{name: main, image: IMAGE, command: [sh, -c, "echo too bad; exit 3"]}]}
@@ -276,9 +313,14 @@ fn what_ends_or_cannot_start_shows_in_what_kubectl_says() {
     let containers = Containers::start(&["--pod-cidr", "10.91.2.0/24"]);
     let member = &containers.member;
     distribute(&containers, "flotilla.test/tasks:1");
-    member.apply(&TASKS.replace("IMAGE", "flotilla.test/tasks:1"));
+    let folder = member.directory().display().to_string();
+    member.apply(&TASKS.replace("IMAGE", "flotilla.test/tasks:1").replace("FOLDER", &folder));
     member.tell(&["wait", "--for=condition=complete", "job/sum", "--timeout=90s"]);
     assert_eq!(member.tell(&["logs", "job/sum", "-c", "sum"]), "2\n");
+    containers.until("pod/keeps", ".status.phase", "Succeeded");
+    assert_eq!(std::fs::read_to_string(member.directory().join("shelf/word")).expect("kept"), "open sesame");
+    assert_eq!(member.tell(&["logs", "keeps"]), format!("{}\n", 32 << 20));
+    containers.until("pod/hungry", ".status.containerStatuses[0].state.terminated.reason", "OOMKilled");
     let waiting = ".status.containerStatuses[0].state.waiting.reason";
     containers.until("pod/crashes", waiting, "CrashLoopBackOff");
     containers.until("pod/crashes", ".status.containerStatuses[0].lastState.terminated.exitCode", "3");

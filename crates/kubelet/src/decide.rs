@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use crate::container::hash;
 use crate::observed::{Observed, Seen, SeenState};
-use crate::pod::{RestartPolicy, Role, containers, grace_seconds, is_finished, restart_policy, restarts, text};
+use crate::pod::{
+    RestartPolicy, Role, containers, grace_seconds, is_finished, recorded_restarts, restart_policy, restarts, text,
+};
 
 /// What probes found out about a container, by its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,7 +138,9 @@ fn plan_container(view: &View, role: Role, container: &Value, seen: Option<&Seen
         return;
     }
     let start = |work: &mut Work| {
-        let attempt = view.observed.latest(name).map_or(0, |latest| latest.attempt + 1);
+        // A runtime that lost its containers does not make them new.
+        let before = view.observed.latest(name).map(|latest| latest.attempt);
+        let attempt = before.or_else(|| recorded_restarts(view.pod, name)).map_or(0, |attempt| attempt + 1);
         match view.waits.get(name) {
             Some(wait) if !wait.is_zero() => work.waits.push((name.to_owned(), *wait)),
             _ => work.starts.push(Start { name: name.to_owned(), attempt }),
@@ -178,6 +182,12 @@ pub(crate) fn outcome(pod: &Object, observed: &Observed) -> Option<bool> {
                 }
             }
             Role::Main => {
+                // It ran, must not run twice, and how it ended nobody knows any more.
+                let is_lost = policy == RestartPolicy::Never && seen.is_none();
+                if is_lost && recorded_restarts(pod, text(container, "name")).is_some() {
+                    all_well = false;
+                    continue;
+                }
                 let exited = exited?;
                 if restarts(policy, role, exited.exit_code) {
                     return None;

@@ -86,6 +86,15 @@ pub(crate) fn restarts(policy: RestartPolicy, role: Role, exit_code: i32) -> boo
     }
 }
 
+/// How often a container was started again, as the pod's status has it; `None` when it never ran.
+pub(crate) fn recorded_restarts(pod: &Object, name: &str) -> Option<u32> {
+    let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+    let entries = lists.iter().flat_map(|list| pod.items(&["status", list]));
+    let entry =
+        entries.into_iter().find(|entry| text(entry, "name") == name && !text(entry, "containerID").is_empty())?;
+    Some(number(entry, "restartCount").and_then(|count| u32::try_from(count).ok()).unwrap_or_default())
+}
+
 pub(crate) fn is_finished(pod: &Object) -> bool {
     matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded")
 }

@@ -18,6 +18,9 @@ pub(crate) struct Waiting {
     pub message: String,
 }
 
+/// What is said of a container the runtime lost: as if it was killed.
+const LOST_EXIT_CODE: i32 = 137;
+
 /// All a status is made from.
 pub(crate) struct Report<'a> {
     pub pod: &'a Object,
@@ -173,6 +176,16 @@ fn unseen(report: &Report, role: Role, container: &Value) -> Value {
         && known.get("state").and_then(|s| s.get("terminated")).is_some()
     {
         return known.clone();
+    }
+    if let (Some(known), Some(_)) = (known, report.ending)
+        && known.get("state").and_then(|s| s.get("running")).is_some()
+    {
+        let mut lost = known.clone();
+        lost["state"] = json!({"terminated": {"exitCode": LOST_EXIT_CODE, "reason": "ContainerStatusUnknown",
+            "message": "The container could not be located when the pod was terminated"}});
+        lost["ready"] = false.into();
+        lost["started"] = false.into();
+        return lost;
     }
     let waiting = waiting.cloned().unwrap_or_else(|| {
         let needs_init = !report.pod.items(&["spec", "initContainers"]).is_empty();

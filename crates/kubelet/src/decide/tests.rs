@@ -96,6 +96,30 @@ fn a_pod_gets_a_sandbox_first_and_then_its_containers() {
 }
 
 #[test]
+fn what_a_runtime_lost_goes_on_counting_or_is_over() {
+    let decided = |policy: &str, sandbox: Option<Sandbox>| {
+        let mut pod = pod_of(main_only(policy));
+        let ran = |name: &str| json!({"name": name, "containerID": "containerd://x", "restartCount": 4});
+        pod.set(&["status", "containerStatuses"], json!([ran("a"), ran("b")]));
+        let observed = Observed { sandboxes: sandbox.into_iter().collect(), containers: Vec::new() };
+        let (busy, health, waits) = Default::default();
+        let view = View {
+            pod: &pod,
+            observed: &observed,
+            busy: &busy,
+            health: &health,
+            waits: &waits,
+            is_past_deadline: false,
+        };
+        decide(&view)
+    };
+    let fresh = Sandbox { id: "s".into(), is_ready: true, ..Default::default() };
+    let Next::Go(work) = decided("Always", Some(fresh)) else { panic!("it goes on") };
+    assert_eq!(work.starts[0], Start { name: "a".into(), attempt: 5 });
+    assert!(matches!(decided("Never", None), Next::End(End { why: Why::Done, .. })));
+}
+
+#[test]
 fn a_lost_sandbox_takes_its_containers_along() {
     let lost = Case { sandbox: Some((2, false)), ..case(main_only("Always"), &["a0:running", "b0:exited:1"]) };
     check(lost, "sandbox 3; stop a0");

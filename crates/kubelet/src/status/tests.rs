@@ -164,6 +164,17 @@ fn a_pod_past_its_deadline_fails_once_nothing_runs() {
 }
 
 #[test]
+fn a_container_the_runtime_lost_is_not_run_twice() {
+    let mut scene = scene(one("Never"), vec![]);
+    scene.old = json!({"phase": "Running", "containerStatuses": [{"name": "a", "containerID": "containerd://x",
+        "restartCount": 0, "state": {"running": {}}, "ready": true}]});
+    scene.ending = Some(Why::Done);
+    let status = scene.status();
+    assert_eq!(status["phase"], "Failed");
+    assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["reason"], "ContainerStatusUnknown");
+}
+
+#[test]
 fn a_deleted_pod_ends_as_its_containers_did() {
     let mut scene = scene(one("Always"), vec![exited("a", 0, 0)]);
     scene.ending = Some(Why::Deleted);
