@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::{DeleteOptions, Preconditions};
-use reconcile::{ObjectKey, Outcome, ReconcileError};
+use reconcile::{ObjectKey, Outcome, Priority, ReconcileError};
 
 use crate::cri::RuntimeError;
 use crate::decide::{End, Stop, Why};
@@ -25,6 +25,8 @@ const STRANGER_GRACE: Duration = Duration::from_secs(2);
 const LAST_WORDS_BYTES_MAX: usize = 4096;
 const LAST_LINES_MAX: usize = 80;
 const LAST_LINES_BYTES_MAX: usize = 2048;
+/// Before a container that could not be stopped is told again.
+const STOP_RETRY: Duration = Duration::from_secs(1);
 /// Marks a pod nobody asks for any more, in the place of a container that is busy.
 const STRANGER: &str = "/";
 
@@ -74,12 +76,17 @@ impl Look {
             let stopped = node.runtime.stop_container(&id, left).await;
             node.states.with_known(&uid, |state| {
                 state.busy.remove(&name);
-                if let Err(error) = stopped {
-                    tracing::warn!(pod = %key, container = name, %error, "a container could not be stopped");
+                if stopped.is_err() {
                     state.stopping.remove(&id);
                 }
             });
-            node.wake(&key);
+            match stopped {
+                Ok(()) => node.wake(&key),
+                Err(error) => {
+                    tracing::warn!(pod = %key, container = name, %error, "a container could not be stopped");
+                    node.controller.queue().add_after(key, STOP_RETRY, Priority::NORMAL);
+                }
+            }
         });
     }
 

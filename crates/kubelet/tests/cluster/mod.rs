@@ -124,6 +124,14 @@ impl Cluster {
         self.directory
     }
 
+    /// Ends the node as a power cut would: what runs goes on.
+    pub async fn abandon(self) -> tempfile::TempDir {
+        self.cancel.cancel();
+        self.running.await.expect("the node ends");
+        std::mem::forget(self._sweeper);
+        self.directory
+    }
+
     pub async fn create(&self, resource: &str, object: Value) -> Arc<Object> {
         let object = Object::from_value(object).expect("a map");
         let target = ResourceRef::within(&core(resource), "default");
