@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use api::core::Taint;
 use api::policy::{ANNOTATION_APPLIED_PLACEMENT, FailoverBehavior, Placement};
-use api::work::BindingSpec;
+use api::work::{BindingSpec, BindingStatus};
 use jiff::Timestamp;
 use object::{Object, Status};
 use propagation::eviction::{Eviction, evict, evict_on_record};
@@ -144,14 +144,16 @@ impl Evictor {
         let spec: BindingSpec = api::read(binding)?;
         let features = &self.plane.features;
         let mode = purge_mode(spec.failover.as_ref(), self.plane.settings.no_execute_taint_eviction_purge_mode);
+        let status: BindingStatus = api::read_at(binding, &["status"])?;
         let preserved_label_state = match features.stateful_failover_injection {
-            true => state_of(&spec, &api::read_at(binding, &["status"])?, cluster).map_err(Status::internal)?,
+            true => state_of(&spec, &status, cluster).map_err(Status::internal)?,
             false => BTreeMap::new(),
         };
         let eviction = Eviction { preserved_label_state, ..plan_eviction(mode) };
         let mut desired = binding.clone();
         if features.resilient_failover {
-            let loss = plan_eviction_of_loss(eviction, spec.failover.as_ref(), taints);
+            let loss = plan_eviction_of_loss(eviction, &spec, &status, cluster, taints, features);
+            let loss = loss.map_err(Status::internal)?;
             evict_on_record(&mut desired, cluster, loss, self.plane.clock.now());
         } else {
             evict(&mut desired, cluster, eviction);

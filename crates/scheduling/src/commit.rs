@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::core::{Condition, set_condition};
+use api::core::{Condition, find_condition, set_condition};
 use api::failover::ANNOTATION_HISTORY;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingStatus, CONDITION_SCHEDULED, TargetCluster};
@@ -259,7 +259,13 @@ async fn patch_status(
 /// Nothing is to be done: what there is is the outcome of the newest spec.
 async fn note_generation(room: &Room, binding: &Binding) -> Result<(), Status> {
     let old = &binding.status;
-    let new = BindingStatus { scheduler_observed_generation: Some(binding.object.generation()), ..old.clone() };
+    let mut new = BindingStatus { scheduler_observed_generation: Some(binding.object.generation()), ..old.clone() };
+    // What found no place and then stayed where it was is placed again, and nobody else would say so.
+    let scheduled = find_condition(&old.conditions, CONDITION_SCHEDULED);
+    let is_refused = scheduled.is_some_and(|condition| condition.status == "False");
+    if room.is_resilient && is_refused && !binding.spec.clusters.is_empty() {
+        set_condition(&mut new.conditions, condition(&Report::success(), &format_seconds(room.clock.now())));
+    }
     patch_status(room, binding, &binding.object, old, &new).await
 }
 

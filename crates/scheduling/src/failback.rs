@@ -181,7 +181,7 @@ fn passed_over(cluster: &str) -> GracefulEvictionTask {
 
 /// The binding without the clusters it left, where it is only to be given more or fewer replicas: it would drift back to
 /// where it came from, without a word and without grace. `None` where nothing holds it.
-pub fn without_left(binding: &Binding, need: Need) -> Option<BindingSpec> {
+pub fn without_left(binding: &Binding, need: Need) -> Option<Held> {
     let placement = binding.spec.placement.as_ref()?;
     let is_moved_by_user = matches!(need, Need::PlacementChanged | Need::Reschedule);
     if is_moved_by_user || !placement.is_divided() || binding.object.annotation(ANNOTATION_HISTORY).is_none() {
@@ -193,7 +193,26 @@ pub fn without_left(binding: &Binding, need: Need) -> Option<BindingSpec> {
     }
     let mut spec = binding.spec.clone();
     spec.graceful_eviction_tasks.extend(left.iter().map(|name| passed_over(name)));
-    Some(spec)
+    Some(Held { spec, left })
+}
+
+/// A binding that stays away from clusters it left.
+pub struct Held {
+    pub spec: BindingSpec,
+    left: Vec<String>,
+}
+
+impl Held {
+    /// Tells the true reason: to the filters these clusters looked like ones that are being left.
+    pub fn reword(&self, mut told: Explanation) -> Explanation {
+        let left_out = told.attempts.iter_mut().flat_map(|attempt| &mut attempt.left_out);
+        for own in left_out.filter(|own| self.left.contains(&own.cluster)) {
+            for reason in own.reasons.iter_mut().filter(|reason| reason.plugin == "ClusterEviction") {
+                "it was left by failover and nobody asked to go back".clone_into(&mut reason.message);
+            }
+        }
+        told
+    }
 }
 
 /// What a placement changes in the binding beside its clusters: where moves led to, and on a way back the copies that

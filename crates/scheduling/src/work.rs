@@ -105,10 +105,10 @@ impl Room {
     ) -> (Decision, Explanation) {
         let request = Request { spec: &binding.spec, status: &binding.status, peers, options: &self.options };
         let held = reason.filter(|_| self.is_resilient).and_then(|need| without_left(binding, need));
-        if let Some(spec) = held {
-            let (decision, explanation) = explain(snapshot, &Request { spec: &spec, ..request });
+        if let Some(held) = held {
+            let (decision, explanation) = explain(snapshot, &Request { spec: &held.spec, ..request });
             if decision.result.is_ok() {
-                return (decision, explanation);
+                return (decision, held.reword(explanation));
             }
         }
         let (decision, explanation) = explain(snapshot, &request);

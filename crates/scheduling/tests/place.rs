@@ -575,6 +575,11 @@ async fn what_failed_over_stays_where_it_is_though_it_is_scaled() {
         plane.expect("web", "m2:2 (Success)").await;
         plane.patch(&RESOURCE_BINDINGS.gvr(), "web", json!({"spec": {"replicas": 3}})).await;
         plane.expect("web", "m2:3 (Success)").await;
+        if way == "weights" {
+            let told = plane.decisions.get("default/web").expect("remembered").explanation;
+            let reason = &told.attempts[0].left_out[0].reasons[0].message;
+            assert_eq!(reason, "it was left by failover and nobody asked to go back");
+        }
         // Where it has to go anywhere at all, it may go back.
         plane.evict("web", "m2").await;
         plane.expect("web", "m1:3 (Success)").await;
@@ -643,4 +648,20 @@ async fn workloads_return_at_the_rate_of_their_policy() {
     for name in &names {
         plane.expect(name, "m1:1 (Success)").await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_found_no_place_and_was_given_back_is_placed_again() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    let (_, placement) = &preferences()[0];
+    plane.binding("web", 2, of_policy(placement));
+    plane.start(RESILIENT);
+    plane.expect("web", "m1:2 (Success)").await;
+    plane.evict("web", "m1").await;
+    plane.expect("web", " (NoClusterFit)").await;
+    plane.recover("m1", "2026-01-01T00:00:00Z").await;
+    let back = json!({"spec": {"clusters": [{"name": "m1", "replicas": 2}], "gracefulEvictionTasks": null}});
+    plane.patch(&RESOURCE_BINDINGS.gvr(), "web", back).await;
+    plane.expect("web", "m1:2 (Success)").await;
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use api::cluster::{TAINT_NOT_READY, TAINT_UNREACHABLE};
 use api::core::{Taint, Toleration};
 use api::failover::{TAINT_NODES_UNSCHEDULABLE, VALUE_CORDONED, VALUE_NOT_READY};
+use api::features::Features;
 use api::policy::FailoverBehavior;
 use api::work::{BindingSpec, BindingStatus};
 use jiff::{SignedDuration, Timestamp};
 use object::time;
-use propagation::eviction::Eviction;
+use propagation::eviction::{Eviction, EvictionError, application_eviction};
 use propagation::state::preserve;
 
 use crate::settings::{PurgeMode, Settings};
@@ -88,26 +89,28 @@ pub fn tolerations(own: &[Toleration], failover: Option<&FailoverBehavior>, sett
     own.iter().cloned().chain(lost.into_iter().map(tolerate)).collect()
 }
 
-/// How a workload leaves a cluster that cannot run it: as its policy wants it to leave where it is not well, unless it
-/// says something of clusters; and what was the matter.
-pub fn plan_eviction_of_loss(plain: Eviction, failover: Option<&FailoverBehavior>, taints: &[Taint]) -> Eviction {
+/// How a workload leaves a cluster that cannot run it: as its policy wants it to leave where it is not well, state
+/// included, unless it says something of clusters; and what was the matter.
+pub fn plan_eviction_of_loss(
+    plain: Eviction,
+    spec: &BindingSpec,
+    status: &BindingStatus,
+    cluster: &str,
+    taints: &[Taint],
+    features: &Features,
+) -> Result<Eviction, EvictionError> {
     let told = |taint: &Taint| match taint.value.as_str() {
         "" => taint.key.clone(),
         value => format!("{}={value}", taint.key),
     };
     let message = format!("the cluster has {}", taints.iter().map(told).collect::<Vec<_>>().join(", "));
     let eviction = Eviction { message, ..plain };
-    let application = failover.filter(|own| own.cluster.is_none()).and_then(|own| own.application.as_ref());
-    let Some(application) = application.filter(|_| taints.iter().all(is_of_loss)) else { return eviction };
-    match application.purge_mode.as_str() {
-        "" => eviction,
-        "Never" => Eviction { purge_mode: "Never".to_owned(), suppress_deletion: Some(true), ..eviction },
-        mode @ ("Gracefully" | "Graciously") => {
-            let grace_period_seconds = application.grace_period_seconds;
-            Eviction { purge_mode: mode.to_owned(), grace_period_seconds, ..eviction }
-        }
-        mode => Eviction { purge_mode: mode.to_owned(), ..eviction },
-    }
+    let failover = spec.failover.as_ref().filter(|own| own.cluster.is_none() && taints.iter().all(is_of_loss));
+    let Some(application) = failover.and_then(|own| own.application.as_ref()) else { return Ok(eviction) };
+    let wanted = application_eviction(application, spec, &status.aggregated_status, cluster, features)?;
+    let purge_mode = if wanted.purge_mode.is_empty() { eviction.purge_mode } else { wanted.purge_mode };
+    let Eviction { reason, producer, message, .. } = eviction;
+    Ok(Eviction { purge_mode, reason, producer, message, ..wanted })
 }
 
 /// Why and how a workload leaves.
@@ -226,26 +229,40 @@ mod tests {
 
     #[test]
     fn a_lost_cluster_is_left_as_the_policy_wants_an_unwell_application_to_leave() {
-        let application = |mode: &str| failover(json!({"application": {"purgeMode": mode, "gracePeriodSeconds": 30}}));
-        let leave = |failover: Option<&FailoverBehavior>, key: &str| {
-            let plain = plan_eviction(purge_mode(failover, PurgeMode::Gracefully));
-            let eviction = plan_eviction_of_loss(plain, failover, &[taint(key, None)]);
+        let preservation = json!({"rules": [{"aliasLabelName": "job", "jsonPath": "{.jobID}"}]});
+        let application = |mode: &str| {
+            failover(json!({"application": {"purgeMode": mode, "gracePeriodSeconds": 30,
+                "statePreservation": preservation}}))
+        };
+        let status: BindingStatus =
+            serde_json::from_value(json!({"aggregatedStatus": [{"clusterName": "m1", "status": {"jobID": "j"}}]}))
+                .expect("a status");
+        let leave = |failover: Option<FailoverBehavior>, key: &str| {
+            let plain = plan_eviction(purge_mode(failover.as_ref(), PurgeMode::Gracefully));
+            let spec = BindingSpec { failover, ..BindingSpec::default() };
+            let features = Features::flotilla();
+            let eviction =
+                plan_eviction_of_loss(plain, &spec, &status, "m1", &[taint(key, None)], &features).expect("leaves");
             assert_eq!((eviction.reason.as_str(), eviction.producer.as_str()), (REASON, PRODUCER));
             assert!(eviction.message.contains(key));
-            (eviction.purge_mode, eviction.grace_period_seconds, eviction.suppress_deletion)
+            let state: Vec<String> = eviction.preserved_label_state.into_values().collect();
+            (eviction.purge_mode, eviction.grace_period_seconds, eviction.suppress_deletion, state.join(","))
         };
-        let plain = |mode: &str| (mode.to_owned(), None, None);
+        let plain = |mode: &str| (mode.to_owned(), None, None, String::new());
         assert_eq!(leave(None, TAINT_UNREACHABLE), plain("Gracefully"));
         for mode in ["Gracefully", "Graciously"] {
-            assert_eq!(leave(Some(&application(mode)), TAINT_UNREACHABLE), (mode.to_owned(), Some(30), None));
+            let expected = (mode.to_owned(), Some(30), None, "j".to_owned());
+            assert_eq!(leave(Some(application(mode)), TAINT_UNREACHABLE), expected);
         }
         for mode in ["Directly", "Immediately"] {
-            assert_eq!(leave(Some(&application(mode)), TAINT_NOT_READY), plain(mode));
+            let expected = (mode.to_owned(), None, None, "j".to_owned());
+            assert_eq!(leave(Some(application(mode)), TAINT_NOT_READY), expected);
         }
-        assert_eq!(leave(Some(&application("Never")), TAINT_NOT_READY), ("Never".to_owned(), None, Some(true)));
-        assert_eq!(leave(Some(&application("Directly")), "mine"), plain("Gracefully"));
+        let kept = ("Never".to_owned(), None, Some(true), "j".to_owned());
+        assert_eq!(leave(Some(application("Never")), TAINT_NOT_READY), kept);
+        assert_eq!(leave(Some(application("Directly")), "mine"), plain("Gracefully"));
         let both = failover(json!({"application": {"purgeMode": "Never"}, "cluster": {"purgeMode": "Directly"}}));
-        assert_eq!(leave(Some(&both), TAINT_NOT_READY), plain("Directly"));
+        assert_eq!(leave(Some(both), TAINT_NOT_READY), plain("Directly"));
     }
 
     #[test]
