@@ -213,9 +213,9 @@ fn ports_of_pods_answer_through_port_forward_and_proxies() {
         }
     }
     let page = member.tell(&["get", "--raw", "/api/v1/namespaces/default/pods/web:80/proxy/some/path"]);
-    assert!(page.contains("pod: web"), "{page}");
+    assert!(page.contains(r#""pod":"web""#), "{page}");
     eventually("the service leads to the pod", LIMIT, || {
-        member.ask(&["get", "--raw", "/api/v1/namespaces/default/services/web:8080/proxy/"]).contains("pod: web")
+        member.ask(&["get", "--raw", "/api/v1/namespaces/default/services/web:8080/proxy/"]).contains(r#""pod":"web""#)
     });
     assert!(member.tell(&["logs", "web"]).contains("GET /some/path 200"));
 }
@@ -251,7 +251,8 @@ fn top_shows_what_pods_and_nodes_use() {
         + &pod("idle", "", "image: nginx");
     let member = member(&manifest, &[("busy", "Running"), ("idle", "Running")]);
     let pods = member.tell(&["top", "pods", "--no-headers"]);
-    let busy: Vec<&str> = pods.lines().find(|line| line.starts_with("busy")).expect("a line").split_whitespace().collect();
+    let busy: Vec<&str> =
+        pods.lines().find(|line| line.starts_with("busy")).expect("a line").split_whitespace().collect();
     assert_eq!(busy, ["busy", "250m", "64Mi"]);
     let selected = member.tell(&["top", "pods", "-l", "app=idle", "--no-headers"]);
     assert!(selected.starts_with("idle") && !selected.contains("busy"), "{selected}");
@@ -272,7 +273,9 @@ fn what_is_told_to_go_wrong_goes_wrong_and_heals() {
     ];
     let member = member(&manifest.concat(), &[("unready", "Running")]);
     let shows = |pod: &str, text: &str| {
-        eventually(&format!("{pod} shows {text}"), LIMIT, || member.ask(&["get", "pod", pod, "--no-headers"]).contains(text));
+        eventually(&format!("{pod} shows {text}"), LIMIT, || {
+            member.ask(&["get", "pod", pod, "--no-headers"]).contains(text)
+        });
     };
     shows("crasher", "CrashLoopBackOff");
     shows("unready", "0/1");

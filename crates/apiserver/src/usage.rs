@@ -65,7 +65,8 @@ impl ConnectHandler for UsageApi {
         let mut found: Vec<Arc<Object>> = found.into_iter().map(Arc::new).collect();
         if name.is_some() {
             let object = found.pop().ok_or_else(|| target.not_found())?;
-            return respond::object_response(server, &target.resource, Answer::Object { code: 200, object }, format).await;
+            return respond::object_response(server, &target.resource, Answer::Object { code: 200, object }, format)
+                .await;
         }
         respond::objects_response(&target.resource, &found, format, incoming.query.get("includeObject"))
     }
@@ -95,7 +96,8 @@ fn kind(name: &str, plural: &str, namespaced: bool, own: (&str, Value), columns:
         "metadata": {"type": "object"}, "timestamp": {"type": "string", "format": "date-time"}, "window": text}});
     openapi["properties"][own.0] = own.1;
     let columns = columns.iter().chain(&[("window", ".window")]);
-    let columns: Value = columns.map(|(name, path)| json!({"name": name, "type": "string", "jsonPath": path})).collect();
+    let columns: Value =
+        columns.map(|(name, path)| json!({"name": name, "type": "string", "jsonPath": path})).collect();
     Kind {
         list_kind: format!("{name}List"),
         plural: plural.to_owned(),

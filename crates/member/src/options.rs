@@ -7,6 +7,7 @@ use apiserver::documents::Version;
 
 /// What pods run on.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "made once and taken apart at once")]
 pub enum Runtime {
     /// Nodes that only say they run pods.
     Simulated(nodes::Settings),

@@ -222,13 +222,16 @@ mod tests {
         check(
             pod(&["a", "b"], &["i"], Some("gone"), json!({})),
             "",
-            Err("a container name must be specified for pod web, choose one of: [a b] or one of the init containers: [i]"),
+            Err(
+                "a container name must be specified for pod web, choose one of: [a b] or one of the init containers: [i]",
+            ),
         );
     }
 
     #[test]
     fn what_has_not_run_has_no_log() {
-        let waiting = |reason: &str| json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": reason}}}]});
+        let waiting =
+            |reason: &str| json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": reason}}}]});
         let crashed = json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
             "lastState": {"terminated": {"exitCode": 1}}}]});
         let message = |status: Value, previous: bool| {

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use object::Object;
-use pod_streams::{
-    Attach, Exec, ExitStatus, LogOptions, LogStream, PodBackend, PodRef, Refusal, Streams, Tunnel,
-};
+use pod_streams::{Attach, Exec, ExitStatus, LogOptions, LogStream, PodBackend, PodRef, Refusal, Streams, Tunnel};
 use tokio::io::AsyncWriteExt;
 
 use crate::behaviour::{Fault, behaviour};

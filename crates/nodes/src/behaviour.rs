@@ -114,11 +114,7 @@ mod tests {
     fn annotations_go_before_rules_and_may_name_a_container() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         check(json!({}), "web", Behaviour::default());
-        check(
-            json!({}),
-            "main",
-            Behaviour { fault: Some(Fault::Oom), run_for: seconds(7), ..Behaviour::default() },
-        );
+        check(json!({}), "main", Behaviour { fault: Some(Fault::Oom), run_for: seconds(7), ..Behaviour::default() });
         check(
             json!({SIMULATE: "crash", EXIT_CODE: "3", RUN_FOR: "2s", START_DELAY: "1s"}),
             "main",

@@ -34,12 +34,13 @@ pub fn logs(simulation: &Simulation, pod: &PodRef, options: LogOptions) -> Resul
     let run = run_of(&object, &pod.container, options.previous)?;
     let since = since(&options, simulation.now())?;
     let mut lines = lines(simulation, &object, &pod.container, &run);
+    // What is not shown now is not shown later either.
+    let last = lines.last().map(|line| line.at);
     lines.retain(|line| since.is_none_or(|since| line.at >= since));
     if let Some(tail) = options.tail_lines {
         let first = lines.len().saturating_sub(usize::try_from(tail).unwrap_or(usize::MAX));
         lines.drain(..first);
     }
-    let last = lines.last().map(|line| line.at).or(since);
     let first = shown(&lines, options.timestamps);
     let now = futures::stream::iter((!first.is_empty()).then_some(Ok(first)));
     if !options.follow || run.ended.is_some() {
@@ -100,9 +101,9 @@ fn since(options: &LogOptions, now: Timestamp) -> Result<Option<Timestamp>, Refu
         let at = time::parse(text).ok_or_else(|| Refusal::new(400, format!("{text:?} is not a time")))?;
         return Ok(Some(at));
     }
-    Ok(options.since_seconds.map(|seconds| {
-        now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)
-    }))
+    Ok(options
+        .since_seconds
+        .map(|seconds| now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)))
 }
 
 fn shown(lines: &[Line], timestamps: bool) -> Bytes {

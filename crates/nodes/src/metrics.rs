@@ -42,7 +42,8 @@ struct Usage {
 
 /// The owner of a pod whose load is shared, for the index of siblings.
 pub(crate) fn load_of(pod: &Object) -> Vec<String> {
-    let shares = [USAGE_CPU, USAGE_MEMORY].iter().any(|name| pod.annotation(name).is_some_and(|t| t.contains("shared(")));
+    let shares =
+        [USAGE_CPU, USAGE_MEMORY].iter().any(|name| pod.annotation(name).is_some_and(|t| t.contains("shared(")));
     let runs = pod.str_at(&["status", "phase"]) == "Running" && !pod.is_deleting();
     if !shares || !runs {
         return Vec::new();

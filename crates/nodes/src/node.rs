@@ -165,6 +165,9 @@ mod tests {
         let changed = status(&settings, &addresses, 0, &node, later);
         let ready = changed["conditions"].as_array().expect("a list").iter().find(|c| c["type"] == "Ready");
         let ready = ready.expect("it says whether it is ready");
-        assert_eq!((ready["status"].as_str(), ready["lastTransitionTime"].as_str()), (Some("False"), Some("2026-01-01T01:00:00Z")));
+        assert_eq!(
+            (ready["status"].as_str(), ready["lastTransitionTime"].as_str()),
+            (Some("False"), Some("2026-01-01T01:00:00Z"))
+        );
     }
 }

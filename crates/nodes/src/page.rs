@@ -107,7 +107,10 @@ impl Page {
         } else if accepts("application/json") {
             ("application/json", format!("{}\n", self.json()))
         } else if accepts("text/html") {
-            ("text/html; charset=utf-8", format!("<!doctype html><title>{}</title><pre>{}</pre>\n", self.pod, self.text()))
+            (
+                "text/html; charset=utf-8",
+                format!("<!doctype html><title>{}</title><pre>{}</pre>\n", self.pod, self.text()),
+            )
         } else {
             ("text/plain; charset=utf-8", self.text())
         };

@@ -40,9 +40,8 @@ pub async fn run(simulation: Simulation, cancel: CancellationToken) {
 /// whose kubelet is not restarted.
 async fn register(simulation: &Simulation) {
     let settings = &simulation.inner.settings;
-    let missing = (0..settings.nodes).filter(|index| {
-        simulation.inner.nodes.get(&ObjectKey::new("", &settings.node_name(*index))).is_none()
-    });
+    let missing = (0..settings.nodes)
+        .filter(|index| simulation.inner.nodes.get(&ObjectKey::new("", &settings.node_name(*index))).is_none());
     let made = futures::stream::iter(missing.collect::<Vec<u32>>()).map(|index| register_one(simulation, index));
     made.buffer_unordered(WRITES_MAX).collect::<()>().await;
 }

@@ -64,7 +64,8 @@ impl Simulation {
     fn sandbox_key(pod: &Object, container: &str) -> Key {
         let statuses = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
         let mut all = statuses.iter().flat_map(|list| pod.items(&["status", list]));
-        let restarts = all.find(|status| status["name"] == container).and_then(|status| status["restartCount"].as_i64());
+        let restarts =
+            all.find(|status| status["name"] == container).and_then(|status| status["restartCount"].as_i64());
         Key { uid: pod.uid().to_owned(), container: container.to_owned(), restarts: restarts.unwrap_or(0) }
     }
 

@@ -71,7 +71,8 @@ impl Simulation {
             if node.is_empty() { Vec::new() } else { vec![node.to_owned()] }
         };
         // Of many pods each is looked at now and then.
-        let pods = MirrorSpec::new(&resource("", "pods")).index(BY_NODE, by_node).index(BY_LOAD, crate::metrics::load_of);
+        let pods =
+            MirrorSpec::new(&resource("", "pods")).index(BY_NODE, by_node).index(BY_LOAD, crate::metrics::load_of);
         let nodes = MirrorSpec::new(&resource("", "nodes")).packed();
         let Parts { client, clock, settings } = parts;
         let inner = Inner {

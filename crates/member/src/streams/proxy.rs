@@ -38,7 +38,11 @@ impl Place {
     }
 }
 
-pub async fn to_pod(streams: &PodStreams, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
+pub async fn to_pod(
+    streams: &PodStreams,
+    server: &Arc<Server>,
+    request: ConnectRequest,
+) -> Result<Response<Body>, Status> {
     let place = Place::read(&request.target.name)?;
     let pod = find_pod(server, &request.target.namespace, &place.name).await?;
     let port = match place.port.as_str() {
@@ -58,7 +62,9 @@ pub async fn to_service(
     let namespace = &request.target.namespace;
     let service = find(server, ("", "v1", "services"), namespace, &place.name).await?;
     let ports = service.items(&["spec", "ports"]);
-    let is_asked = |port: &&Value| port["name"] == place.port.as_str() || port["port"].to_string() == place.port;
+    let number: Option<u64> = place.port.parse().ok();
+    let is_asked =
+        |port: &&Value| port["name"] == place.port.as_str() || (number.is_some() && port["port"].as_u64() == number);
     let port = if place.port.is_empty() { ports.first() } else { ports.iter().find(is_asked) };
     let none = |text: &str| Status::unavailable(format!("{text} for service {:?}", place.name));
     let port = port.ok_or_else(|| none("no such port"))?;
@@ -83,7 +89,8 @@ pub async fn to_node(
     match tail(&request.incoming.uri).split('?').next().unwrap_or_default().trim_end_matches('/') {
         "/healthz" => Ok(respond::text(200, "text/plain; charset=utf-8", "ok")),
         "/pods" => {
-            let resource = server.registry.find("", "v1", "pods").ok_or_else(|| Status::internal("pods are not served"))?;
+            let resource =
+                server.registry.find("", "v1", "pods").ok_or_else(|| Status::internal("pods are not served"))?;
             resource.cache.fresh().await?;
             let entries = resource.cache.entries(&Filter::default());
             let pods = entries.iter().map(|entry| entry.decode());

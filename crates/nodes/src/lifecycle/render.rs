@@ -51,8 +51,9 @@ fn phase(run: &Run<'_>) -> &'static str {
         return "Failed";
     }
     let mains = || run.containers.iter().filter(|container| container.role == Role::Main);
-    let is_waiting_first =
-        |container: &super::container::Container<'_>| matches!(container.state, State::Waiting { .. }) && container.last.is_none();
+    let is_waiting_first = |container: &super::container::Container<'_>| {
+        matches!(container.state, State::Waiting { .. }) && container.last.is_none()
+    };
     if !is_initialized(run) || mains().any(is_waiting_first) {
         return "Pending";
     }
@@ -74,7 +75,7 @@ fn is_initialized(run: &Run<'_>) -> bool {
     let mut mains = run.containers.iter().filter(|container| container.role == Role::Main);
     let has_begun = mains.any(|main| main.last.is_some() || !matches!(main.state, State::Waiting { .. }));
     let inits = run.containers.iter().filter(|container| matches!(container.role, Role::Init | Role::Sidecar));
-    has_begun || inits.fold(true, |all, container| all && container.is_initialized())
+    has_begun || inits.map(|container| container.is_initialized()).min().unwrap_or(true)
 }
 
 struct Condition {
@@ -97,7 +98,8 @@ impl Condition {
 fn conditions(run: &Run<'_>, phase: &str, known: Option<&Value>) -> Value {
     let is_over = matches!(phase, "Succeeded" | "Failed");
     let serving = run.containers.iter().filter(|container| matches!(container.role, Role::Main | Role::Sidecar));
-    let unready: Vec<&str> = serving.filter(|container| !container.is_ready).map(|container| container.name()).collect();
+    let unready: Vec<&str> =
+        serving.filter(|container| !container.is_ready).map(|container| container.name()).collect();
     let inits = run.containers.iter().filter(|container| matches!(container.role, Role::Init | Role::Sidecar));
     let incomplete: Vec<&str> = inits.filter(|container| !container.is_initialized()).map(|c| c.name()).collect();
     let unready_text = format!("containers with unready status: [{}]", unready.join(" "));

@@ -11,14 +11,7 @@ pub fn evaluate(text: &str, value: &dyn Fn(&str) -> Option<String>) -> Option<i6
 /// Brackets deeper than anybody writes.
 const DEPTH_MAX: usize = 50;
 
-const LEVELS: &[&[&str]] = &[
-    &["||"],
-    &["&&"],
-    &["==", "!="],
-    &["<=", ">=", "<", ">"],
-    &["+", "-"],
-    &["*", "/", "%"],
-];
+const LEVELS: &[&[&str]] = &[&["||"], &["&&"], &["==", "!="], &["<=", ">=", "<", ">"], &["+", "-"], &["*", "/", "%"]];
 
 struct Reader<'a> {
     rest: &'a str,

@@ -9,12 +9,12 @@ use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
+use crate::shell::Place;
 use crate::shell::arithmetic;
 use crate::shell::files::{Files, resolve};
 use crate::shell::parse::{self, Node, ParseError, Part, Redirect, RedirectTo, Stream, Word};
 use crate::shell::programs;
 use crate::shell::streams::{Closed, Io, Sink, Source};
-use crate::shell::Place;
 
 /// Shells started by shells, and commands within commands.
 const DEPTH_MAX: usize = 20;
@@ -24,7 +24,12 @@ const DEPTH_MAX: usize = 20;
 pub enum Clock {
     Real,
     /// Sleeping takes no time, but is counted; there is an end to how far and how long.
-    Rehearsed { start: Timestamp, elapsed: Duration, horizon: Duration, commands_left: usize },
+    Rehearsed {
+        start: Timestamp,
+        elapsed: Duration,
+        horizon: Duration,
+        commands_left: usize,
+    },
 }
 
 /// What comes after a command.
@@ -443,11 +448,8 @@ impl Shell {
             }
             Part::Command { node, is_quoted } => {
                 let pipe = Arc::new(Mutex::new(Vec::new()));
-                let inner = Io {
-                    stdin: io.stdin.clone(),
-                    stdout: Sink::Pipe(Arc::clone(&pipe)),
-                    stderr: io.stderr.clone(),
-                };
+                let inner =
+                    Io { stdin: io.stdin.clone(), stdout: Sink::Pipe(Arc::clone(&pipe)), stderr: io.stderr.clone() };
                 if let Flow::Exit(code) = self.run(node, &inner).await {
                     self.status = code;
                 }

@@ -113,7 +113,8 @@ pub fn foretell(pod: &Object, container: &Value) -> Option<Option<(Duration, i32
     if command.is_empty() {
         return None;
     }
-    let length = Length { start: Timestamp::UNIX_EPOCH, horizon: crate::duration::FOREVER, commands: FORETOLD_COMMANDS_MAX };
+    let length =
+        Length { start: Timestamp::UNIX_EPOCH, horizon: crate::duration::FOREVER, commands: FORETOLD_COMMANDS_MAX };
     let (_, end) = rehearse(pod, container, &command, length)?;
     Some(end)
 }

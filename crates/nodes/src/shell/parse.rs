@@ -23,8 +23,15 @@ pub enum Part {
     /// Text that stays one word, whatever is in it.
     Quoted(String),
     Bare(String),
-    Variable { name: String, default: Option<String>, is_quoted: bool },
-    Command { node: Box<Node>, is_quoted: bool },
+    Variable {
+        name: String,
+        default: Option<String>,
+        is_quoted: bool,
+    },
+    Command {
+        node: Box<Node>,
+        is_quoted: bool,
+    },
     Arithmetic(String),
 }
 
@@ -520,7 +527,8 @@ impl Parser {
 fn assignment(word: &Word) -> Option<(String, Word)> {
     let [Part::Bare(first), rest @ ..] = word.as_slice() else { return None };
     let (name, value) = first.split_once('=')?;
-    let is_name = !name.is_empty() && name_length(name) == name.len() && !name.starts_with(|c: char| c.is_ascii_digit());
+    let is_name =
+        !name.is_empty() && name_length(name) == name.len() && !name.starts_with(|c: char| c.is_ascii_digit());
     is_name.then(|| {
         let mut parts = Word::new();
         if !value.is_empty() {

@@ -14,10 +14,11 @@ use crate::shell::{tar, text_programs};
 
 /// Everything that can be run.
 pub const NAMES: &[&str] = &[
-    ":", "[", "ash", "base64", "basename", "bash", "break", "cat", "cd", "continue", "cp", "cut", "date", "dirname", "echo",
-    "env", "exec", "exit", "export", "false", "grep", "head", "hostname", "id", "kill", "ls", "mkdir", "mv", "nproc",
-    "printenv", "printf", "ps", "pwd", "read", "rm", "rmdir", "seq", "set", "sh", "sleep", "sort", "tail", "tar", "tee",
-    "test", "touch", "tr", "trap", "true", "tty", "uname", "unset", "uptime", "wait", "wc", "which", "whoami", "yes",
+    ":", "[", "ash", "base64", "basename", "bash", "break", "cat", "cd", "continue", "cp", "cut", "date", "dirname",
+    "echo", "env", "exec", "exit", "export", "false", "grep", "head", "hostname", "id", "kill", "ls", "mkdir", "mv",
+    "nproc", "printenv", "printf", "ps", "pwd", "read", "rm", "rmdir", "seq", "set", "sh", "sleep", "sort", "tail",
+    "tar", "tee", "test", "touch", "tr", "trap", "true", "tty", "uname", "unset", "uptime", "wait", "wc", "which",
+    "whoami", "yes",
 ];
 
 /// Is the command one of those?
@@ -107,12 +108,16 @@ async fn control(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> 
             let dir = resolve(&shell.dir, arguments.first().unwrap_or(&home.as_str()));
             let is_dir = shell.files.lock().get(&dir) == Some(&Entry::Dir);
             if !is_dir {
-                return Some(shell.complain(io, format!("sh: cd: can't cd to {dir}: No such file or directory"), 1).await);
+                return Some(
+                    shell.complain(io, format!("sh: cd: can't cd to {dir}: No such file or directory"), 1).await,
+                );
             }
             shell.dir = dir;
             Flow::Next
         }
-        ("kill", _) => shell.complain(io, "kill: processes of a simulated container cannot be killed".to_owned(), 1).await,
+        ("kill", _) => {
+            shell.complain(io, "kill: processes of a simulated container cannot be killed".to_owned(), 1).await
+        }
         _ => return None,
     })
 }
@@ -170,7 +175,8 @@ async fn sub_shell(shell: &mut Shell, arguments: &[&str], io: &Io) -> Flow {
 }
 
 async fn about_files(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> Flow {
-    let (options, operands): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|word| word.starts_with('-') && **word != "-");
+    let (options, operands): (Vec<&str>, Vec<&str>) =
+        arguments.iter().partition(|word| word.starts_with('-') && **word != "-");
     let has = |flag: char| options.iter().any(|option| !option.starts_with("--") && option.contains(flag));
     let paths: Vec<String> = operands.iter().map(|operand| resolve(&shell.dir, operand)).collect();
     match name {
@@ -181,11 +187,13 @@ async fn about_files(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io)
         }
         "ls" => list(shell, &operands, has('l'), has('a') || has('A'), has('1'), io).await,
         "mkdir" => each(shell, name, &paths, io, |files, path| files.make_dir(path, has('p'))).await,
-        "rmdir" => each(shell, name, &paths, io, |files, path| match files.list(path)?.is_empty() {
-            true => files.remove(path, true),
-            false => Err(crate::shell::files::FileError::NotEmpty),
-        })
-        .await,
+        "rmdir" => {
+            each(shell, name, &paths, io, |files, path| match files.list(path)?.is_empty() {
+                true => files.remove(path, true),
+                false => Err(crate::shell::files::FileError::NotEmpty),
+            })
+            .await
+        }
         "rm" => {
             each(shell, name, &paths, io, |files, path| match files.remove(path, has('r') || has('R')) {
                 Err(_) if has('f') && files.get(path).is_none() => Ok(()),
@@ -275,9 +283,13 @@ async fn list(shell: &mut Shell, operands: &[&str], long: bool, all: bool, singl
             }
             let names: Vec<String> = match files.get(&path) {
                 Some(Entry::File { .. }) => vec![(*operand).to_owned()],
-                Some(Entry::Dir) => {
-                    files.list(&path).unwrap_or_default().into_iter().filter(|name| all || !name.starts_with('.')).map(str::to_owned).collect()
-                }
+                Some(Entry::Dir) => files
+                    .list(&path)
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter(|name| all || !name.starts_with('.'))
+                    .map(str::to_owned)
+                    .collect(),
                 None => {
                     failures.push(format!("ls: {operand}: No such file or directory"));
                     continue;
@@ -291,7 +303,9 @@ async fn list(shell: &mut Shell, operands: &[&str], long: bool, all: bool, singl
                 }
                 let full = if files.get(&path) == Some(&Entry::Dir) { resolve(&path, &name) } else { path.clone() };
                 let (kind, size) = match files.get(&full) {
-                    Some(Entry::File { bytes, mode }) => (if mode & 0o111 != 0 { "-rwxr-xr-x" } else { "-rw-r--r--" }, bytes.len()),
+                    Some(Entry::File { bytes, mode }) => {
+                        (if mode & 0o111 != 0 { "-rwxr-xr-x" } else { "-rw-r--r--" }, bytes.len())
+                    }
                     _ => ("drwxr-xr-x", 4096),
                 };
                 out.push_str(&format!("{kind}    1 root     root     {size:>9} {name}\n"));

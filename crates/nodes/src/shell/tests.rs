@@ -58,7 +58,12 @@ fn scripts_do_what_they_say() {
     check("sleep 61; date +%H:%M:%S", "00:01:01\n", 0, 61);
     check("# nothing\n\necho \\\n two", "two\n", 0, 0);
     check("mkdir -p /a/b && cp /etc/hostname /a/b/ && ls /a/b && mv /a/b /c && ls /c", "hostname\nhostname\n", 0, 0);
-    check("tar cf /tmp/t.tar /etc/hostname && rm /etc/hostname && tar xf /tmp/t.tar -C / && cat /etc/hostname", "web-0\n", 0, 0);
+    check(
+        "tar cf /tmp/t.tar /etc/hostname && rm /etc/hostname && tar xf /tmp/t.tar -C / && cat /etc/hostname",
+        "web-0\n",
+        0,
+        0,
+    );
 }
 
 #[test]

@@ -30,12 +30,15 @@ pub async fn run(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> 
             found.into_iter().map(|value| format!("{value}\n")).collect()
         }
         ("which", names) => {
-            let found: Vec<String> = names.iter().filter(|name| is_known(name)).map(|name| format!("/bin/{name}\n")).collect();
+            let found: Vec<String> =
+                names.iter().filter(|name| is_known(name)).map(|name| format!("/bin/{name}\n")).collect();
             shell.status = i32::from(found.len() != names.len());
             found.concat()
         }
         ("basename", [path, ..]) => format!("{}\n", path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)),
-        ("dirname", [path, ..]) => format!("{}\n", path.rsplit_once('/').map_or(".", |(dir, _)| if dir.is_empty() { "/" } else { dir })),
+        ("dirname", [path, ..]) => {
+            format!("{}\n", path.rsplit_once('/').map_or(".", |(dir, _)| if dir.is_empty() { "/" } else { dir }))
+        }
         ("seq", bounds) => seq(bounds),
         ("yes", words) => return Some(yes(shell, words, io).await),
         ("cat" | "head" | "tail" | "wc" | "grep" | "sort" | "tee" | "tr" | "cut" | "base64", _) => {
@@ -225,7 +228,9 @@ fn transform(shell: &mut Shell, name: &str, options: &[String], pattern: &str, i
     }
     if name == "base64" {
         return match has('d') {
-            true => STANDARD.decode(String::from_utf8_lossy(&input).split_whitespace().collect::<String>()).unwrap_or_default(),
+            true => STANDARD
+                .decode(String::from_utf8_lossy(&input).split_whitespace().collect::<String>())
+                .unwrap_or_default(),
             false => format!("{}\n", STANDARD.encode(&input)).into_bytes(),
         };
     }
@@ -233,7 +238,8 @@ fn transform(shell: &mut Shell, name: &str, options: &[String], pattern: &str, i
     let mut lines: Vec<&str> = text.lines().collect();
     match name {
         "head" | "tail" => {
-            let count = options.iter().find_map(|option| option.trim_start_matches('n').trim_start_matches('+').parse().ok());
+            let count =
+                options.iter().find_map(|option| option.trim_start_matches('n').trim_start_matches('+').parse().ok());
             let count = count.unwrap_or(10).min(lines.len());
             lines = if name == "head" { lines[..count].to_vec() } else { lines[lines.len() - count..].to_vec() };
         }
@@ -268,8 +274,11 @@ fn transform(shell: &mut Shell, name: &str, options: &[String], pattern: &str, i
         }
         "cut" => {
             let value = |flag: char| options.iter().find_map(|option| option.strip_prefix(flag));
-            let (delimiter, field) = (value('d').unwrap_or("\t"), value('f').and_then(|field| field.parse::<usize>().ok()));
-            let pick = |line: &&str| line.split(delimiter).nth(field.unwrap_or(1).saturating_sub(1)).unwrap_or_default().to_owned();
+            let (delimiter, field) =
+                (value('d').unwrap_or("\t"), value('f').and_then(|field| field.parse::<usize>().ok()));
+            let pick = |line: &&str| {
+                line.split(delimiter).nth(field.unwrap_or(1).saturating_sub(1)).unwrap_or_default().to_owned()
+            };
             return lines.iter().map(|line| pick(line) + "\n").collect::<String>().into_bytes();
         }
         _ => {}
