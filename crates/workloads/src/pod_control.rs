@@ -10,7 +10,7 @@ use object::{GroupVersionResource, Object, Status};
 use reconcile::{ObjectKey, Outcome, ReconcileError};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
-use crate::own_writes::{DOUBT_AFTER, OwnWrites};
+use crate::own_writes::{DOUBT_AFTER, OwnWrites, View};
 use crate::owners::{BY_OWNER, Claim, claim_of, commit_adoption, commit_release, orphans_of};
 use crate::pods::Pod;
 use crate::resources;
@@ -51,29 +51,31 @@ pub struct Claimed {
 impl PodControl {
     /// The owner's pods; orphans that fit are adopted on the way, and what no longer fits is let go.
     pub async fn claim(&self, owner: &Object, selector: &LabelSelector) -> Result<Claimed, ReconcileError> {
-        let key = ObjectKey::of(owner);
-        let pods = &self.cluster.pods;
-        let mut seen = pods.list_by(BY_OWNER, owner.uid());
-        seen.extend(pods.list_by(BY_OWNER, &orphans_of(owner.namespace())));
-        let is_known = |key: &ObjectKey, uid: &str| pods.get(key).is_some_and(|pod| pod.uid() == uid);
-        let view = self.writes.overlay(&key, owner.uid(), seen, is_known);
-        for doubtful in &view.doubtful {
-            self.check_doubtful(&key, doubtful).await?;
-        }
+        let view = self.view(owner).await?;
         let mut claimed = Vec::with_capacity(view.pods.len());
         for pod in view.pods {
-            if view.doubtful.contains(&ObjectKey::of(&pod)) {
-                // Looked at again at once, with what the check found.
-                continue;
-            }
             claimed.extend(self.claim_one(owner, selector, pod).await?);
         }
-        let outcome = match (view.doubtful.is_empty(), view.is_ahead) {
-            (false, _) => return Err(ReconcileError::other("a pod that was made is not seen; looking again")),
-            (true, true) => Outcome::After(DOUBT_AFTER),
-            (true, false) => Outcome::Done,
-        };
+        let outcome = if view.is_ahead { Outcome::After(DOUBT_AFTER) } else { Outcome::Done };
         Ok(Claimed { pods: claimed, outcome })
+    }
+
+    /// The owner's pods and the orphans of its namespace. Whatever was made here long ago and is not seen is asked for.
+    async fn view(&self, owner: &Object) -> Result<View, ReconcileError> {
+        let key = ObjectKey::of(owner);
+        let pods = &self.cluster.pods;
+        let is_known = |key: &ObjectKey, uid: &str| pods.get(key).is_some_and(|pod| pod.uid() == uid);
+        loop {
+            let mut seen = pods.list_by(BY_OWNER, owner.uid());
+            seen.extend(pods.list_by(BY_OWNER, &orphans_of(owner.namespace())));
+            let view = self.writes.overlay(&key, owner.uid(), seen, is_known);
+            if view.doubtful.is_empty() {
+                return Ok(view);
+            }
+            for doubtful in &view.doubtful {
+                self.check_doubtful(&key, doubtful).await?;
+            }
+        }
     }
 
     async fn check_doubtful(&self, owner: &ObjectKey, pod: &ObjectKey) -> Result<(), ReconcileError> {

@@ -19,7 +19,7 @@ use reconcile::SystemClock;
 use tokio_util::sync::CancellationToken;
 
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,replicationcontroller-controller,\
-    statefulset-controller,daemonset-controller,job-controller";
+    statefulset-controller,daemonset-controller,job-controller,cronjob-controller";
 
 /// Ends with the test.
 struct ControllerManager(Child);

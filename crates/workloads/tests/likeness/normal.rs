@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object::Object;
 use serde_json::Value;
 
-const LEFT_OUT: [&str; 16] = [
+const LEFT_OUT: [&str; 18] = [
     "uid",
     "resourceVersion",
     "creationTimestamp",
@@ -21,8 +21,10 @@ const LEFT_OUT: [&str; 16] = [
     "nodeName",
     "podIP",
     "podIPs",
+    "lastSuccessfulTime",
     "selfLink",
     "selected-node",
+    "kubectl.kubernetes.io/restartedAt",
 ];
 
 /// Every object as text under `resource name`, those with random names numbered.

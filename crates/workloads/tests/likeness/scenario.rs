@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use object::{GroupVersionKind, GroupVersionResource, Object};
-use serde_json::{Value, json};
 
 use crate::kube::KubeApiServer;
 use crate::likeness::normal::{normal_events, normal_objects};
@@ -43,11 +43,32 @@ pub async fn play(
 ) -> BTreeMap<String, String> {
     let kubectl = Kubectl { server: Arc::clone(server), namespace };
     prepare(client, namespace).await;
+    kubectl.run(concat!("create -f ", env!("CARGO_MANIFEST_DIR"), "/tests/likeness/workloads.yaml")).await;
     let mut seen = BTreeMap::new();
     play_deployment(&kubectl, &mut seen).await;
     play_stateful_set(&kubectl, &mut seen).await;
     play_daemon_set(&kubectl, &mut seen).await;
     play_jobs(&kubectl).await;
+    seen.extend(look_until_still(client, namespace).await);
+    seen
+}
+
+/// What is there once nothing changes any more.
+async fn look_until_still(client: &ClusterClient, namespace: &str) -> BTreeMap<String, String> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut before = look(client, namespace).await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = look(client, namespace).await;
+        if now == before {
+            return now;
+        }
+        assert!(Instant::now() < deadline, "{namespace} does not come to rest");
+        before = now;
+    }
+}
+
+async fn look(client: &ClusterClient, namespace: &str) -> BTreeMap<String, String> {
     let resources = [
         ("apps", "deployments"),
         ("apps", "replicasets"),
@@ -55,6 +76,8 @@ pub async fn play(
         ("apps", "daemonsets"),
         ("apps", "controllerrevisions"),
         ("batch", "jobs"),
+        ("batch", "cronjobs"),
+        ("", "replicationcontrollers"),
         ("", "pods"),
         ("", "persistentvolumeclaims"),
     ];
@@ -62,9 +85,10 @@ pub async fn play(
     for (group, resource) in resources {
         let gvr = GroupVersionResource::new(group, "v1", resource);
         let list = client.list_all(ResourceRef::within(&gvr, namespace), Default::default()).await.expect("lists");
+        assert!(!list.items.is_empty(), "no {resource}");
         objects.push((resource, list.items));
     }
-    seen.extend(normal_objects(objects));
+    let mut seen = normal_objects(objects);
     let events = GroupVersionResource::new("", "v1", "events");
     let events = client.list_all(ResourceRef::within(&events, namespace), Default::default()).await.expect("lists");
     seen.insert("events".to_owned(), normal_events(&events.items));
@@ -78,85 +102,6 @@ async fn prepare(client: &ClusterClient, namespace: &str) {
     let account = Object::new(&GroupVersionKind::new("", "v1", "ServiceAccount"), Some(namespace), "default");
     let target = ResourceRef::within(&core("serviceaccounts"), namespace);
     client.create(target, account, WriteOptions::default()).await.expect("created");
-    for (group, kind, resource, name, spec) in workloads() {
-        let gvr = GroupVersionResource::new(group, "v1", resource);
-        let mut object = Object::new(&GroupVersionKind::new(group, "v1", kind), Some(namespace), name);
-        object.set(&["spec"], spec);
-        client.create(ResourceRef::within(&gvr, namespace), object, WriteOptions::default()).await.expect("created");
-    }
-}
-
-fn template(app: &str, image: &str) -> Value {
-    json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "main", "image": image}]}})
-}
-
-fn workloads() -> Vec<(&'static str, &'static str, &'static str, &'static str, Value)> {
-    let selector = |app: &str| json!({"matchLabels": {"app": app}});
-    let job = |image: &str, extra: Value| {
-        let mut spec = json!({"template": {"spec": {"restartPolicy": "Never",
-            "containers": [{"name": "main", "image": image}]}}});
-        for (field, value) in extra.as_object().into_iter().flatten() {
-            spec[field] = value.clone();
-        }
-        spec
-    };
-    let claims = json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Mi"}}}}]);
-    vec![
-        (
-            "apps",
-            "Deployment",
-            "deployments",
-            "web",
-            json!({"replicas": 3, "selector": selector("web"), "template": template("web", "one")}),
-        ),
-        (
-            "apps",
-            "Deployment",
-            "deployments",
-            "anew",
-            json!({"replicas": 2, "selector": selector("anew"),
-            "template": template("anew", "one"), "strategy": {"type": "Recreate"}}),
-        ),
-        (
-            "apps",
-            "StatefulSet",
-            "statefulsets",
-            "db",
-            json!({"replicas": 2, "serviceName": "db",
-            "selector": selector("db"), "template": template("db", "one"), "volumeClaimTemplates": claims,
-            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}}),
-        ),
-        (
-            "apps",
-            "DaemonSet",
-            "daemonsets",
-            "log",
-            json!({"selector": selector("log"), "template": template("log", "one")}),
-        ),
-        ("batch", "Job", "jobs", "sum", job("succeeds", json!({"completions": 3, "parallelism": 2}))),
-        (
-            "batch",
-            "Job",
-            "jobs",
-            "parts",
-            job("succeeds", json!({"completions": 3, "parallelism": 3, "completionMode": "Indexed"})),
-        ),
-        ("batch", "Job", "jobs", "broken", job("fails", json!({"backoffLimit": 0}))),
-        (
-            "batch",
-            "Job",
-            "jobs",
-            "refused",
-            job(
-                "fails",
-                json!({"podFailurePolicy": {"rules": [
-            {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]}}),
-            ),
-        ),
-        ("batch", "Job", "jobs", "late", job("runs", json!({"activeDeadlineSeconds": 1}))),
-        ("batch", "Job", "jobs", "resting", job("runs", json!({"suspend": true}))),
-    ]
 }
 
 async fn play_deployment(kubectl: &Kubectl, seen: &mut BTreeMap<String, String>) {
@@ -183,6 +128,8 @@ async fn play_stateful_set(kubectl: &Kubectl, seen: &mut BTreeMap<String, String
     kubectl.roll("scale statefulset/db --replicas=3", "statefulset/db").await;
     kubectl.run("scale statefulset/db --replicas=1").await;
     kubectl.run("wait --for=jsonpath={.status.replicas}=1 statefulset/db --timeout=60s").await;
+    kubectl.run("rollout status statefulset/parallel --timeout=60s").await;
+    kubectl.roll("set image statefulset/parallel main=two", "statefulset/parallel").await;
     seen.insert("history of the set".to_owned(), kubectl.run("rollout history statefulset/db").await);
 }
 
@@ -190,13 +137,22 @@ async fn play_daemon_set(kubectl: &Kubectl, seen: &mut BTreeMap<String, String>)
     kubectl.run("rollout status daemonset/log --timeout=60s").await;
     kubectl.roll("set image daemonset/log main=two", "daemonset/log").await;
     kubectl.roll("rollout undo daemonset/log", "daemonset/log").await;
+    kubectl.run("rollout status daemonset/surging --timeout=60s").await;
+    kubectl.roll("rollout restart daemonset/surging", "daemonset/surging").await;
+    kubectl.run("wait --for=jsonpath={.status.availableReplicas}=3 replicationcontroller/old --timeout=60s").await;
+    kubectl.run("scale replicationcontroller/old --replicas=1").await;
+    kubectl.run("wait --for=jsonpath={.status.replicas}=1 replicationcontroller/old --timeout=60s").await;
     seen.insert("history of the daemon".to_owned(), kubectl.run("rollout history daemonset/log").await);
 }
 
 async fn play_jobs(kubectl: &Kubectl) {
-    kubectl.run("wait --for=condition=complete job/sum job/parts --timeout=60s").await;
-    kubectl.run("wait --for=condition=failed job/broken job/refused job/late --timeout=60s").await;
+    kubectl.run("wait --for=condition=complete job/sum job/parts job/enough --timeout=60s").await;
+    kubectl.run("wait --for=condition=failed job/broken job/refused job/late job/hopeless --timeout=60s").await;
     kubectl.run("wait --for=condition=suspended job/resting --timeout=60s").await;
     kubectl.run("patch job/resting -p {\"spec\":{\"suspend\":false}}").await;
     kubectl.run("wait --for=jsonpath={.status.ready}=1 job/resting --timeout=60s").await;
+    // Behind by so much that a Job is due at once, and no other for a while.
+    let status = "{\"status\":{\"lastScheduleTime\":\"2026-01-01T00:00:00Z\"}}";
+    kubectl.run(&format!("patch cronjob/tick --subresource=status --type=merge -p {status}")).await;
+    kubectl.run("wait --for=jsonpath={.status.lastSuccessfulTime} cronjob/tick --timeout=60s").await;
 }
