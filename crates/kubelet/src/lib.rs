@@ -46,7 +46,7 @@ use crate::node::{Node, PULLS_MAX};
 use crate::pod::{COMPONENT, core};
 use crate::probes::Prober;
 use crate::sandbox::{LABEL_UID, Resolving, parse_resolv_conf};
-use crate::services::{DNS_ADDRESS, Services, parse_range};
+use crate::services::{DNS_ADDRESS, ServiceNetwork, Services, parse_range};
 use crate::volumes::tokens::TokenKeeper;
 
 pub use crate::backend::Kubelet;
@@ -87,9 +87,12 @@ pub fn start(
     let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let host = parse_resolv_conf(&resolv_conf);
     let range = settings.service_cidr.as_deref().and_then(parse_range);
-    let services = range
-        .map(|range| Services::start(&client, range, &settings.cluster_domain, &host.servers, &cancel))
-        .map(Arc::new);
+    let services = range.map(|range| {
+        let resolvers = host.servers.iter().filter_map(|server| server.parse().ok()).collect();
+        let domain = settings.cluster_domain.clone();
+        let network = ServiceNetwork { range, domain, resolvers, api: settings.api_endpoint };
+        Arc::new(Services::start(&client, network, &cancel))
+    });
     let mut cluster_dns = settings.cluster_dns.clone();
     if cluster_dns.is_empty() && services.is_some() {
         cluster_dns.push(DNS_ADDRESS.to_string());

@@ -1,7 +1,7 @@
 //! The node: what all its parts share, and how they reach each other.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -49,6 +49,9 @@ pub struct Settings {
     pub cluster_domain: String,
     /// The range of service addresses, served within every pod's network; `None` where something else serves them.
     pub service_cidr: Option<String>,
+    /// Where this process reaches the API: what is behind the Service `kubernetes` when its slices do not say, as those of an
+    /// API on the loopback cannot.
+    pub api_endpoint: Option<SocketAddr>,
     /// Where pods are told to find the API, when the cluster IP of the Service `kubernetes` leads nowhere.
     pub api_address: Option<(String, u16)>,
     /// The cgroup below which pods are put; it is removed with the last of them.
@@ -70,6 +73,7 @@ impl Settings {
             cluster_dns: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
             service_cidr: Some("10.0.0.0/16".to_owned()),
+            api_endpoint: None,
             api_address: None,
             cgroup: format!("/flotilla-{node_name}"),
         }

@@ -70,7 +70,7 @@ impl Member {
             }
             Runtime::Containerd(containers) => {
                 let (kubelet, containerd) =
-                    start_containers(&options, containers, (client, clock), &mut rooms, &stop).await?;
+                    start_containers(&options, containers, (client, clock, host.address), &mut rooms, &stop).await?;
                 backends.run_by(Runner::Containers(kubelet.clone()));
                 Some((kubelet, containerd))
             }
@@ -102,7 +102,7 @@ impl Member {
 async fn start_containers(
     options: &Options,
     containers: &Containers,
-    (client, clock): (ClusterClient, Arc<dyn Clock>),
+    (client, clock, api): (ClusterClient, Arc<dyn Clock>, SocketAddr),
     rooms: &mut JoinSet<()>,
     stop: &CancellationToken,
 ) -> anyhow::Result<(Kubelet, Containerd)> {
@@ -120,6 +120,7 @@ async fn start_containers(
         &options.host.version.git_version,
     );
     settings.cgroup = containerd.cgroup().to_owned();
+    settings.api_endpoint = Some(api);
     let (kubelet, running) = kubelet::start(kubelet::Parts { client, clock, settings }, stop.clone())?;
     rooms.spawn(running);
     Ok((kubelet, containerd))

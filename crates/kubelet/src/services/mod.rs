@@ -36,11 +36,19 @@ const BY_SERVICE: &str = "service";
 pub(crate) struct Services {
     services: Mirror,
     slices: Mirror,
-    domain: String,
-    range: (Ipv4Addr, u8),
-    /// The machine's own resolvers.
-    resolvers: Vec<IpAddr>,
+    network: ServiceNetwork,
     turn: AtomicUsize,
+}
+
+/// What Services are among.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceNetwork {
+    pub range: (Ipv4Addr, u8),
+    pub domain: String,
+    /// The machine's own resolvers.
+    pub resolvers: Vec<IpAddr>,
+    /// What is behind the Service `kubernetes` when no slice says.
+    pub api: Option<SocketAddr>,
 }
 
 /// A Service's port.
@@ -69,28 +77,20 @@ pub(crate) fn parse_range(range: &str) -> Option<(Ipv4Addr, u8)> {
 }
 
 impl Services {
-    pub fn start(
-        client: &ClusterClient,
-        range: (Ipv4Addr, u8),
-        domain: &str,
-        resolvers: &[String],
-        cancel: &CancellationToken,
-    ) -> Self {
+    pub fn start(client: &ClusterClient, network: ServiceNetwork, cancel: &CancellationToken) -> Self {
         let slices = GroupVersionResource::new("discovery.k8s.io", "v1", "endpointslices");
         let slices = MirrorSpec::new(&slices).index(BY_SERVICE, by_service);
         Self {
             services: Mirror::start(client.clone(), MirrorSpec::new(&core("services")), cancel.clone()),
             slices: Mirror::start(client.clone(), slices, cancel.clone()),
-            domain: domain.to_owned(),
-            range,
-            resolvers: resolvers.iter().filter_map(|resolver| resolver.parse().ok()).collect(),
+            network,
             turn: AtomicUsize::new(0),
         }
     }
 
     /// Serves one pod, by the process that holds its network, until cancelled. Returns once names are answered.
     pub async fn serve(self: &Arc<Self>, pid: u64, cancel: CancellationToken) -> io::Result<()> {
-        let range = self.range;
+        let range = self.network.range;
         let prepare = move || {
             own_range(range.0, range.1)?;
             own_range(DNS_ADDRESS, 32)?;
@@ -177,6 +177,9 @@ impl Services {
             };
             targets.extend(ready_addresses(slice, "").into_iter().map(|address| SocketAddr::from((address, port))));
         }
+        if targets.is_empty() && behind.key == ObjectKey::new("default", "kubernetes") {
+            targets.extend(self.network.api);
+        }
         targets
     }
 
@@ -208,7 +211,7 @@ impl Services {
     }
 
     async fn ask_machine(&self, packet: &[u8]) -> Option<Vec<u8>> {
-        let resolver = self.resolvers.first()?;
+        let resolver = self.network.resolvers.first()?;
         let ask = async {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await.ok()?;
             socket.connect((*resolver, 53)).await.ok()?;
@@ -222,7 +225,7 @@ impl Services {
     }
 
     fn look_up(&self, name: &str) -> Known {
-        let Some(place) = place(name, &self.domain) else { return Known::Elsewhere };
+        let Some(place) = place(name, &self.network.domain) else { return Known::Elsewhere };
         let addresses = match place {
             Place::Address(address) => vec![address],
             Place::Unknown => Vec::new(),
@@ -309,7 +312,13 @@ mod tests {
             api.seed(&GroupVersionResource::new("discovery.k8s.io", "v1", "endpointslices"), slice(name));
         }
         let range = parse_range("10.0.0.0/16").expect("a range");
-        let services = Services::start(&api.client(), range, "cluster.local", &[], &CancellationToken::new());
+        let network = ServiceNetwork {
+            range,
+            domain: "cluster.local".to_owned(),
+            resolvers: Vec::new(),
+            api: Some(SocketAddr::from(([127, 0, 0, 1], 5443))),
+        };
+        let services = Services::start(&api.client(), network, &CancellationToken::new());
         services.services.synced().await;
         services.slices.synced().await;
         services
@@ -335,5 +344,8 @@ mod tests {
         let behind = fronts.into_values().next().expect("one");
         let targets: Vec<String> = services.targets(&behind).iter().map(ToString::to_string).collect();
         assert_eq!(targets, ["10.1.0.2:8080", "10.1.0.4:8080"]);
+        let api = Behind { key: ObjectKey::new("default", "kubernetes"), port_name: "https".to_owned() };
+        let targets: Vec<String> = services.targets(&api).iter().map(ToString::to_string).collect();
+        assert_eq!(targets, ["127.0.0.1:5443"]);
     }
 }
