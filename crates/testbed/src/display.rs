@@ -59,6 +59,19 @@ impl Display {
 }
 
 impl Line {
+    /// For what nobody needs to watch.
+    pub fn silent() -> Self {
+        let console = Console::new("flotilla", Box::new(std::io::sink()), Box::new(std::io::sink()));
+        Self {
+            console: Arc::new(console),
+            bar: None,
+            name: String::new(),
+            started: Instant::now(),
+            name_width: 0,
+            said: Mutex::default(),
+        }
+    }
+
     /// What goes on now. The same twice is said once.
     pub fn say(&self, text: &str) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);

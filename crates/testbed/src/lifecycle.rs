@@ -1,5 +1,6 @@
 //! `down`, `stop`, `start`, `reset`, `snapshot` and `restore`: what can be done with a whole testbed or one of its members.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +11,17 @@ use tokio::time::Instant;
 
 use crate::bed::Bed;
 use crate::clusters::open;
-use crate::display::Display;
+use crate::display::{Display, Line};
 use crate::faults;
 use crate::place::{Place, agent_of};
 use crate::registration;
 use crate::snapshot;
-use crate::spec::{Kind, Mode, Spec};
+use crate::spec::{Kind, MemberSpec, Mode, Spec};
 use crate::supervisor::client::{Supervisor, this_program};
 use crate::up::{bring_up, hold};
+
+/// How long a member that was killed may take to come back, to be stopped in order.
+const REVIVAL_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Stops everything and keeps the data, or removes it too.
 pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Result<()> {
@@ -28,8 +32,10 @@ pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Res
     let held = hold(place)?;
     // A damaged file must not keep anyone from starting over.
     let spec = if delete { Spec::load(place).unwrap_or_default() } else { Spec::load(place)? };
-    if let Some(spec) = spec.filter(|spec| spec.provisioner == Kind::Lxd) {
-        end_containers(place, spec, delete).await?;
+    match spec {
+        Some(spec) if spec.provisioner == Kind::Lxd => end_containers(place, spec, delete).await?,
+        Some(spec) => revive_killed(place, &spec).await?,
+        None => {}
     }
     let was_running = match Supervisor::find(place).await? {
         Some(supervisor) => supervisor.shut_down().await.map(|()| true)?,
@@ -50,6 +56,38 @@ pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Res
         console.line(format!("the testbed {} was not running", place.name()))?;
     }
     Ok(())
+}
+
+/// A member that was killed could not end its containers. Started once more, it ends them when it is stopped.
+async fn revive_killed(place: &Place, spec: &Spec) -> anyhow::Result<()> {
+    let orphaned: Vec<&MemberSpec> = spec
+        .members
+        .iter()
+        .filter(|member| has_processes(&place.machine_data(&member.name).join("containerd")))
+        .collect();
+    if orphaned.is_empty() {
+        return Ok(());
+    }
+    let supervisor = Supervisor::ensure(place, &this_program()?).await?;
+    let bed = Bed::new(place, spec.clone(), supervisor).await?;
+    let running = bed.supervisor.reports().await?;
+    for member in orphaned {
+        if running.iter().any(|report| report.name == member.name && report.pid.is_some()) {
+            continue;
+        }
+        bed.start_member(member, &Line::silent(), Instant::now() + REVIVAL_PATIENCE).await?;
+    }
+    Ok(())
+}
+
+/// Is there a process that was told of a file below this directory?
+fn has_processes(directory: &Path) -> bool {
+    let needle = directory.display().to_string();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| String::from_utf8_lossy(&line).contains(&needle))
 }
 
 async fn end_containers(place: &Place, spec: Spec, delete: bool) -> anyhow::Result<()> {
@@ -114,6 +152,7 @@ pub async fn reset(console: &Arc<Console>, place: &Place, patience: Duration) ->
     if spec.provisioner == Kind::Lxd {
         end_containers(place, spec.clone(), true).await?;
     }
+    revive_killed(place, &spec).await?;
     if let Some(supervisor) = Supervisor::find(place).await? {
         supervisor.shut_down().await?;
     }
@@ -150,6 +189,7 @@ pub async fn restore(console: &Arc<Console>, place: &Place, name: &str, patience
         // Says which there are, before anything is stopped.
         return snapshot::copy_in(place, name);
     }
+    revive_killed(place, &Spec::existing(place)?).await?;
     if let Some(supervisor) = Supervisor::find(place).await? {
         supervisor.shut_down().await?;
     }

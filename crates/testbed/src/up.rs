@@ -4,24 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use cluster_client::{ListOptions, ResourceRef};
 use commands::console::Console;
+use object::Object;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::bed::Bed;
-use crate::clusters::{open, write_merged};
+use crate::clusters::{NODES, open, write_merged};
 use crate::display::{Display, Line};
 use crate::faults::{self, Faults};
 use crate::place::{Place, REGISTRY};
 use crate::plan::{Wanted, plan};
 use crate::ports::Ports;
 use crate::registration::{self, Known};
-use crate::spec::{MemberSpec, Mode, Spec};
+use crate::spec::{Kind, MemberSpec, Mode, Spec};
 use crate::supervisor::Held;
 use crate::supervisor::client::{Supervisor, this_program};
 
 const PLANE_LINE: &str = "control plane";
+const NODES_POLL: Duration = Duration::from_millis(100);
 
 pub async fn up(console: &Arc<Console>, place: &Place, wanted: &Wanted, patience: Duration) -> anyhow::Result<()> {
     let _held = hold(place)?;
@@ -159,7 +162,33 @@ async fn bring_member(
     if member.mode == Mode::Pull {
         bed.start_agent(member).await?;
     }
-    registration::wait_ready(&plane, &member.name, line, deadline).await
+    registration::wait_ready(&plane, &member.name, line, deadline).await?;
+    match bed.spec.provisioner {
+        Kind::Process | Kind::Lxd => wait_nodes(bed, member, line, deadline).await,
+        // What their nodes do is not ours to judge.
+        Kind::Kubeconfig => Ok(()),
+    }
+}
+
+/// A cluster is of use when pods can run in it.
+async fn wait_nodes(bed: &Bed, member: &MemberSpec, line: &Line, deadline: Instant) -> anyhow::Result<()> {
+    let client = open(&bed.place.member_config(&member.name))?;
+    loop {
+        let nodes = client.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?;
+        let is_ready = |node: &Arc<Object>| {
+            let conditions = node.items(&["status", "conditions"]);
+            conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        };
+        let ready = nodes.items.iter().filter(|node| is_ready(node)).count();
+        if ready > 0 && ready == nodes.items.len() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            bail!("{ready} of {} nodes are ready", nodes.items.len());
+        }
+        line.say("waiting for its nodes");
+        tokio::time::sleep(NODES_POLL).await;
+    }
 }
 
 fn print_next(console: &Console, place: &Place, spec: &Spec, took: Duration) -> anyhow::Result<()> {

@@ -24,9 +24,9 @@ async fn need_containers(stage: &Stage<'_>, name: &str) -> anyhow::Result<()> {
     for member in stage.members() {
         let nodes = stage.member(&member)?.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?;
         let runtime = |node: &object::Object| {
-            node.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]).starts_with("containerd://")
+            node.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]).starts_with("simulated://")
         };
-        if nodes.items.is_empty() || !nodes.items.iter().all(|node| runtime(node)) {
+        if nodes.items.is_empty() || nodes.items.iter().any(|node| runtime(node)) {
             bail!(
                 "{name} needs containers that really run, and the nodes of {member} are simulated; \
                  `flotilla up --name real --runtime containerd` makes a testbed with real ones"

@@ -9,7 +9,6 @@ use async_trait::async_trait;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use object::Object;
 use provisioners::process::wire::{Dial, Pipe};
-use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
@@ -158,7 +157,7 @@ async fn list(client: &ClusterClient, namespace: &str, pod: &PodChoice) -> anyho
 fn choose(pods: &[Arc<Object>]) -> Option<&Arc<Object>> {
     let is_ready = |pod: &&Arc<Object>| {
         let conditions = pod.items(&["status", "conditions"]);
-        !pod.is_deleting() && conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == Value::from("True"))
+        !pod.is_deleting() && conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
     };
     pods.iter().filter(is_ready).min_by_key(|pod| (pod.creation_timestamp().to_owned(), pod.name().to_owned()))
 }
@@ -166,7 +165,7 @@ fn choose(pods: &[Arc<Object>]) -> Option<&Arc<Object>> {
 #[cfg(test)]
 mod tests {
     use cluster_client::testing::MemoryApi;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
