@@ -1,0 +1,55 @@
+//! A testbed over clusters the user already has: real Kubernetes, used and never started, stopped or changed in any other way.
+
+use e2e::fleet::text;
+use e2e::member::Member;
+use e2e::testbed::Testbed;
+
+const PLANE: &str = "karmada-apiserver";
+
+#[test]
+fn a_cluster_of_the_user_becomes_a_member_and_is_left_alone_otherwise() {
+    let Some(cluster) = Member::start("east", 1) else { return };
+    let file = cluster.kubeconfig().display().to_string();
+    let bed = Testbed::up(&["--no-registry", "--cluster", &format!("east={file}")]);
+    bed.wait_ready("east", "True");
+    bed.wait(PLANE, &["get", "cluster", "east", "-o=jsonpath={.spec.syncMode}"], "Push");
+    bed.apply(
+        "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: greeting, namespace: default}
+data: {text: hello}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: greeting, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: ConfigMap, name: greeting}]
+  placement: {clusterAffinity: {clusterNames: [east]}}
+",
+    );
+    bed.wait("east", &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "hello");
+    bed.good(&["doctor"]);
+    let output = bed.flotilla(&["stop", "east"]);
+    assert!(!output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("a cluster of yours that flotilla only uses"), "{}", text(&output));
+    bed.good(&["up"]);
+    bed.good(&["down"]);
+    assert_eq!(cluster.ask(&["get", "--raw", "/readyz"]), "ok", "it runs on without the testbed");
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_is_refused_with_the_command_that_shows_why() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("config");
+    let config = "{current-context: c, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}],
+        contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {token: t}}]}";
+    std::fs::write(&file, config).expect("a file");
+    let bed = Testbed::at(directory.path(), "away");
+    let cluster = format!("--cluster=east={}", file.display());
+    let words = ["up", "--no-registry", "--port=0", &cluster, "--timeout=20s"];
+    let output = bed.flotilla(&words);
+    assert!(!output.status.success(), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("the cluster east does not answer") && said.contains("check it with: kubectl"), "{said}");
+}
