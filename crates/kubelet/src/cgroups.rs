@@ -41,8 +41,8 @@ pub(crate) fn kill(group: &str) {
     }
 }
 
-pub(crate) fn is_empty(group: &str) -> bool {
-    members(group).is_empty()
+pub(crate) fn exists(group: &str) -> bool {
+    hierarchies(Path::new(ROOT)).iter().any(|hierarchy| hierarchy.join(group.trim_start_matches('/')).exists())
 }
 
 fn members(group: &str) -> Vec<i32> {

@@ -161,6 +161,7 @@ impl Kubelet {
     /// not told.
     pub async fn end_pods(&self) {
         let runtime = &self.node.runtime;
+        self.node.states.end_all();
         let end = async {
             let sandboxes = runtime.list_sandboxes(Default::default()).await?;
             let ends = sandboxes.iter().map(|sandbox| async {

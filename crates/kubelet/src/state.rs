@@ -85,6 +85,11 @@ impl States {
         self.pods.lock().get_mut(uid).map(act)
     }
 
+    /// Ends all that is under way for any pod.
+    pub fn end_all(&self) {
+        self.pods.lock().values().for_each(|state| state.ending.cancel());
+    }
+
     pub fn forget(&self, uid: &str) {
         self.pods.lock().remove(uid);
     }

@@ -367,7 +367,14 @@ fn traces(folder: &std::path::Path) -> Vec<String> {
     }
     let bridge = kubelet::containerd::bridge_of(&folder.join("containerd"));
     if std::path::Path::new("/sys/class/net").join(&bridge).exists() {
-        traces.push(bridge);
+        traces.push(bridge.clone());
+    }
+    let cgroup = format!("flotilla-{}", bridge.trim_start_matches("fl"));
+    for hierarchy in ["", "memory", "systemd", "unified"] {
+        let path = std::path::Path::new("/sys/fs/cgroup").join(hierarchy).join(&cgroup);
+        if path.exists() {
+            traces.push(path.display().to_string());
+        }
     }
     traces
 }

@@ -150,6 +150,7 @@ impl Containerd {
         &self.places.cgroup
     }
 
+    /// For people; nothing here reads it.
     fn note_pid(&self) -> Result<(), ContainerdError> {
         let pid = self.child.id().map(|pid| pid.to_string()).unwrap_or_default();
         fs::write(&self.places.pid, pid).map_err(|e| ContainerdError::Write(self.places.pid.clone(), e))

@@ -20,11 +20,14 @@ const NETWORK_RECORDS: &str = "/var/lib/cni/results";
 
 /// Ends everything that belongs to a directory and takes away what it made. Blocks.
 pub(crate) fn sweep(places: &Places) {
-    end_daemon(places);
-    cgroups::kill(&places.cgroup);
-    end_shims(places);
-    wait_until("its containers end", || cgroups::is_empty(&places.cgroup));
-    cgroups::remove(&places.cgroup);
+    end_daemons(places);
+    // What was being made while the daemon ended may still appear, and what was killed takes a moment to be gone.
+    wait_until("its containers end", || {
+        end_shims(places);
+        cgroups::kill(&places.cgroup);
+        cgroups::remove(&places.cgroup);
+        !cgroups::exists(&places.cgroup)
+    });
     if let Err(error) = unmount_below(&places.directory) {
         tracing::warn!(%error, directory = %places.directory.display(), "something stays mounted");
     }
@@ -41,15 +44,19 @@ pub(crate) fn sweep(places: &Places) {
     }
 }
 
-/// The daemon that the pid file names, if that number still is this daemon.
-fn end_daemon(places: &Places) {
-    let pid = fs::read_to_string(&places.pid).ok().and_then(|text| text.trim().parse::<i32>().ok());
-    let Some(pid) = pid.filter(|pid| command_line(*pid).iter().any(|word| Path::new(word) == places.config)) else {
-        return;
+/// Daemons name their configuration. There is one at most, unless its folder was taken away under it.
+fn end_daemons(places: &Places) {
+    let is_daemon = |pid: &i32| {
+        let line = command_line(*pid);
+        let is_containerd = line.first().is_some_and(|program| program.ends_with("containerd"));
+        is_containerd && line.iter().any(|word| Path::new(word) == places.config)
     };
-    end_process(pid, Signal::TERM);
-    if !wait_until("containerd ends", || command_line(pid).is_empty()) {
-        end_process(pid, Signal::KILL);
+    let daemons: Vec<i32> = processes().filter(is_daemon).collect();
+    for signal in [Signal::TERM, Signal::KILL] {
+        daemons.iter().filter(|pid| is_daemon(pid)).for_each(|pid| end_process(*pid, signal));
+        if wait_until("containerd ends", || !daemons.iter().any(is_daemon)) {
+            return;
+        }
     }
 }
 
