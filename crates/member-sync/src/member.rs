@@ -160,6 +160,15 @@ impl Member {
         }
     }
 
+    /// Our own write counts until the mirror has it, which may have been faster than the answer to the write.
+    pub fn remember(&self, written: Arc<Object>) {
+        let key = ObjectKey::of(&written);
+        self.records.written(written);
+        if let Some(mirrored) = self.plane.works.get(&key) {
+            self.records.mirrored(&mirrored);
+        }
+    }
+
     /// The Cluster of this member has changed.
     pub fn cluster_changed(&self, before: Option<&Object>, now: &Object) {
         let (was, is) = (before.map(Standing::of).unwrap_or_default(), Standing::of(now));
