@@ -115,10 +115,9 @@ impl CronJobs {
                 let target = ResourceRef::namespaced(&resources::jobs(), cron_job.namespace(), &name);
                 self.cluster.client.get(target).await?
             }
+            Err(status) if is_namespace_going(&status) => return Ok(()),
             Err(status) => {
-                if !is_namespace_going(&status) {
-                    self.telling.warning(cron_job, "FailedCreate", format!("Error creating job: {status}"));
-                }
+                self.telling.warning(cron_job, "FailedCreate", format!("Error creating job: {status}"));
                 return Err(status.into());
             }
         };

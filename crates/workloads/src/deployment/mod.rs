@@ -130,8 +130,10 @@ impl Deployments {
     }
 
     async fn commit(&self, deployment: &Object, plan: Plan) -> Result<(), ReconcileError> {
-        if let Some(created) = plan.create {
-            self.commit_new_set(deployment, created).await?;
+        if let Some(created) = plan.create
+            && !self.commit_new_set(deployment, created).await?
+        {
+            return Ok(());
         }
         for Update { current, desired, event } in plan.updates {
             let target = ResourceRef::of(&resources::replica_sets(), &current);
@@ -175,17 +177,18 @@ impl Deployments {
         Ok(())
     }
 
-    async fn commit_new_set(&self, deployment: &Object, created: Created) -> Result<(), ReconcileError> {
+    /// False where nothing can be made any more, and nobody needs to know.
+    async fn commit_new_set(&self, deployment: &Object, created: Created) -> Result<bool, ReconcileError> {
         let name = created.set.name().to_owned();
         let target = ResourceRef::within(&resources::replica_sets(), deployment.namespace());
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match self.cluster.client.create(target, created.set, options).await {
             Ok(_) => {
                 self.tell_scaling(deployment, created.event);
-                Ok(())
+                Ok(true)
             }
-            Err(status) if status.is_already_exists() => self.settle_collision(deployment, &name, status).await,
-            Err(status) if is_namespace_going(&status) => Err(status.into()),
+            Err(status) if status.is_already_exists() => Err(self.settle_collision(deployment, &name, status).await?),
+            Err(status) if is_namespace_going(&status) => Ok(false),
             Err(status) => {
                 let message = format!("Failed to create new replica set \"{name}\": {status}");
                 self.telling.warning(deployment, "ReplicaSetCreateError", message.as_str());
@@ -208,18 +211,23 @@ impl Deployments {
     }
 
     /// The name is taken: by this very set, which the mirror does not show yet, or by another that happens to be called
-    /// the same. Then the next try gets another name.
-    async fn settle_collision(&self, deployment: &Object, name: &str, refusal: Status) -> Result<(), ReconcileError> {
+    /// the same. Then the next try gets another name. Returns why to try again.
+    async fn settle_collision(
+        &self,
+        deployment: &Object,
+        name: &str,
+        refusal: Status,
+    ) -> Result<ReconcileError, ReconcileError> {
         let target = ResourceRef::namespaced(&resources::replica_sets(), deployment.namespace(), name);
         let taken = self.cluster.client.get(target).await?;
         if controller_uid(&taken) == Some(deployment.uid()) && has_template_of(deployment, &taken) {
-            return Err(Status::stale(&resources::replica_sets().group_resource(), name).into());
+            return Ok(Status::stale(&resources::replica_sets().group_resource(), name).into());
         }
         let mut desired = Object::clone(deployment);
         let collisions = deployment.i64_at(&["status", "collisionCount"]).unwrap_or(0);
         desired.set(&["status", "collisionCount"], collisions + 1);
         self.commit_status(deployment, &desired).await?;
-        Err(refusal.into())
+        Ok(refusal.into())
     }
 
     async fn delete_set(&self, set: &Object) -> Result<(), ReconcileError> {

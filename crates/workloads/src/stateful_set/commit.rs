@@ -64,8 +64,9 @@ impl StatefulSets {
         };
         match &made {
             Ok(()) => self.tell(set, "SuccessfulCreate", &format!("Create Pod {name} in StatefulSet {}", set.name())),
+            Err(status) if is_namespace_going(status) => return Ok(()),
             // Somebody else's, or ours and not yet seen: looked at again when the mirror shows it.
-            Err(status) if status.is_already_exists() || is_namespace_going(status) => {}
+            Err(status) if status.is_already_exists() => {}
             Err(status) => {
                 let message = format!("Create Pod {name} in StatefulSet {} failed error: {status}", set.name());
                 self.control.telling.warning(set, "FailedCreate", message);
