@@ -14,6 +14,7 @@ pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 pub const UPLOAD_UUID: HeaderName = HeaderName::from_static("docker-upload-uuid");
 pub const OCI_SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
+pub const OCI_TAG: HeaderName = HeaderName::from_static("oci-tag");
 pub const FILTERS_APPLIED: HeaderName = HeaderName::from_static("oci-filters-applied");
 const API_VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-version");
 

@@ -9,12 +9,12 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use super::Server;
-use super::answer::{Body, CONTENT_DIGEST, Fault, OCI_SUBJECT, answer as respond, empty, full};
+use super::answer::{Body, CONTENT_DIGEST, Fault, OCI_SUBJECT, OCI_TAG, answer as respond, empty, full};
 use super::query::Query;
 use super::route;
 use crate::digest::Digest;
 use crate::manifest::{MANIFEST_LEN_MAX, Manifest, ManifestError};
-use crate::name::{Repository, Selector};
+use crate::name::{Repository, Selector, Tag};
 use crate::store::PutManifest;
 
 pub async fn answer(
@@ -74,17 +74,25 @@ async fn put(
     }
     let subject = manifest.subject.as_ref().map(|subject| subject.digest.to_string());
     let location = (LOCATION, format!("/v2/{repository}/manifests/{digest}"));
+    // By digest, any number of tags can be put on it at once.
+    let (tags, said_tags): (Vec<Tag>, Vec<Tag>) = match selector {
+        Selector::Tag(tag) => (vec![tag], Vec::new()),
+        Selector::Digest(_) => {
+            let tags = query.all("tag").map(route::tag).collect::<Result<Vec<_>, _>>()?;
+            (tags.clone(), tags)
+        }
+    };
     let kept = digest.clone();
     let keep = move |store: &crate::store::Store| {
-        let tag = match &selector {
-            Selector::Tag(tag) => Some(tag),
-            Selector::Digest(_) => None,
-        };
-        let put = PutManifest { repository: &repository, tag, digest: &kept, bytes: &bytes, manifest: &manifest };
+        let put =
+            PutManifest { repository: &repository, tags: &tags, digest: &kept, bytes: &bytes, manifest: &manifest };
         store.put_manifest(&put)
     };
     server.on_disk(keep).await?;
     let mut response = respond(StatusCode::CREATED, [location, (CONTENT_DIGEST, digest.to_string())], empty());
+    for tag in said_tags.iter().filter_map(|tag| HeaderValue::from_str(tag.as_str()).ok()) {
+        response.headers_mut().append(OCI_TAG, tag);
+    }
     // Tells clients that this registry knows referrers by itself.
     if let Some(subject) = subject.and_then(|subject| HeaderValue::from_str(&subject).ok()) {
         response.headers_mut().insert(OCI_SUBJECT, subject);

@@ -3,7 +3,7 @@
 use http::Uri;
 
 /// More parameters than any request has; the rest is not looked at.
-const PARAMETERS_MAX: usize = 32;
+const PARAMETERS_MAX: usize = 128;
 
 pub struct Query(Vec<(String, String)>);
 
@@ -19,6 +19,11 @@ impl Query {
 
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The values of a parameter that may be given several times.
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::answer::Fault;
 use super::query::decode;
 use crate::digest::Digest;
-use crate::name::{Repository, Selector};
+use crate::name::{Repository, Selector, Tag};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
@@ -67,6 +67,10 @@ fn selector(text: &str) -> Result<Selector, Fault> {
     if text.contains(':') {
         return digest(text).map(Selector::Digest);
     }
+    tag(text).map(Selector::Tag)
+}
+
+pub fn tag(text: &str) -> Result<Tag, Fault> {
     text.parse().map_err(|error: crate::name::NameError| Fault::bad("TAG_INVALID", error.to_string()))
 }
 

@@ -199,6 +199,14 @@ async fn manifests_are_kept_as_they_came() {
     let index = json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [part]});
     assert_eq!(bench.push_manifest("a", "all", &index).await.status, StatusCode::CREATED);
     assert_eq!(bench.get("/v2/a/manifests/all").await.header("content-type"), OCI_INDEX);
+    let config = bench.push_blob("a", b"{}").await;
+    let tagged = Digest::of(image(&config).to_string().as_bytes());
+    let said = bench.push_manifest("a", &format!("{tagged}?tag=one&tag=two"), &image(&config)).await;
+    let tags: Vec<_> = said.headers.get_all("oci-tag").iter().collect();
+    assert_eq!(tags, ["one", "two"]);
+    assert_eq!(bench.get("/v2/a/manifests/two").await.header("docker-content-digest"), tagged.to_string());
+    let wrong = bench.push_manifest("a", &format!("{tagged}?tag=.."), &image(&config)).await;
+    assert_eq!(wrong.error(), (400, "TAG_INVALID".into()));
     let garbage = bench.ask(Method::PUT, "/v2/a/manifests/x", &[("content-type", OCI_MANIFEST)], b"{").await;
     assert_eq!(garbage.error(), (400, "MANIFEST_INVALID".into()));
     let huge = vec![b' '; crate::manifest::MANIFEST_LEN_MAX + 1];

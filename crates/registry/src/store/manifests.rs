@@ -10,7 +10,7 @@ use crate::name::{Repository, Selector, Tag};
 /// A manifest to keep.
 pub struct PutManifest<'a> {
     pub repository: &'a Repository,
-    pub tag: Option<&'a Tag>,
+    pub tags: &'a [Tag],
     pub digest: &'a Digest,
     pub bytes: &'a [u8],
     pub manifest: &'a Manifest,
@@ -47,10 +47,8 @@ impl Store {
         }
         let revision = Revision { media_type: put.manifest.media_type.clone() };
         self.write(&self.revision_link(put.repository, put.digest), &json(&revision))?;
-        match put.tag {
-            Some(tag) => self.write(&self.tag_path(put.repository, tag), put.digest.to_string().as_bytes()),
-            None => Ok(()),
-        }
+        let digest = put.digest.to_string();
+        put.tags.iter().try_for_each(|tag| self.write(&self.tag_path(put.repository, tag), digest.as_bytes()))
     }
 
     fn missing_references(&self, repository: &Repository, manifest: &Manifest) -> Vec<Descriptor> {

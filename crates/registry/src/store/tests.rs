@@ -50,14 +50,9 @@ impl Bench {
     fn push_document(&self, repository: &str, tag: Option<&str>, document: &Value) -> Result<Digest> {
         let bytes = document.to_string().into_bytes();
         let manifest = Manifest::parse(None, &bytes).unwrap();
-        let (repository, tag, digest) = (name(repository), tag.map(tag_of), Digest::of(&bytes));
-        let put = PutManifest {
-            repository: &repository,
-            tag: tag.as_ref(),
-            digest: &digest,
-            bytes: &bytes,
-            manifest: &manifest,
-        };
+        let (repository, tags, digest) = (name(repository), Vec::from_iter(tag.map(tag_of)), Digest::of(&bytes));
+        let put =
+            PutManifest { repository: &repository, tags: &tags, digest: &digest, bytes: &bytes, manifest: &manifest };
         self.store.put_manifest(&put).map(|()| digest)
     }
 
