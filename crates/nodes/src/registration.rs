@@ -24,6 +24,9 @@ const RENEW_EVERY: Duration = Duration::from_secs(10);
 const MANY_NODES: u32 = 200;
 /// Leases are renewed in so many parts of the interval, rather than all at once.
 const PARTS: u32 = 10;
+/// How long new nodes are waited for until they are seen, and how often it is looked.
+const SEEN_MAX: Duration = Duration::from_secs(5);
+const SEEN_EVERY: Duration = Duration::from_millis(20);
 /// Writes under way at a time.
 const WRITES_MAX: usize = 16;
 const WORKERS: usize = 2;
@@ -42,8 +45,18 @@ async fn register(simulation: &Simulation) {
     let settings = &simulation.inner.settings;
     let missing = (0..settings.nodes)
         .filter(|index| simulation.inner.nodes.get(&ObjectKey::new("", &settings.node_name(*index))).is_none());
-    let made = futures::stream::iter(missing.collect::<Vec<u32>>()).map(|index| register_one(simulation, index));
+    let missing: Vec<u32> = missing.collect();
+    let made = futures::stream::iter(missing.clone()).map(|index| register_one(simulation, index));
     made.buffer_unordered(WRITES_MAX).collect::<()>().await;
+    // Leases are renewed for nodes that are seen, and the first round should see all of them.
+    let is_seen = |index: &u32| simulation.inner.nodes.get(&ObjectKey::new("", &settings.node_name(*index))).is_some();
+    let seen = async {
+        while !missing.iter().all(is_seen) {
+            tokio::time::sleep(SEEN_EVERY).await;
+        }
+    };
+    // Somebody may have deleted one already; that one is not waited for.
+    let _ = tokio::time::timeout(SEEN_MAX, seen).await;
 }
 
 /// Tries until the node is there.
