@@ -241,7 +241,11 @@ fn every_fault_shows_and_heals() {
     bed.wait_ready("member3", "Unknown");
     // Bringing the testbed up repairs whatever was broken.
     let output = bed.flotilla(&["up"]);
-    assert!(output.status.success() && text(&output).contains("healed: member1 expire-credentials"), "{}", text(&output));
+    assert!(
+        output.status.success() && text(&output).contains("healed: member1 expire-credentials"),
+        "{}",
+        text(&output)
+    );
     for member in MEMBERS {
         bed.wait_ready(member, "True");
     }
@@ -277,27 +281,11 @@ fn demonstrations_show_what_they_promise() {
     assert!(bed.good(&["demo", "list"]).contains("failover"));
 }
 
-/// What a testbed could leave on a machine.
-fn traces() -> [String; 3] {
-    let run = |program: &str| {
-        let output = Command::new(program).output();
-        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
-    };
-    let mut interfaces: Vec<String> = std::fs::read_dir("/sys/class/net")
-        .expect("a list of interfaces")
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect();
-    interfaces.sort();
-    let rules = run("iptables-save").lines().filter(|line| line.contains("flotilla")).collect();
-    [std::fs::read_to_string("/proc/mounts").unwrap_or_default(), interfaces.join(" "), rules]
-}
-
 #[test]
 fn starting_and_stopping_again_and_again_leaves_nothing_behind() {
     let rounds = std::env::var("FLOTILLA_TEST_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let bed = Testbed::at(directory.path(), "loop");
-    let before = traces();
     for round in 0..rounds {
         bed.bring_up(&["--members=2", "--pull=member2"]);
         assert!(bed.processes().len() >= 5, "{:?}", bed.processes());
@@ -315,8 +303,8 @@ fn starting_and_stopping_again_and_again_leaves_nothing_behind() {
         assert!(running.is_empty() && !bed.directory().join("supervisor.sock").exists(), "{running:?}");
     }
     assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0);
-    assert_eq!(traces()[1..], before[1..]);
-    let mounts = traces()[0].clone();
+    // Interfaces and rules are only made for containers; others may make theirs while this runs.
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("a list of mounts");
     assert!(!mounts.contains(&directory.path().display().to_string()), "{mounts}");
     assert_eq!(text(&bed.flotilla(&["down"])).trim(), format!("there is no testbed in {}", bed.directory().display()));
 }
