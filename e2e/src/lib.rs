@@ -6,6 +6,7 @@ pub mod fleet;
 pub mod flotilla;
 #[path = "../../crates/cluster-client/tests/kube/mod.rs"]
 pub mod kube_apiserver;
+pub mod light_member;
 pub mod member;
 pub mod normalize;
 pub mod script;
