@@ -5,7 +5,7 @@ FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
 export FLOTILLA_KUBE_BIN
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
 
-.PHONY: help up down test check fmt bench bench-propagation setup kube karmada python lxd
+.PHONY: help up down test check fmt bench bench-propagation setup setup-tests kube karmada python lxd
 
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
@@ -23,7 +23,7 @@ up: setup
 down:
 	./target/release/flotilla down
 
-test: setup check kube python lxd
+test: setup-tests check kube python lxd
 	@echo "==> building the tests"
 	cargo build --locked -p cli
 	cargo test --locked --workspace --no-run
@@ -49,6 +49,9 @@ bench-propagation: setup kube karmada
 
 setup:
 	@tools/setup
+
+setup-tests:
+	@tools/setup tests
 
 lxd:
 	@tools/lxd
