@@ -1,7 +1,7 @@
 //! A registry, a containerd and clients of them, for tests.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -256,6 +256,34 @@ pub fn image_archive(folder: &Path, name: &str, platform: &str) -> String {
     }
     succeed(flotilla(&arguments));
     archive
+}
+
+/// A way to a host that carries a few megabytes a second, so that there is time to interfere; it lasts as long as the test.
+pub fn slow_way_to(host: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let host = host.to_owned();
+    std::thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            // Nobody there: the client sees its connection end.
+            let Ok(far) = TcpStream::connect(&host) else { continue };
+            let (near_too, far_too) = (near.try_clone().expect("a handle"), far.try_clone().expect("a handle"));
+            std::thread::spawn(move || carry(near, far, Duration::from_millis(12)));
+            std::thread::spawn(move || carry(far_too, near_too, Duration::ZERO));
+        }
+    });
+    address
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, pause: Duration) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..n]).is_err() {
+            break;
+        }
+        std::thread::sleep(pause);
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
 /// Pushes over a connection of its own, without a process per request.
