@@ -308,3 +308,40 @@ fn starting_and_stopping_again_and_again_leaves_nothing_behind() {
     assert!(!mounts.contains(&directory.path().display().to_string()), "{mounts}");
     assert_eq!(text(&bed.flotilla(&["down"])).trim(), format!("there is no testbed in {}", bed.directory().display()));
 }
+
+/// What real containers need here.
+fn can_run_containers() -> bool {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let programs = ["/usr/bin/containerd", "/usr/sbin/runc", "/usr/bin/runc", "/bin/busybox"];
+    let [containerd, sbin_runc, bin_runc, busybox] = programs.map(|path| std::path::Path::new(path).exists());
+    let can = is_root && containerd && (sbin_runc || bin_runc) && busybox;
+    if !can {
+        eprintln!("SKIPPED: real containers need root, containerd, runc and busybox");
+    }
+    can
+}
+
+#[test]
+fn a_page_of_an_image_of_ones_own_comes_from_a_real_container_and_nothing_is_left_of_it() {
+    if !can_run_containers() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let bed = Testbed::at(directory.path(), "real");
+    bed.bring_up(&["--members=1", "--runtime=containerd"]);
+    let said = bed.good(&["demo", "flask", "--keep"]);
+    assert!(said.contains("✔ http://127.0.0.1:5001/ answers"), "{said}");
+    eventually("the page is the one that was put into the image", CROSSING, || fetch(5001, "/").contains("200"));
+    // Its successor answers on the same port, straight from its own address.
+    assert!(bed.kubectl("member1", &["delete", "pod", "-l", "app=flask", "--wait=false"]).status.success());
+    eventually("another pod answers", CROSSING, || {
+        bed.good(&["forwards"]).contains(":5000)") && fetch(5001, "/").contains("200")
+    });
+    // Even a member that was killed leaves nothing: no container, no mount, no file.
+    bed.good(&["fault", "member1", "kill"]);
+    bed.good(&["down", "--delete"]);
+    assert_eq!(bed.processes(), Vec::<String>::new());
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("a list of mounts");
+    assert!(!mounts.contains(&directory.path().display().to_string()), "{mounts}");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0);
+}
