@@ -47,11 +47,11 @@ impl Registry {
         let output = Command::new("curl").args(["-s", "-i", "-m", "60"]).args(arguments).arg(&url).output();
         let text = String::from_utf8_lossy(&output.expect("curl runs").stdout).into_owned();
         // Informational answers come first.
-        let status = text
+        let mut status = text
             .lines()
             .filter(|line| line.starts_with("HTTP/"))
             .filter_map(|line| line.split(' ').nth(1)?.parse().ok());
-        (status.filter(|status| *status >= 200).next().unwrap_or(0), text)
+        (status.find(|status| *status >= 200).unwrap_or(0), text)
     }
 
     pub fn fetch(&self, path: &str) -> Vec<u8> {
