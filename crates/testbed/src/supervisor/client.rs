@@ -116,9 +116,12 @@ impl Supervisor {
 
     /// Stops every machine, and returns when the supervisor itself is gone.
     pub async fn shut_down(&self) -> anyhow::Result<()> {
+        let pid = self.pid().await?;
         self.do_it(Request::Shutdown).await?;
         let deadline = Instant::now() + END_PATIENCE;
-        while Held::try_hold(&self.place.lock_file())?.is_none() {
+        // One that has ended and was not yet asked how has no command line.
+        let is_there = || std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+        while is_there() || Held::try_hold(&self.place.lock_file())?.is_none() {
             if Instant::now() >= deadline {
                 bail!("the supervisor does not end; see {}", self.place.log_of("supervisor").display());
             }
