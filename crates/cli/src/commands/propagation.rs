@@ -131,8 +131,7 @@ impl PropagationArgs {
         fleet.cluster_startup_grace_period = self.cluster_startup_grace_period;
         fleet.federated_resource_quota_sync_period = self.federated_resource_quota_sync_period;
         fleet.enable_taint_manager = self.enable_taint_manager;
-        fleet.enable_no_execute_taint_eviction =
-            self.enable_no_execute_taint_eviction.unwrap_or(self.compat.is_none());
+        fleet.enable_no_execute_taint_eviction = self.enable_no_execute_taint_eviction.unwrap_or(self.compat.is_none());
         let rate = if self.compat.is_some() { fleet.resource_eviction_rate } else { EVICTION_RATE };
         fleet.resource_eviction_rate = self.resource_eviction_rate.unwrap_or(rate);
         if !fleet.resource_eviction_rate.is_finite() || fleet.resource_eviction_rate < 0.0 {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// Between two evictions when the rate is zero.
@@ -13,26 +14,28 @@ pub fn interval(rate: f32) -> Duration {
     if rate <= 0.0 { INTERVAL_MAX } else { Duration::from_secs_f32(1.0 / rate).min(INTERVAL_MAX) }
 }
 
-/// Gives out turns, one in each interval, to whoever asks first. Time in which nobody asked is not saved up.
+/// Gives out turns, an interval apart, to whoever asks first. Nothing is saved up: neither time in which nobody asked nor
+/// time in which nobody could be served, or a busy machine would make up for it with a burst.
 pub struct Pace {
     interval: Duration,
+    /// Whoever is next; the others wait in line.
+    line: Semaphore,
     next: Mutex<Option<Instant>>,
 }
 
 impl Pace {
     pub fn new(interval: Duration) -> Self {
-        Self { interval, next: Mutex::new(None) }
+        Self { interval, line: Semaphore::new(1), next: Mutex::new(None) }
     }
 
     pub async fn turn(&self) {
-        let at = {
-            let mut next = self.next.lock();
-            let now = Instant::now();
-            let at = next.map_or(now, |next| next.max(now));
-            *next = Some(at + self.interval);
-            at
-        };
-        tokio::time::sleep_until(at).await;
+        // The line is never closed; were it, there would be no pace to keep.
+        let _first = self.line.acquire().await;
+        let next = *self.next.lock();
+        if let Some(next) = next {
+            tokio::time::sleep_until(next).await;
+        }
+        *self.next.lock() = Some(Instant::now() + self.interval);
     }
 }
 
