@@ -282,8 +282,8 @@ fn summarize(
         move_p99_ms: at(0.99).copied().unwrap_or(0.0),
         evictions_per_second: average,
         evictions_in_a_second_max: most,
-        // A second holds both of its ends.
-        rate_holds: average <= rate * 1.02 && most as f64 <= rate + 1.0,
+        // A second holds both of its ends, and what a tenth of one before it missed.
+        rate_holds: average <= rate * 1.02 && most as f64 <= rate * 1.1 + 1.0,
         cpu_ms_per_application: cpu.as_secs_f64() * 1000.0 / own.applications as f64,
     })
 }

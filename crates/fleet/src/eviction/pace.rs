@@ -14,8 +14,11 @@ pub fn interval(rate: f32) -> Duration {
     if rate <= 0.0 { INTERVAL_MAX } else { Duration::from_secs_f32(1.0 / rate).min(INTERVAL_MAX) }
 }
 
-/// Gives out turns, an interval apart, to whoever asks first. Nothing is saved up: neither time in which nobody asked nor
-/// time in which nobody could be served, or a busy machine would make up for it with a burst.
+/// What was missed for no longer than this is made up for: on a busy machine turns come late, each by a little.
+const MADE_UP_MAX: Duration = Duration::from_millis(100);
+
+/// Gives out turns, an interval apart, to whoever asks first. Time in which nobody asked is not saved up, and of time in
+/// which nobody could be served no more than `MADE_UP_MAX`, or there would be a burst.
 pub struct Pace {
     interval: Duration,
     /// Whoever is next; the others wait in line.
@@ -29,13 +32,14 @@ impl Pace {
     }
 
     pub async fn turn(&self) {
+        let asked = Instant::now();
         // The line is never closed; were it, there would be no pace to keep.
         let _first = self.line.acquire().await;
-        let next = *self.next.lock();
-        if let Some(next) = next {
-            tokio::time::sleep_until(next).await;
-        }
-        *self.next.lock() = Some(Instant::now() + self.interval);
+        let planned = self.next.lock().map_or(asked, |next| next.max(asked));
+        tokio::time::sleep_until(planned).await;
+        let now = Instant::now();
+        let earliest = now.checked_sub(MADE_UP_MAX).unwrap_or(now);
+        *self.next.lock() = Some((planned + self.interval).max(earliest));
     }
 }
 
