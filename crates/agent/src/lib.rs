@@ -5,6 +5,7 @@ mod lease;
 mod plane;
 pub mod probe;
 pub mod registration;
+pub mod renewal;
 mod run;
 mod tunnel;
 mod webhooks;

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::credentials;
 use crate::lease::{self, Pulse};
 use crate::registration::{self, Refused, RegisterError, Registration};
+use crate::renewal::{self, Kept, Renewal};
 use crate::tunnel;
 use crate::webhooks::Webhooks;
 
@@ -27,6 +28,8 @@ pub struct Parts {
     pub registration: Registration,
     /// The member's API as its certificate names it; the control plane is offered a way to it. `None` offers none.
     pub reachable_at: Option<String>,
+    /// Where the certificate for the plane is kept, for it to be renewed there. `None` renews nothing.
+    pub kept: Option<Kept>,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub settings: Settings,
@@ -124,7 +127,19 @@ async fn work(parts: &Parts, cancel: CancellationToken) -> Result<(), Refused> {
             tunnel::keep(parts.plane.clone(), cluster, member.clone(), cancel.clone()).await;
         }
     };
-    tokio::join!(lease::keep(pulse, cancel.clone()), sync, way);
+    let renewing = async {
+        if let Some(kept) = &parts.kept {
+            let renewal = Renewal {
+                plane: parts.plane.clone(),
+                member: parts.member.clone(),
+                cluster: parts.registration.name.clone(),
+                kept: kept.clone(),
+                clock: Arc::clone(&parts.clock),
+            };
+            renewal::keep(renewal, cancel.clone()).await;
+        }
+    };
+    tokio::join!(lease::keep(pulse, cancel.clone()), sync, way, renewing);
     Ok(())
 }
 

@@ -37,6 +37,12 @@ pub trait Backend: Send + Sync + 'static {
     async fn upgrade(&self, _identity: &Identity, _request: http::Request<Bytes>) -> Result<Upgraded, Status> {
         Err(Status::new(501, "NotImplemented", "an API in this process has no connections to upgrade"))
     }
+
+    /// From now on new connections are opened with this client certificate (PEM). Where there are no connections, the
+    /// caller is known otherwise and nothing changes.
+    fn use_certificate(&self, _certificate: &[u8], _key: &[u8]) -> Result<(), Status> {
+        Ok(())
+    }
 }
 
 /// A connection that is no longer HTTP.

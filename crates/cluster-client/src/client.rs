@@ -208,6 +208,11 @@ impl ClusterClient {
         self.backend.upgrade(&self.identity, request).await
     }
 
+    /// Goes on with another client certificate (PEM), without a restart; clones do too.
+    pub fn use_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<(), Status> {
+        self.backend.use_certificate(certificate, key)
+    }
+
     /// The JSON at a path, such as `/version`.
     pub async fn get_json(&self, path: &str) -> Result<serde_json::Value, Status> {
         let request = http::Request::get(path)

@@ -5,27 +5,49 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::agent::renewal::Kept;
 use ::agent::{Parts, Registration, Replicas, ReportSecrets, Settings};
+use ::commands::console::Console;
 use ::commands::durations;
+use ::commands::register::KUBECONFIG_SECRET;
+use ::commands::register::manifest::{self, ManifestArgs};
 use anyhow::{Context, bail};
 use api::features::Features;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Subcommand};
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
 use tokio_util::sync::CancellationToken;
 
 use super::termination::Termination;
 
+/// Where a pod finds the name of its namespace.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
 // As with Go's flags, the last of several counts: manifests are often added to.
 #[derive(Args)]
 #[command(
     args_override_self = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     after_help = "\
 The agent opens connections to the member and to the control plane, and needs none to itself. It registers the member as
 a cluster with syncMode Pull, applies its works, and reports status and capacity. While the control plane cannot be
 reached it keeps the member as it was last told, and tries again for ever."
 )]
 pub struct AgentArgs {
+    #[command(subcommand)]
+    command: Option<AgentCommand>,
+    #[command(flatten)]
+    agent: Option<RunArgs>,
+}
+
+#[derive(Subcommand)]
+enum AgentCommand {
+    Manifest(Box<ManifestArgs>),
+}
+
+#[derive(Args)]
+struct RunArgs {
     /// Kubeconfig of the control plane.
     #[arg(long, value_name = "FILE")]
     karmada_kubeconfig: PathBuf,
@@ -101,12 +123,27 @@ pub struct AgentArgs {
     /// Open a way through which the control plane reaches the member for its proxy, logs, exec and port-forward.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     tunnel: bool,
+    /// Renew the agent's certificate for the control plane when two thirds of its life have passed.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    rotate_certificate: bool,
+    /// Secret beside the agent that --karmada-kubeconfig is mounted from; a new certificate goes there when the file
+    /// cannot be written.
+    #[arg(long, default_value = KUBECONFIG_SECRET, value_name = "NAME")]
+    karmada_kubeconfig_secret: String,
     /// Taken for the sake of manifests made for karmada-agent.
     #[arg(long, hide = true)]
     metrics_bind_address: Option<String>,
 }
 
-pub async fn run(args: AgentArgs) -> anyhow::Result<()> {
+pub async fn run(console: &Console, args: AgentArgs) -> anyhow::Result<()> {
+    match args {
+        AgentArgs { command: Some(AgentCommand::Manifest(args)), .. } => manifest::run(console, &args),
+        AgentArgs { agent: Some(args), .. } => look_after(args).await,
+        AgentArgs { .. } => bail!("say --karmada-kubeconfig FILE and --cluster-name NAME"),
+    }
+}
+
+async fn look_after(args: RunArgs) -> anyhow::Result<()> {
     let mut termination = Termination::listen()?;
     let cancel = CancellationToken::new();
     if let Some(address) = probe_address(&args.health_probe_bind_address)? {
@@ -123,7 +160,7 @@ pub async fn run(args: AgentArgs) -> anyhow::Result<()> {
     Ok(working.await?)
 }
 
-impl AgentArgs {
+impl RunArgs {
     fn parts(self) -> anyhow::Result<Parts> {
         let plane = Kubeconfig::load(std::slice::from_ref(&self.karmada_kubeconfig)).context("--karmada-kubeconfig")?;
         let plane = plane.remote(self.karmada_context.as_deref()).context("--karmada-kubeconfig")?;
@@ -151,6 +188,7 @@ impl AgentArgs {
         let reachable_at = (self.tunnel && member.proxy.is_none()).then(|| member.server.clone());
         Ok(Parts {
             reachable_at,
+            kept: self.rotate_certificate.then(|| self.kept()),
             plane: ClusterClient::connect(Endpoint::Remote(plane)).context("--karmada-kubeconfig")?,
             member: ClusterClient::connect(Endpoint::Remote(member)).context("the member")?,
             registration,
@@ -158,6 +196,18 @@ impl AgentArgs {
             clock: Arc::new(reconcile::SystemClock),
             settings,
         })
+    }
+
+    /// Where the certificate for the control plane is renewed.
+    fn kept(&self) -> Kept {
+        let own = std::fs::read_to_string(NAMESPACE_FILE).ok().map(|text| text.trim().to_owned());
+        let own = own.filter(|namespace| !namespace.is_empty());
+        Kept {
+            kubeconfig: self.karmada_kubeconfig.clone(),
+            context: self.karmada_context.clone(),
+            namespace: own.unwrap_or_else(|| self.leader_elect_resource_namespace.clone()),
+            secret: self.karmada_kubeconfig_secret.clone(),
+        }
     }
 
     /// How the member is reached, and the proxy its kubeconfig asks for.

@@ -80,7 +80,7 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
     start_logging(&cli)?;
     match cli.command {
         Command::Server(args) => block_on(server::run(*args)),
-        Command::Agent(args) => block_on(agent::run(*args)),
+        Command::Agent(args) => block_on(async move { agent::run(&Console::standard(name), *args).await }),
         Command::Member(args) => block_on(member::run(*args)),
         Command::Registry(args) => block_on(registry::run(*args)),
         Command::Image(command) => block_on(image::run(Arc::new(Console::standard(name)), *command)),

@@ -264,6 +264,13 @@ impl Backend for Remote {
         let upgraded = hyper::upgrade::on(response).await.map_err(|e| unreachable(chain(&e)))?;
         Ok(Upgraded { headers, stream: Box::new(TokioIo::new(upgraded)) })
     }
+
+    fn use_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<(), Status> {
+        let set = self.identity.set(certificate, key);
+        set.map_err(|e| Status::bad_request(format!("the certificate cannot be used: {}", chain(&e))))?;
+        self.pool.reset();
+        Ok(())
+    }
 }
 
 /// The events in a response body. It ends with the body; a connection that breaks says so in a last event.

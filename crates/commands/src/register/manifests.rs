@@ -20,10 +20,18 @@ const RESOURCES: [Resource; 6] =
 
 pub struct Installation {
     pub namespace: String,
-    pub kubeconfig: String,
+    pub kubeconfig: PlaneAccess,
     pub image: String,
     pub replicas: u32,
     pub arguments: Vec<String>,
+}
+
+/// Where the agent has the kubeconfig of the control plane from.
+pub enum PlaneAccess {
+    /// A secret with this text, made with the agent.
+    Given(String),
+    /// A secret that is made by other means, encrypted in a repository perhaps.
+    Secret(String),
 }
 
 /// How an object of the agent is called in the API.
@@ -35,9 +43,15 @@ impl Installation {
     /// In the order they need each other.
     pub fn objects(&self) -> Vec<Object> {
         let namespace = self.namespace.as_str();
-        let mut secret = SECRETS.object(namespace, KUBECONFIG_SECRET);
-        secret.set(&["type"], "Opaque");
-        secret.set(&["data"], json!({KUBECONFIG_SECRET: STANDARD.encode(&self.kubeconfig)}));
+        let secret = match &self.kubeconfig {
+            PlaneAccess::Secret(_) => None,
+            PlaneAccess::Given(text) => {
+                let mut secret = SECRETS.object(namespace, KUBECONFIG_SECRET);
+                secret.set(&["type"], "Opaque");
+                secret.set(&["data"], json!({KUBECONFIG_SECRET: STANDARD.encode(text)}));
+                Some(secret)
+            }
+        };
         let mut role = CLUSTER_ROLES.object("", AGENT);
         role.set(
             &["rules"],
@@ -50,7 +64,9 @@ impl Installation {
         let mut binding = CLUSTER_ROLE_BINDINGS.object("", AGENT);
         binding.set(&["roleRef"], json!({"apiGroup": CLUSTER_ROLES.group, "kind": CLUSTER_ROLES.kind, "name": AGENT}));
         binding.set(&["subjects"], json!([{"kind": "ServiceAccount", "name": AGENT_ACCOUNT, "namespace": namespace}]));
-        let mut objects = vec![NAMESPACES.object("", namespace), secret, role, account, binding, self.deployment()];
+        let mut objects = vec![NAMESPACES.object("", namespace)];
+        objects.extend(secret);
+        objects.extend([role, account, binding, self.deployment()]);
         for object in &mut objects {
             object.set_label(LABEL_SYSTEM, "true");
         }
@@ -61,6 +77,13 @@ impl Installation {
         let mut deployment = DEPLOYMENTS.object(&self.namespace, AGENT);
         deployment.set_label("app", AGENT);
         let mut arguments = vec!["--karmada-kubeconfig=/etc/kubeconfig/karmada-kubeconfig".to_owned()];
+        let secret = match &self.kubeconfig {
+            PlaneAccess::Given(_) => KUBECONFIG_SECRET,
+            PlaneAccess::Secret(name) => name,
+        };
+        if secret != KUBECONFIG_SECRET {
+            arguments.push(format!("--karmada-kubeconfig-secret={secret}"));
+        }
         arguments.extend(self.arguments.iter().filter(|argument| !argument.ends_with('=')).cloned());
         arguments.push("--health-probe-bind-address=0.0.0.0:10357".to_owned());
         if self.replicas > 1 {
@@ -79,7 +102,7 @@ impl Installation {
                             {"key": "node-role.kubernetes.io/master", "operator": "Exists"},
                             {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"},
                         ],
-                        "volumes": [{"name": "kubeconfig", "secret": {"secretName": KUBECONFIG_SECRET}}],
+                        "volumes": [{"name": "kubeconfig", "secret": {"secretName": secret}}],
                         "containers": [{
                             "name": AGENT,
                             "image": self.image,
@@ -105,7 +128,7 @@ mod tests {
         let arguments = vec!["--cluster-name=m1".to_owned(), "--cluster-region=".to_owned()];
         let installation = Installation {
             namespace: "karmada-system".into(),
-            kubeconfig: "text".into(),
+            kubeconfig: PlaneAccess::Given("text".into()),
             image: "registry.example/flotilla:1".into(),
             replicas: 2,
             arguments,
@@ -119,5 +142,10 @@ mod tests {
             container["args"].as_array().expect("args").iter().filter_map(|a| a.as_str()).collect();
         assert!(arguments.contains(&"--cluster-name=m1") && arguments.contains(&"--leader-elect=true"));
         assert!(!arguments.iter().any(|argument| argument.starts_with("--cluster-region")), "{arguments:?}");
+        let referring = Installation { kubeconfig: PlaneAccess::Secret("sealed".into()), ..installation };
+        let objects = referring.objects();
+        assert!(objects.iter().all(|object| object.kind() != "Secret"), "what is made elsewhere is not made here");
+        let volume = &objects[4].items(&["spec", "template", "spec", "volumes"])[0];
+        assert_eq!(volume["secret"]["secretName"], "sealed");
     }
 }

@@ -2,6 +2,7 @@
 
 mod discovery;
 mod kubeconfig;
+pub mod manifest;
 mod manifests;
 mod rights;
 mod signing;
@@ -26,7 +27,7 @@ use crate::durations;
 use crate::join::check_name;
 use crate::plane::open_kubeconfig;
 use crate::register::discovery::{Discovered, Token};
-use crate::register::manifests::Installation;
+use crate::register::manifests::{Installation, PlaneAccess};
 use crate::register::signing::Requested;
 
 pub use manifests::{AGENT, AGENT_ACCOUNT, DEPLOYMENTS, KUBECONFIG_SECRET};
@@ -198,7 +199,7 @@ impl RegisterArgs {
     fn installation(&self, registering: &Registering, kubeconfig: String) -> Installation {
         Installation {
             namespace: self.namespace.clone(),
-            kubeconfig,
+            kubeconfig: PlaneAccess::Given(kubeconfig),
             image: self.karmada_agent_image.clone(),
             replicas: self.karmada_agent_replicas,
             arguments: vec![

@@ -107,6 +107,9 @@ impl Rights {
             {"apiGroups": ["config.karmada.io"],
                 "resources": ["resourceinterpreterwebhookconfigurations", "resourceinterpretercustomizations"],
                 "verbs": ["get", "list", "watch"]},
+            // To renew its own certificate. Requests for another's are approved by nobody.
+            {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
+                "verbs": ["get", "create"]},
         ]);
         let secrets = json!([
             {"apiGroups": [""], "resources": ["secrets"], "resourceNames": self.secrets(), "verbs": ["get", "patch"]},
