@@ -78,6 +78,11 @@ impl<T: PartialEq> Members<T> {
         changed
     }
 
+    pub fn count(&self, owner: &ObjectKey) -> usize {
+        let namespaces = self.namespaces.lock();
+        namespaces.get(&owner.namespace).and_then(|owners| owners.get(&owner.name)).map_or(0, |found| found.pods.len())
+    }
+
     /// What is kept of the owner's pods, by name.
     pub fn of(&self, owner: &ObjectKey) -> Vec<Arc<T>> {
         let namespaces = self.namespaces.lock();

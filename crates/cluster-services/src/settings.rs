@@ -34,7 +34,7 @@ pub struct Settings {
     pub autoscaler_cpu_initialization_period: Duration,
     /// A pod that is unready so soon after its start was never ready.
     pub autoscaler_initial_readiness_delay: Duration,
-    /// Endpoints of a Service are written at most this often while its pods change.
+    /// Endpoints of a Service are written at most this often while its pods change; less often where there are many.
     pub endpoints_batch_period: Duration,
     /// How long a pod waits for its volumes once its node is chosen.
     pub volume_bind_timeout: Duration,
@@ -63,7 +63,7 @@ impl Default for Settings {
             autoscaler_initial_readiness_delay: Duration::from_secs(30),
             endpoints_batch_period: Duration::from_millis(100),
             volume_bind_timeout: Duration::from_secs(600),
-            bindings_at_once: 64,
+            bindings_at_once: 256,
         }
     }
 }

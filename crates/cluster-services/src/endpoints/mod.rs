@@ -24,6 +24,8 @@ use crate::start::Service;
 
 const WORKERS: usize = 4;
 const ZONE: &str = "topology.kubernetes.io/zone";
+/// For each so many pods of a Service one more period is waited before their changes are written.
+const PODS_PER_BATCH_PERIOD: usize = 50;
 /// How soon to look again when the mirror lacks what was just written.
 const MIRROR_LAG: Duration = Duration::from_millis(20);
 
@@ -46,8 +48,9 @@ pub fn start(room: &Arc<Room>) -> Service {
     let batch = room.settings.endpoints_batch_period;
     let tell = move |change: &Change| {
         for service in listener.members.pod_changed(change) {
-            // Pods of a Service tend to change together.
-            queue.queue().add_after(service, batch, Priority::NORMAL);
+            // Pods of a Service tend to change together, and what is written for many pods is large.
+            let share = 1 + listener.members.count(&service) / PODS_PER_BATCH_PERIOD;
+            queue.queue().add_after(service, batch * share as u32, Priority::NORMAL);
         }
     };
     Service::new(run(endpoints, controller)).hearing_of_pods(tell)
