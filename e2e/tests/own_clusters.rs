@@ -1,5 +1,8 @@
 //! A testbed over clusters the user already has: real Kubernetes, used and never started, stopped or changed in any other way.
 
+use std::time::Duration;
+
+use e2e::eventually::eventually;
 use e2e::fleet::text;
 use e2e::member::Member;
 use e2e::testbed::Testbed;
@@ -36,6 +39,15 @@ spec:
     bed.good(&["up"]);
     bed.good(&["down"]);
     assert_eq!(cluster.ask(&["get", "--raw", "/readyz"]), "ok", "it runs on without the testbed");
+    let refused = bed.flotilla(&["down", "--delete"]);
+    assert!(text(&refused).contains("the control plane must run"), "{}", text(&refused));
+    bed.good(&["up"]);
+    bed.good(&["down", "--delete"]);
+    eventually("nothing of the control plane is left in it", Duration::from_secs(60), || {
+        let left = cluster.ask(&["get", "namespaces,clusterroles", "-o=name"]);
+        !left.is_empty() && !left.contains("karmada")
+    });
+    assert_eq!(cluster.ask(&["get", "configmap", "greeting", "-o=name", "--ignore-not-found"]), "");
 }
 
 #[test]

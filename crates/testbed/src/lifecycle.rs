@@ -34,6 +34,7 @@ pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Res
     let spec = if delete { Spec::load(place).unwrap_or_default() } else { Spec::load(place)? };
     match spec {
         Some(spec) if spec.provisioner == Kind::Lxd => end_containers(place, spec, delete).await?,
+        Some(spec) if spec.provisioner == Kind::Kubeconfig && delete => leave_clusters(place, &spec).await?,
         Some(spec) => revive_killed(place, &spec).await?,
         None => {}
     }
@@ -54,6 +55,29 @@ pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Res
         ))?;
     } else {
         console.line(format!("the testbed {} was not running", place.name()))?;
+    }
+    Ok(())
+}
+
+/// Clusters of the user are left as they were found, which only their control plane can do.
+async fn leave_clusters(place: &Place, spec: &Spec) -> anyhow::Result<()> {
+    if spec.members.is_empty() {
+        return Ok(());
+    }
+    if Supervisor::find(place).await?.is_none() {
+        bail!(
+            "the control plane must run to take back what it made in your clusters: start it with `flotilla up --name {}`",
+            place.name()
+        );
+    }
+    for member in &spec.members {
+        let left = registration::unjoin(place, member).await;
+        left.with_context(|| {
+            format!(
+                "{} could not be left in order; with `flotilla unjoin {0} --force` it is left as it is",
+                member.name
+            )
+        })?;
     }
     Ok(())
 }

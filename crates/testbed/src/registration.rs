@@ -18,6 +18,7 @@ use commands::join::{Joining, MemberAccess, NAMESPACES};
 use commands::plane::{Plane, PlaneArgs};
 use commands::register::{KUBECONFIG_SECRET, RegisterArgs, Rights};
 use commands::token::TokenArgs;
+use commands::unjoin::UnjoinArgs;
 use object::Object;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -110,11 +111,26 @@ pub async fn join(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
     commands::join::join(&silent(), &plane, &joining, &access, Some(JOIN_PATIENCE)).await
 }
 
+/// Takes a cluster out again with all that joining and propagation made in it: it is not ours to throw away.
+pub async fn unjoin(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
+    let kubeconfig = place.member_config(&member.name).display().to_string();
+    let plane = plane_path(place);
+    let words = ["unjoin", &member.name, "--kubeconfig", &plane, "--cluster-kubeconfig", &kubeconfig];
+    let line = UnjoinLine::try_parse_from(words).context("the line to unjoin a member")?;
+    commands::unjoin::run(&silent(), line.args).await
+}
+
 /// Arguments of a command of the library, as a line would give them.
 #[derive(Parser)]
 struct RegisterLine {
     #[command(flatten)]
     args: RegisterArgs,
+}
+
+#[derive(Parser)]
+struct UnjoinLine {
+    #[command(flatten)]
+    args: UnjoinArgs,
 }
 
 #[derive(Parser)]
