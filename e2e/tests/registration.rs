@@ -212,9 +212,15 @@ fn an_agent_is_kept_to_its_own(fleet: &Fleet, config: &Path) {
 /// Objects that would be a way out.
 const CREATED: &[(&str, &str)] = &[
     (
-        "a certificate",
-        "{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: admin},
-          spec: {request: '', signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}}",
+        "the certificate of another cluster's agent",
+        "{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: m2-renewed},
+          spec: {signerName: kubernetes.io/kube-apiserver-client, usages: [digital signature, client auth], request: \
+          LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIOU1JR2tBZ0VBTUVJeEhqQWNCZ05WQkFvTUZYTjVjM1JsYlRw\
+          cllYSnRZV1JoT21GblpXNTBjekVnTUI0RwpBMVVFQXd3WGMzbHpkR1Z0T210aGNtMWhaR0U2WVdkbGJuUTZiVEl3V1RBVEJnY3Fo\
+          a2pPUFFJQkJnZ3Foa2pPClBRTUJCd05DQUFURDNydDRjU1FXaVI5c0p3b3F0WGE2ZmViOVV2RFMxbncwSjFHR1pRSVk3WFdnRm83\
+          WmlBYUcKS3V6NG9LNko2dEFCWVdnRnhkazBpdjNDR1RVQ0lDWGJvQUF3Q2dZSUtvWkl6ajBFQXdJRFNBQXdSUUloQVBVSwpsS1cz\
+          bm9ET0E3T2t0eFZSTG53dk93Qi81VVM0MWx6NlUzbUllaDZpQWlCWDVwZm9tRjNpRjYrSGlFMWw3VVlECnFyVWMrYkduYVdQQVJN\
+          ZmYramVkZWc9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K}}",
     ),
     (
         "another cluster",

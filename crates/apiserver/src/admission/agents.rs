@@ -4,7 +4,10 @@
 //! object. As for the kubelets of Kubernetes, the server itself looks at who writes what.
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use object::{Object, Status};
+use pki::csr::Csr;
 
 use super::{Admission, Attributes};
 use crate::context::Context;
@@ -70,6 +73,9 @@ fn refusal(cluster: &str, write: &Write<'_>) -> Option<String> {
         ("", "secrets") => write.name == cluster || write.name == impersonator,
         ("coordination.k8s.io", "leases") => write.name == cluster || write.name == format!("karmada-agent-{cluster}"),
         ("work.karmada.io", "works") => write.namespace == api::names::execution_namespace(cluster),
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            write.object.is_none_or(|request| asks_for_own(cluster, request))
+        }
         _ => true,
     };
     if !is_own {
@@ -90,8 +96,20 @@ fn refusal(cluster: &str, write: &Write<'_>) -> Option<String> {
     }
 }
 
+/// Agents renew their certificates. A request in another's name would be approved by nobody but a person who looks away.
+fn asks_for_own(cluster: &str, request: &Object) -> bool {
+    let csr = STANDARD.decode(request.str_at(&["spec", "request"])).ok().and_then(|text| Csr::from_pem(&text).ok());
+    csr.is_some_and(|csr| {
+        let subject = csr.subject();
+        subject.common_name.strip_prefix(USER_PREFIX) == Some(cluster) && subject.organizations == [GROUP]
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use pki::csr::create_csr;
+    use pki::key::PrivateKey;
+    use pki::subject::{AlternativeNames, Subject};
     use serde_json::{Value, json};
 
     use super::*;
@@ -127,6 +145,25 @@ mod tests {
         check("work.karmada.io", "works", "karmada-es-m1", "w", None, true);
         check("work.karmada.io", "works", "karmada-es-m2", "w", None, false);
         check("", "events", "default", "e", None, true);
+    }
+
+    #[test]
+    fn an_agent_asks_for_certificates_in_its_own_name_only() {
+        let key = PrivateKey::generate().expect("a key");
+        let asked = |user: &str, group: &str| {
+            let subject = Subject::new(user, &[group.to_owned()]);
+            let csr = create_csr(&key, &subject, &AlternativeNames::default()).expect("a request");
+            json!({"spec": {"request": STANDARD.encode(csr)}})
+        };
+        let check = |request: Value, is_allowed| {
+            check("certificates.k8s.io", "certificatesigningrequests", "", "r", Some(request), is_allowed);
+        };
+        check(asked("system:karmada:agent:m1", GROUP), true);
+        check(asked("system:karmada:agent:m2", GROUP), false);
+        check(asked("system:karmada:agent:m1", "system:masters"), false);
+        check(asked("system:admin", GROUP), false);
+        check(json!({"spec": {"request": "bm90aGluZw=="}}), false);
+        check(json!({}), false);
     }
 
     #[test]
