@@ -1,4 +1,4 @@
-//! What an agent may do in the control plane: its own works, its own Cluster, its own lease and secrets, nothing else.
+//! What an agent may do in the control plane: its own works, Cluster, lease, secrets and certificate, nothing else.
 //!
 //! Karmada lets agents create Clusters, secrets and leases of any name, since such a right cannot name the object. Here
 //! these are made for the agent in advance, so that it needs no right to create what could be another's. Nor may it change
