@@ -276,8 +276,8 @@ impl Object {
             }
         }
         out.push(b'}');
-        // What is kept for long takes no more room than it needs.
-        Bytes::from(out.into_boxed_slice())
+        // What is kept for long takes no more room than it needs: allocators leave a shrunk buffer where it is.
+        Bytes::copy_from_slice(&out)
     }
 
     /// Reads an object without its managedFields, which often take as much room as the rest and which few look at.
