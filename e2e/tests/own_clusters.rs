@@ -64,4 +64,6 @@ fn a_cluster_that_does_not_answer_is_refused_with_the_command_that_shows_why() {
     assert!(!output.status.success(), "{}", text(&output));
     let said = text(&output);
     assert!(said.contains("the cluster east does not answer") && said.contains("check it with: kubectl"), "{said}");
+    // A cluster that never was a member keeps nobody from starting over.
+    bed.good(&["down", "--delete"]);
 }

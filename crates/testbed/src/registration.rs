@@ -113,6 +113,10 @@ pub async fn join(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
 
 /// Takes a cluster out again with all that joining and propagation made in it: it is not ours to throw away.
 pub async fn unjoin(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
+    let cluster = ResourceRef::cluster(&CLUSTERS.gvr(), &member.name);
+    if open_plane(place)?.client.find(cluster).await?.is_none() {
+        return Ok(());
+    }
     let kubeconfig = place.member_config(&member.name).display().to_string();
     let plane = plane_path(place);
     let words = ["unjoin", &member.name, "--kubeconfig", &plane, "--cluster-kubeconfig", &kubeconfig];
