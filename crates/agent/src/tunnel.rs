@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use api::tunnel::{PATH, PROTOCOL, SERVER_HEADER};
 use bytes::Bytes;
 use cluster_client::remote::connect::{host_and_port, open_tcp};
 use cluster_client::{ClusterClient, Upgraded};
@@ -14,10 +15,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use object::Status;
 use reconcile::backoff::Backoff;
 use tokio_util::sync::CancellationToken;
-
-const PATH: &str = "/flotilla/v1alpha1/tunnels/";
-const PROTOCOL: &str = "flotilla-tunnel";
-const SERVER_HEADER: &str = "flotilla-member-server";
 
 const BACKOFF: Backoff = Backoff { base: Duration::from_millis(500), max: Duration::from_secs(30) };
 /// A control plane that knows no such thing (Karmada's) may be replaced by one that does.

@@ -17,6 +17,7 @@ pub mod policy;
 pub mod remedy;
 pub mod resource;
 pub mod search;
+pub mod tunnel;
 pub mod work;
 
 pub use resource::{Resource, read, read_at};

@@ -12,6 +12,7 @@ use std::time::Duration;
 use access::User;
 use access::user::ResourceAction;
 use api::cluster::CLUSTERS;
+use api::tunnel::{PATH, PROTOCOL, SERVER_HEADER};
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::remote::connect::Stream;
@@ -26,13 +27,6 @@ use crate::admission::agents;
 use crate::extension::{Extension, ExtensionRequest};
 use crate::respond::Body;
 use crate::server::Server;
-
-/// Below it, the name of the cluster.
-pub const PATH: &str = "/flotilla/v1alpha1/tunnels/";
-/// What the connection becomes.
-pub const PROTOCOL: &str = "flotilla-tunnel";
-/// Where the agent says the member's API is, as its certificate names it.
-pub const SERVER_HEADER: &str = "flotilla-member-server";
 
 /// A way that is silent for so long is asked whether it is still there, and then given up.
 const PING_EVERY: Duration = Duration::from_secs(10);
