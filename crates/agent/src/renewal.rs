@@ -28,11 +28,11 @@ use tokio_util::sync::CancellationToken;
 use crate::credentials::SECRETS;
 use crate::registration::FIELD_MANAGER;
 
-const REQUESTS: Resource =
+pub const REQUESTS: Resource =
     Resource::cluster("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests");
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// Who is not in it is no agent: the plane approves only requests of its members.
-const GROUP: &str = "system:karmada:agents";
+pub const GROUP: &str = "system:karmada:agents";
 /// A suspended machine, or another replica that renewed, is noticed after this long.
 const LOOK_EVERY: Duration = Duration::from_secs(3600);
 const RETRY: Backoff = Backoff { base: Duration::from_secs(5), max: Duration::from_secs(600) };
@@ -184,17 +184,7 @@ impl Renewal {
         let name = format!("{}-{:x}", self.cluster, self.clock.now().as_nanosecond());
         let seconds = life(held.facts.not_before(), held.facts.not_after()).as_secs();
         let seconds = i32::try_from(seconds).unwrap_or(i32::MAX).max(LIFE_SECONDS_MIN);
-        let mut request = REQUESTS.object("", &name);
-        request.set_label(LABEL_SYSTEM, "true");
-        request.set(
-            &["spec"],
-            json!({
-                "request": STANDARD.encode(text),
-                "signerName": SIGNER,
-                "expirationSeconds": seconds,
-                "usages": ["digital signature", "key encipherment", "client auth"],
-            }),
-        );
+        let request = signing_request(&name, &text, seconds);
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         self.plane.create(ResourceRef::all(&REQUESTS.gvr()), request, options).await?;
         let certificate = self.issued(name).await?;
@@ -326,6 +316,22 @@ fn with_certificate(text: &str, context: Option<&str>, held: &Held) -> Result<St
     user.insert("client-certificate-data".into(), STANDARD.encode(&held.certificate).into());
     user.insert("client-key-data".into(), STANDARD.encode(&held.key).into());
     Ok(yaml::to_string(&config))
+}
+
+/// A request for a certificate to call the control plane with.
+pub fn signing_request(name: &str, csr: &str, seconds: i32) -> Object {
+    let mut request = REQUESTS.object("", name);
+    request.set_label(LABEL_SYSTEM, "true");
+    request.set(
+        &["spec"],
+        json!({
+            "request": STANDARD.encode(csr),
+            "signerName": SIGNER,
+            "expirationSeconds": seconds,
+            "usages": ["digital signature", "key encipherment", "client auth"],
+        }),
+    );
+    request
 }
 
 #[cfg(test)]

@@ -19,4 +19,4 @@ pub use client::{ClusterClient, ConnectError, Endpoint};
 pub use discovery::{ApiResource, ApiResources, DiscoveryTags, RestMapper};
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use remote::config::RemoteConfig;
-pub use remote::is_unreachable;
+pub use remote::{escape, is_unreachable};

@@ -1,12 +1,12 @@
 //! `failover simulate`: asks the control plane what would become of everything if a cluster were lost.
 
 use clap::{Args, Subcommand};
+use cluster_client::escape;
 
 use crate::console::Console;
 use crate::get::ask;
 use crate::output::Format;
 use crate::plane::{Plane, PlaneArgs};
-use crate::resources::escape;
 use crate::why::{document_format, show, unknown_path};
 
 const FAILOVER: &str = "/flotilla/v1alpha1/failover";

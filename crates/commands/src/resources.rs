@@ -1,7 +1,7 @@
 //! What `pods`, `deploy/web` or `works.v1alpha1.work.karmada.io` on the command line mean to an API.
 
 use anyhow::{anyhow, bail};
-use cluster_client::{ApiResource, ApiResources};
+use cluster_client::{ApiResource, ApiResources, escape};
 use object::GroupVersionResource;
 
 /// Some objects: all of a type, or those with the names.
@@ -146,18 +146,6 @@ pub fn path_of(gvr: &GroupVersionResource, namespace: Option<&str>, name: Option
         path += &format!("/{}", escape(name));
     }
     path
-}
-
-/// Percent-encodes a part of a path or query.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

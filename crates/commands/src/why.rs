@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Args;
-use cluster_client::{ApiResources, ClusterClient};
+use cluster_client::{ApiResources, ClusterClient, escape};
 use http::{Request, header};
 use object::{Object, Status};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::get::ask;
 use crate::manifests;
 use crate::output::Format;
 use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
-use crate::resources::{self, escape};
+use crate::resources;
 
 const WHY: &str = "/flotilla/v1alpha1/why";
 const PLAN: &str = "/flotilla/v1alpha1/plan";

@@ -38,6 +38,8 @@ use crate::remote::pool::{HttpClient, Pool, WatchPlace};
 use crate::remote::tls::ClientIdentity;
 use crate::remote::wire::WireRequest;
 
+pub use crate::remote::wire::escape;
+
 /// Largest answer that is read into memory.
 pub const RESPONSE_BYTES_MAX: usize = 512 * 1024 * 1024;
 

@@ -200,6 +200,13 @@ impl Query {
     }
 }
 
+/// A part of a path or query, percent-encoded.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    escape_into(&mut out, text);
+    out
+}
+
 fn escape_into(out: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {

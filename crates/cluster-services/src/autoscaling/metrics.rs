@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use cluster_client::{ClusterClient, ListOptions, ResourceRef};
+use cluster_client::{ClusterClient, ListOptions, ResourceRef, escape};
 use object::quantity::Quantity;
 use object::{Object, Status};
 use serde_json::Value;
@@ -23,7 +23,7 @@ impl Usage {
     pub async fn gather(client: &ClusterClient, namespace: &str, selector: &str) -> Result<Self, Status> {
         let options = ListOptions { label_selector: Some(selector.to_owned()), ..ListOptions::default() };
         let path =
-            format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector={}", escaped(selector));
+            format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector={}", escape(selector));
         match client.get_json(&path).await {
             Ok(mut list) => {
                 let items = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
@@ -83,17 +83,6 @@ fn read_duration(text: &str) -> Option<Duration> {
     (number.is_empty() && total.is_finite() && total >= 0.0).then(|| Duration::from_secs_f64(total))
 }
 
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +98,6 @@ mod tests {
 
     #[test]
     fn selectors_are_escaped_in_paths() {
-        assert_eq!(escaped("app=web,tier in (a)"), "app%3Dweb%2Ctier%20in%20%28a%29");
+        assert_eq!(escape("app=web,tier in (a)"), "app%3Dweb%2Ctier%20in%20%28a%29");
     }
 }

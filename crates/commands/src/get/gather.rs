@@ -1,12 +1,12 @@
 //! What one cluster answers to `get`.
 
 use bytes::Bytes;
-use cluster_client::{ApiResource, ApiResources, ClusterClient};
+use cluster_client::{ApiResource, ApiResources, ClusterClient, escape};
 use http::{Request, header};
 use object::Status;
 use serde_json::Value;
 
-use crate::resources::{self, Typed, Wanted, escape};
+use crate::resources::{self, Typed, Wanted};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,\
                      application/json";

@@ -2,24 +2,18 @@
 
 use std::time::Duration;
 
+use agent::renewal::{GROUP, REQUESTS, signing_request};
 use anyhow::{Context, anyhow, bail};
-use api::Resource;
-use api::cluster::LABEL_SYSTEM;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
 use pki::csr::create_csr;
 use pki::key::PrivateKey;
 use pki::subject::{AlternativeNames, Subject};
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::console::Console;
 
-const REQUESTS: Resource =
-    Resource::cluster("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests");
-const GROUP: &str = "system:karmada:agents";
-const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const POLL: Duration = Duration::from_millis(500);
 /// After this long a person is probably needed.
 const APPROVAL_USUAL: Duration = Duration::from_secs(5);
@@ -44,17 +38,7 @@ pub async fn certificate(console: &Console, plane: &ClusterClient, asked: Reques
     let key = PrivateKey::generate()?;
     let subject = Subject::new(&user, &[GROUP.to_owned()]);
     let text = create_csr(&key, &subject, &AlternativeNames::default())?;
-    let mut request = REQUESTS.object("", &csr);
-    request.set_label(LABEL_SYSTEM, "true");
-    request.set(
-        &["spec"],
-        json!({
-            "request": STANDARD.encode(text),
-            "signerName": SIGNER,
-            "expirationSeconds": seconds,
-            "usages": ["digital signature", "key encipherment", "client auth"],
-        }),
-    );
+    let request = signing_request(&csr, &text, seconds);
     let created = plane.create(ResourceRef::all(&REQUESTS.gvr()), request, WriteOptions::default()).await;
     created.with_context(|| format!("the certificate {csr} could not be asked for"))?;
     let hint_at = Instant::now() + APPROVAL_USUAL;
