@@ -38,9 +38,11 @@ pub fn normalize(text: &str) -> String {
     });
     let indented = out.lines().map(|line| &line[..line.len() - line.trim_start().len()]);
     let mut lines: Vec<String> = lines.zip(indented).map(|(line, indent)| format!("{indent}{line}")).collect();
-    // Several causes of one refusal come in the order of a Go map.
-    for causes in lines.chunk_by_mut(|a, b| a.starts_with("* ") && b.starts_with("* ")) {
-        causes.sort();
+    // Several causes of one refusal come in the order of a Go map, and so do the resources of a described LimitRange.
+    for prefix in ["* ", "Container ", "Pod ", "PersistentVolumeClaim "] {
+        for rows in lines.chunk_by_mut(|a, b| a.starts_with(prefix) && b.starts_with(prefix)) {
+            rows.sort();
+        }
     }
     lines.join("\n")
 }
@@ -53,5 +55,11 @@ mod tests {
     fn what_differs_from_run_to_run_is_taken_out() {
         let text = "web   ClusterIP   10.0.3.7   80/TCP   12s\n  resourceVersion: \"41\"\n";
         assert_eq!(normalize(text), "web ClusterIP CLUSTER-IP 80/TCP AGE\n  resourceVersion: \"RV\"");
+    }
+
+    #[test]
+    fn rows_printed_in_the_order_of_a_go_map_are_put_in_one_order() {
+        let text = "Type  Resource\n----\nContainer  memory\nContainer  cpu\n* b\n* a\n";
+        assert_eq!(normalize(text), "Type Resource\n----\nContainer cpu\nContainer memory\n* a\n* b");
     }
 }
