@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::flotilla::{binary, programs};
 use crate::member::Member;
+use crate::netns::Namespace;
 
 pub struct Agent {
     child: Child,
@@ -23,6 +24,13 @@ impl Agent {
     /// The same beside any cluster, by its name and kubeconfig.
     pub fn ours_beside(plane: &Path, member: (&str, &Path), arguments: &[&str]) -> Self {
         let mut command = Command::new(binary());
+        command.arg("agent");
+        Self::start(command, plane, member, arguments)
+    }
+
+    /// The same inside a network namespace.
+    pub fn ours_in(namespace: &Namespace, plane: &Path, member: (&str, &Path), arguments: &[&str]) -> Self {
+        let mut command = namespace.command(binary());
         command.arg("agent");
         Self::start(command, plane, member, arguments)
     }

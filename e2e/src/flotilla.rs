@@ -1,6 +1,7 @@
 //! A `flotilla server` process started for a test on a free port and ended with it.
 
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -34,11 +35,16 @@ impl Flotilla {
 
     /// Starts where it was before, for clients that wait for it to come back.
     pub fn start_at(data_dir: &Path, port: u16, arguments: &[&str]) -> Self {
+        Self::start_on(data_dir, SocketAddr::from(([127, 0, 0, 1], port)), arguments)
+    }
+
+    /// Starts on any address of this machine, for clients in network namespaces.
+    pub fn start_on(data_dir: &Path, address: SocketAddr, arguments: &[&str]) -> Self {
         let log = std::fs::File::create(data_dir.join("server.log")).expect("a log file");
         let kubeconfig = data_dir.join("karmada-apiserver.config");
         let _ = std::fs::remove_file(&kubeconfig);
         let child = Command::new(binary())
-            .args(["server", "--bind", &format!("127.0.0.1:{port}"), "--data-dir"])
+            .args(["server", "--bind", &address.to_string(), "--data-dir"])
             .arg(data_dir)
             .args(arguments)
             .stdin(Stdio::null())

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::eventually::eventually;
 use crate::flotilla::{binary, kubectl, programs};
 use crate::member::apply;
+use crate::netns::Namespace;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -14,14 +16,25 @@ pub struct LightMember {
     pub kubeconfig: PathBuf,
     directory: tempfile::TempDir,
     child: Child,
+    /// The network namespace it runs in, when not in that of the test.
+    namespace: Option<Arc<Namespace>>,
 }
 
 impl LightMember {
     /// Starts a member with its objects in memory; returns once its API is ready and its nodes are.
     pub fn start(arguments: &[&str]) -> Self {
+        Self::start_with(None, arguments)
+    }
+
+    /// The same inside a network namespace; kubectl is run inside too, so it is answered while the link is cut.
+    pub fn start_in(namespace: &Arc<Namespace>, arguments: &[&str]) -> Self {
+        Self::start_with(Some(Arc::clone(namespace)), arguments)
+    }
+
+    fn start_with(namespace: Option<Arc<Namespace>>, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let log = std::fs::File::create(directory.path().join("member.log")).expect("a log file");
-        let child = Command::new(binary())
+        let child = command_in(namespace.as_deref(), &binary())
             .args(["member", "--in-memory", "--bind", "127.0.0.1:0", "--cluster-name", "m1", "--data-dir"])
             .arg(directory.path())
             .args(arguments)
@@ -31,7 +44,7 @@ impl LightMember {
             .spawn()
             .expect("the member starts");
         let kubeconfig = directory.path().join("member.config");
-        let mut member = Self { kubeconfig, directory, child };
+        let mut member = Self { kubeconfig, directory, child, namespace };
         member.wait_until_ready();
         member
     }
@@ -63,7 +76,18 @@ impl LightMember {
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> Output {
-        kubectl(&self.kubeconfig, arguments)
+        match &self.namespace {
+            None => kubectl(&self.kubeconfig, arguments),
+            Some(namespace) => {
+                let mut command = namespace.command(programs().join("kubectl"));
+                command
+                    .arg("--kubeconfig")
+                    .arg(&self.kubeconfig)
+                    .arg("--cache-dir")
+                    .arg(self.directory().join("cache"));
+                command.args(arguments).stdin(Stdio::null()).output().expect("kubectl runs")
+            }
+        }
     }
 
     /// The answer, trimmed, or nothing when kubectl fails.
@@ -92,6 +116,10 @@ impl LightMember {
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl runs")
     }
+}
+
+fn command_in(namespace: Option<&Namespace>, program: &Path) -> Command {
+    namespace.map_or_else(|| Command::new(program), |namespace| namespace.command(program))
 }
 
 impl Drop for LightMember {
