@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
+use metrics::{Ending, Metrics, WorkerMetrics};
 use object::Status;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -89,6 +90,7 @@ pub struct Controller<K> {
     name: &'static str,
     queue: Arc<WorkQueue<K>>,
     counters: Arc<Counters>,
+    metrics: Option<Metrics>,
 }
 
 #[derive(Default)]
@@ -109,13 +111,25 @@ pub struct ControllerCounts {
 
 impl<K> Clone for Controller<K> {
     fn clone(&self) -> Self {
-        Self { name: self.name, queue: Arc::clone(&self.queue), counters: Arc::clone(&self.counters) }
+        Self {
+            name: self.name,
+            queue: Arc::clone(&self.queue),
+            counters: Arc::clone(&self.counters),
+            metrics: self.metrics.clone(),
+        }
     }
 }
 
 impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
     pub fn new(name: &'static str) -> Self {
-        Self { name, queue: Arc::default(), counters: Arc::default() }
+        Self { name, queue: Arc::default(), counters: Arc::default(), metrics: None }
+    }
+
+    /// Tells what its queue and its workers do. To be said before anything is added.
+    pub fn observed_by(mut self, metrics: &Metrics) -> Self {
+        self.queue = Arc::new(WorkQueue::default().observed_by(metrics.controllers.queue(self.name)));
+        self.metrics = Some(metrics.clone());
+        self
     }
 
     /// For keys that come from elsewhere than a mirror.
@@ -151,10 +165,11 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
             pumps.spawn(pump(source, Arc::clone(&self.queue)));
         }
         let reconcile = Arc::new(reconcile);
+        let told = self.metrics.as_ref().map(|metrics| metrics.controllers.workers(self.name, workers));
         let mut running = JoinSet::new();
         for _ in 0..workers {
-            let (controller, reconcile) = (self.clone(), Arc::clone(&reconcile));
-            running.spawn(async move { controller.work(&*reconcile).await });
+            let (controller, reconcile, told) = (self.clone(), Arc::clone(&reconcile), told.clone());
+            running.spawn(async move { controller.work(&*reconcile, told.as_ref()).await });
         }
         cancel.cancelled().await;
         self.queue.shut_down();
@@ -163,19 +178,23 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
         tracing::debug!(controller = self.name, "controller ended");
     }
 
-    async fn work<F, R>(&self, reconcile: &F)
+    async fn work<F, R>(&self, reconcile: &F, told: Option<&WorkerMetrics>)
     where
         F: Fn(K) -> R,
         R: Future<Output = Result<Outcome, ReconcileError>>,
     {
         while let Some(key) = self.queue.next().await {
             self.counters.reconciles.fetch_add(1, Ordering::Relaxed);
+            let started = told.map(WorkerMetrics::started);
             // A mistake in one reconcile must not end the others.
             let future = std::panic::catch_unwind(AssertUnwindSafe(|| reconcile(key.clone())));
             let result = match future {
                 Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
                 Err(panic) => Err(panic),
             };
+            if let (Some(told), Some(started)) = (told, &started) {
+                told.ended(started, ending_of(&result));
+            }
             self.settle(&key, result);
             self.queue.done(&key);
         }
@@ -206,6 +225,17 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
                 tracing::error!(controller = self.name, ?key, panic = text, ?wait, "reconcile panicked");
             }
         }
+    }
+}
+
+/// How a reconcile is counted.
+fn ending_of(result: &Result<Result<Outcome, ReconcileError>, Box<dyn Any + Send>>) -> Ending {
+    match result {
+        Ok(Ok(Outcome::Done)) => Ending::Success,
+        Ok(Ok(Outcome::After(_))) => Ending::RequeueAfter,
+        Ok(Ok(Outcome::Retry)) => Ending::Requeue,
+        Ok(Err(_)) => Ending::Error,
+        Err(_) => Ending::Panic,
     }
 }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::jittered;
 use crate::clock::Clock;
+use crate::fence::Fence;
 
 /// Waits between tries to get the lease grow by up to this factor, so that candidates do not march in step.
 const RETRY_JITTER: f64 = 1.2;
@@ -43,6 +44,15 @@ impl LeaderElection {
     }
 }
 
+/// One time of holding the lease.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// Cancelled when the lease is lost or to be given up.
+    pub cancel: CancellationToken,
+    /// Closes with the right to write, also for those who have not heard of its end yet.
+    pub fence: Fence,
+}
+
 /// A candidate for a lease.
 pub struct LeaderElector {
     election: LeaderElection,
@@ -63,25 +73,37 @@ impl LeaderElector {
 
     /// Whenever the lease is held, runs `work` with a token that is cancelled when it is lost, and waits for it to
     /// end. Tries again after a loss. When `cancel` is cancelled, lets work end, gives the lease up and returns.
-    pub async fn run<F, R>(mut self, cancel: CancellationToken, work: F)
+    pub async fn run<F, R>(self, cancel: CancellationToken, work: F)
     where
         F: Fn(CancellationToken) -> R,
         R: Future<Output = ()>,
     {
-        while self.acquire(&cancel).await {
-            let term = cancel.child_token();
+        self.run_terms(cancel, |term| work(term.cancel)).await;
+    }
+
+    /// The same for work whose writes must end with the term, whatever happens to this process in between.
+    pub async fn run_terms<F, R>(mut self, cancel: CancellationToken, work: F)
+    where
+        F: Fn(Term) -> R,
+        R: Future<Output = ()>,
+    {
+        while let Some(held_since) = self.acquire(&cancel).await {
+            let fence = Fence::new(held_since + self.election.renew_deadline);
+            let term = Term { cancel: cancel.child_token(), fence: fence.clone() };
             let working = work(term.clone());
             tokio::pin!(working);
             let is_lost = tokio::select! {
-                is_lost = self.hold(&cancel) => is_lost,
+                is_lost = self.hold(held_since, &fence, &cancel) => is_lost,
                 // Work that ends by itself ends the candidacy; the lease goes to whoever is next.
                 () = &mut working => {
+                    fence.close();
                     self.release().await;
                     return;
                 }
             };
-            term.cancel();
+            term.cancel.cancel();
             if is_lost {
+                fence.close();
                 tracing::warn!(lease = self.election.name, identity = self.election.identity, "leadership lost");
                 working.await;
                 continue;
@@ -89,38 +111,39 @@ impl LeaderElector {
             // While work comes to its end in good order, nobody else may start.
             tokio::select! {
                 () = &mut working => {}
-                () = self.keep_renewing() => {}
+                () = self.keep_renewing(&fence) => {}
             }
+            fence.close();
             self.release().await;
             return;
         }
     }
 
-    /// True once the lease is held; false when cancelled.
-    async fn acquire(&mut self, cancel: &CancellationToken) -> bool {
+    /// Since when the lease is held, at the latest; `None` when cancelled.
+    async fn acquire(&mut self, cancel: &CancellationToken) -> Option<Instant> {
         loop {
             if cancel.is_cancelled() {
-                return false;
+                return None;
             }
+            let start = Instant::now();
             match self.try_to_lead().await {
                 Ok(true) => {
                     tracing::info!(lease = self.election.name, identity = self.election.identity, "leading");
-                    return true;
+                    return Some(start);
                 }
                 Ok(false) => {}
                 Err(error) => tracing::warn!(lease = self.election.name, %error, "cannot reach the lease"),
             }
             let wait = jittered(self.election.retry_period, RETRY_JITTER);
             tokio::select! {
-                () = cancel.cancelled() => return false,
+                () = cancel.cancelled() => return None,
                 () = tokio::time::sleep(wait) => {}
             }
         }
     }
 
     /// Renews until cancelled (false) or until it could not for too long (true).
-    async fn hold(&mut self, cancel: &CancellationToken) -> bool {
-        let mut renewed = Instant::now();
+    async fn hold(&mut self, mut renewed: Instant, fence: &Fence, cancel: &CancellationToken) -> bool {
         loop {
             tokio::select! {
                 () = cancel.cancelled() => return false,
@@ -130,22 +153,29 @@ impl LeaderElector {
             let start = Instant::now();
             // A try that hangs must not outlast the deadline.
             match tokio::time::timeout_at(deadline, self.try_to_lead()).await {
-                Ok(Ok(true)) => renewed = start,
+                Ok(Ok(true)) => {
+                    // Counted from before the try: others count from when it was written, or later.
+                    renewed = start;
+                    fence.extend(start + self.election.renew_deadline);
+                }
                 Ok(Ok(false)) => return true,
                 Ok(Err(error)) => tracing::warn!(lease = self.election.name, %error, "cannot renew the lease"),
                 Err(_) => {}
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= renewed + self.election.renew_deadline {
                 return true;
             }
         }
     }
 
-    async fn keep_renewing(&mut self) {
+    async fn keep_renewing(&mut self, fence: &Fence) {
         loop {
             tokio::time::sleep(self.election.retry_period).await;
-            if let Err(error) = self.try_to_lead().await {
-                tracing::warn!(lease = self.election.name, %error, "cannot renew the lease");
+            let start = Instant::now();
+            match self.try_to_lead().await {
+                Ok(true) => fence.extend(start + self.election.renew_deadline),
+                Ok(false) => fence.close(),
+                Err(error) => tracing::warn!(lease = self.election.name, %error, "cannot renew the lease"),
             }
         }
     }

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use metrics::QueueMetrics;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -36,6 +37,7 @@ pub struct WorkQueue<K> {
     /// A key was taken: there is room for another.
     room: Notify,
     counters: Counters,
+    metrics: Option<QueueMetrics>,
 }
 
 struct State<K> {
@@ -55,6 +57,7 @@ enum Place {
     Ready {
         priority: Priority,
         sequence: u64,
+        since: Instant,
     },
     /// A worker has it.
     Taken,
@@ -106,7 +109,14 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             wake: Notify::new(),
             room: Notify::new(),
             counters: Counters::default(),
+            metrics: None,
         }
+    }
+
+    /// Tells what happens in it.
+    pub fn observed_by(mut self, metrics: QueueMetrics) -> Self {
+        self.metrics = Some(metrics);
+        self
     }
 
     /// Adds a key, or raises the priority of one that waits. Holds the caller back while too many keys wait.
@@ -131,7 +141,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             return;
         }
         self.counters.adds.fetch_add(1, Ordering::Relaxed);
+        let waiting = state.ready.len();
         state.make_ready(key, priority);
+        self.observe_depth(waiting, &state);
+        if let Some(metrics) = &self.metrics {
+            metrics.adds.add(1);
+        }
         drop(state);
         self.wake.notify_one();
     }
@@ -153,6 +168,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// Adds the key after a wait that doubles each time, until `forget`.
     pub fn add_failed(&self, key: K, priority: Priority) -> Duration {
         self.counters.retries.fetch_add(1, Ordering::Relaxed);
+        if let Some(metrics) = &self.metrics {
+            metrics.retries.add(1);
+        }
         let failures = {
             let mut state = self.state.lock();
             let failures = state.failures.entry(key.clone()).or_insert(0);
@@ -184,8 +202,14 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                 if state.is_shut {
                     return None;
                 }
+                let waiting = state.ready.len();
                 state.promote_due(Instant::now());
-                if let Some(key) = state.take() {
+                let taken = state.take();
+                self.observe_depth(waiting, &state);
+                if let Some((key, since)) = taken {
+                    if let Some(metrics) = &self.metrics {
+                        metrics.queue_time.observe(since.elapsed());
+                    }
                     // One wake may stand for several keys.
                     if !state.ready.is_empty() {
                         self.wake.notify_one();
@@ -212,7 +236,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub fn done(&self, key: &K) {
         let mut state = self.state.lock();
         if let Some(Place::TakenAndDue { priority }) = state.keys.remove(key) {
+            let waiting = state.ready.len();
             state.make_ready(key.clone(), priority);
+            self.observe_depth(waiting, &state);
             drop(state);
             self.wake.notify_one();
         }
@@ -220,7 +246,13 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// No more keys go out; whoever waits for one, or for room, is let go.
     pub fn shut_down(&self) {
-        self.state.lock().is_shut = true;
+        let mut state = self.state.lock();
+        let is_first = !std::mem::replace(&mut state.is_shut, true);
+        if let (true, Some(metrics)) = (is_first, &self.metrics) {
+            // Others may count under the same name; what waits here waits for nothing any more.
+            metrics.depth.add(-(state.ready.len() as f64));
+        }
+        drop(state);
         self.wake.notify_waiters();
         self.room.notify_waiters();
     }
@@ -234,6 +266,14 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             ready: state.ready.len(),
             delayed: state.delayed.len(),
             in_work: state.keys.len() - state.ready.len(),
+        }
+    }
+
+    /// Queues of the same name are counted together, so what is told is the difference.
+    fn observe_depth(&self, before: usize, state: &State<K>) {
+        let now = state.ready.len();
+        if let (Some(metrics), true) = (&self.metrics, before != now) {
+            metrics.depth.add(now as f64 - before as f64);
         }
     }
 
@@ -251,21 +291,21 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
         let place = match self.keys.get(&key).copied() {
             Some(Place::Ready { priority: old, .. }) if old >= priority => return,
-            Some(Place::Ready { priority: old, sequence }) => {
+            Some(Place::Ready { priority: old, sequence, since }) => {
                 self.ready.remove(&(Reverse(old), sequence));
-                self.enqueue(key.clone(), priority)
+                self.enqueue(key.clone(), priority, since)
             }
             Some(Place::Taken) => Place::TakenAndDue { priority },
             Some(Place::TakenAndDue { priority: old }) => Place::TakenAndDue { priority: old.max(priority) },
-            None => self.enqueue(key.clone(), priority),
+            None => self.enqueue(key.clone(), priority, Instant::now()),
         };
         self.keys.insert(key, place);
     }
 
-    fn enqueue(&mut self, key: K, priority: Priority) -> Place {
+    fn enqueue(&mut self, key: K, priority: Priority, since: Instant) -> Place {
         self.sequence += 1;
         self.ready.insert((Reverse(priority), self.sequence), key);
-        Place::Ready { priority, sequence: self.sequence }
+        Place::Ready { priority, sequence: self.sequence, since }
     }
 
     fn delay(&mut self, key: K, at: Instant, priority: Priority) {
@@ -293,9 +333,12 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    fn take(&mut self) -> Option<K> {
+    /// The next key, and since when it was ready.
+    fn take(&mut self) -> Option<(K, Instant)> {
         let (_, key) = self.ready.pop_first()?;
-        self.keys.insert(key.clone(), Place::Taken);
-        Some(key)
+        match self.keys.insert(key.clone(), Place::Taken) {
+            Some(Place::Ready { since, .. }) => Some((key, since)),
+            _ => Some((key, Instant::now())),
+        }
     }
 }

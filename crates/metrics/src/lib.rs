@@ -1,0 +1,139 @@
+//! What a control plane and an agent count, under the names dashboards and alerts made for Karmada look for.
+
+mod controllers;
+mod plane;
+mod registry;
+
+pub use controllers::{Controllers, Ending, QueueMetrics, Started, WorkerMetrics};
+pub use plane::{ClusterFigures, Incoming, Members, Propagation, ScheduleType, Scheduling, Subject};
+pub use registry::{Count, Counter, Gauge, Histogram, Level, Registry, SERIES_MAX, Spread, exponential};
+
+/// Everything that is counted in one process. Clones share it; one that is made anew is seen by nobody else.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Registry,
+    pub controllers: Controllers,
+    pub propagation: Propagation,
+    pub members: Members,
+    pub scheduling: Scheduling,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let registry = Registry::default();
+        Self {
+            controllers: Controllers::new(&registry),
+            propagation: Propagation::new(&registry),
+            members: Members::new(&registry),
+            scheduling: Scheduling::new(&registry),
+            registry,
+        }
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// Where others may add what they count.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Says which version runs, as Karmada's programs do.
+    pub fn build(&self, version: &str) {
+        let labels = &["git_version", "git_commit", "git_short_commit", "git_tree_state", "build_date", "platform"];
+        let help = "What was built, as labels; always 1.";
+        let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
+        let build = self.registry.gauge("karmada_build_info", labels, help);
+        build.set(&[version, "", "", "", "", &platform], 1.0);
+    }
+
+    /// All there is, in Prometheus' text form.
+    pub fn render(&self, out: &mut String) {
+        self.controllers.refresh();
+        self.registry.render(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The names and labels of Karmada 1.18's `pkg/metrics`, `pkg/scheduler/metrics` and of controller-runtime 0.23.
+    #[test]
+    fn names_labels_and_buckets_are_karmadas() {
+        let metrics = Metrics::default();
+        let subject = Subject { api_version: "apps/v1", kind: "Deployment", cluster: "m1" };
+        let took = Duration::from_millis(3);
+        metrics.build("v1");
+        metrics.propagation.policy_matched(took);
+        metrics.propagation.policy_applied(true, took);
+        metrics.propagation.policy_preempted(false);
+        metrics.propagation.works_made(true, took);
+        metrics.propagation.work_dispatched(false, took);
+        metrics.propagation.created(true, subject, true);
+        metrics.propagation.updated(true, subject, false);
+        metrics.propagation.deleted(false, subject);
+        metrics.members.observed("m1", &ClusterFigures { is_ready: true, nodes: Some(3.0), ..Default::default() });
+        metrics.members.status_synced("m1", took);
+        metrics.members.eviction_waits("q", "m1", "Deployment", 1.0);
+        metrics.members.eviction_processed("q", true, took);
+        metrics.scheduling.attempted(true, ScheduleType::Scale, took);
+        metrics.scheduling.step("Filter", took);
+        metrics.scheduling.incoming(Incoming::ClusterChanged);
+        metrics.scheduling.pending(1, 2, 3);
+        let queue = metrics.controllers.queue("binding");
+        queue.adds.add(1);
+        queue.depth.add(1.0);
+        let workers = metrics.controllers.workers("binding", 5);
+        let started = workers.started();
+        workers.ended(&started, Ending::Error);
+        let mut text = String::new();
+        metrics.render(&mut text);
+        let expected = [
+            "resource_match_policy_duration_seconds_bucket{le=\"0.004\"} 1",
+            "resource_match_policy_duration_seconds_bucket{le=\"2.048\"} 1",
+            "resource_apply_policy_duration_seconds_count{result=\"success\"} 1",
+            "policy_apply_attempts_total{result=\"success\"} 1",
+            "policy_preemption_total{result=\"error\"} 1",
+            "binding_sync_work_duration_seconds_count{result=\"success\"} 1",
+            "work_sync_workload_duration_seconds_count{result=\"error\"} 1",
+            "create_resource_to_cluster{result=\"success\",apiversion=\"apps/v1\",kind=\"Deployment\",member_cluster=\"m1\",recreate=\"true\"} 1",
+            "update_resource_to_cluster{result=\"success\",apiversion=\"apps/v1\",kind=\"Deployment\",member_cluster=\"m1\",operationResult=\"unchanged\"} 1",
+            "delete_resource_from_cluster{result=\"error\",apiversion=\"apps/v1\",kind=\"Deployment\",member_cluster=\"m1\"} 1",
+            "cluster_ready_state{member_cluster=\"m1\"} 1",
+            "cluster_node_number{member_cluster=\"m1\"} 3",
+            "cluster_sync_status_duration_seconds_bucket{member_cluster=\"m1\",le=\"0.005\"} 1",
+            "eviction_queue_depth{name=\"q\"} 1",
+            "eviction_kind_total{member_cluster=\"m1\",resource_kind=\"Deployment\"} 1",
+            "eviction_processing_latency_seconds_bucket{name=\"q\",le=\"16.384\"} 1",
+            "eviction_processing_total{name=\"q\",result=\"success\"} 1",
+            "karmada_scheduler_schedule_attempts_total{result=\"scheduled\",schedule_type=\"ScaleSchedule\"} 1",
+            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"scheduled\",schedule_type=\"ScaleSchedule\",le=\"0.004\"} 1",
+            "karmada_scheduler_scheduling_algorithm_duration_seconds_count{schedule_step=\"Filter\"} 1",
+            "karmada_scheduler_queue_incoming_bindings_total{event=\"ClusterChanged\"} 1",
+            "scheduler_pending_bindings{queue=\"backoff\"} 2",
+            "workqueue_adds_total{name=\"binding\",controller=\"binding\"} 1",
+            "workqueue_depth{name=\"binding\",controller=\"binding\",priority=\"\"} 1",
+            "workqueue_longest_running_processor_seconds{name=\"binding\",controller=\"binding\"} 0",
+            "controller_runtime_max_concurrent_reconciles{controller=\"binding\"} 5",
+            "controller_runtime_active_workers{controller=\"binding\"} 0",
+            "controller_runtime_reconcile_total{controller=\"binding\",result=\"error\"} 1",
+            "controller_runtime_reconcile_errors_total{controller=\"binding\"} 1",
+        ];
+        for line in expected {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("cluster_memory_allocatable_bytes"), "what is not known is not told");
+        metrics.members.forget("m1");
+        text.clear();
+        metrics.render(&mut text);
+        assert!(!text.contains("cluster_ready_state") && !text.contains("cluster_sync_status"), "{text}");
+    }
+}

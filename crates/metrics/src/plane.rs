@@ -1,0 +1,357 @@
+//! Karmada's own metrics, under its names, labels and buckets (v1.18, `pkg/metrics` and `pkg/scheduler/metrics`).
+
+use std::time::Duration;
+
+use crate::registry::{Counter, Gauge, Histogram, Registry, exponential};
+
+/// Label of member clusters.
+const MEMBER: &[&str] = &["member_cluster"];
+const RESULT: &[&str] = &["result"];
+
+/// What client_golang takes where nothing is said.
+const DEFAULT_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Templates, policies, bindings and works.
+#[derive(Clone)]
+pub struct Propagation {
+    match_time: Histogram,
+    apply_time: Histogram,
+    apply_attempts: Counter,
+    preemptions: Counter,
+    work_time: Histogram,
+    workload_time: Histogram,
+    created: Counter,
+    updated: Counter,
+    deleted: Counter,
+    cron_time: Histogram,
+    cron_rule_time: Histogram,
+}
+
+impl Propagation {
+    pub fn new(registry: &Registry) -> Self {
+        let seconds = exponential(0.001, 2.0, 12);
+        let histogram = |name, labels, help| registry.histogram(name, labels, &seconds, help);
+        Self {
+            match_time: histogram(
+                "resource_match_policy_duration_seconds",
+                &[],
+                "Time to find the policy that matches a template.",
+            ),
+            apply_time: histogram(
+                "resource_apply_policy_duration_seconds",
+                RESULT,
+                "Time to apply a policy to a template, by result.",
+            ),
+            apply_attempts: registry.counter(
+                "policy_apply_attempts_total",
+                RESULT,
+                "Attempts to apply a policy to a template, by result.",
+            ),
+            preemptions: registry.counter(
+                "policy_preemption_total",
+                RESULT,
+                "Templates a policy took over from another, by result.",
+            ),
+            work_time: histogram(
+                "binding_sync_work_duration_seconds",
+                RESULT,
+                "Time to make the works of a binding, by result.",
+            ),
+            workload_time: histogram(
+                "work_sync_workload_duration_seconds",
+                RESULT,
+                "Time to bring a work into its member, by result.",
+            ),
+            created: registry.counter(
+                "create_resource_to_cluster",
+                &["result", "apiversion", "kind", "member_cluster", "recreate"],
+                "Objects made in members, by result; recreate where they had been there before.",
+            ),
+            updated: registry.counter(
+                "update_resource_to_cluster",
+                &["result", "apiversion", "kind", "member_cluster", "operationResult"],
+                "Objects changed in members, by result and what the change came to.",
+            ),
+            deleted: registry.counter(
+                "delete_resource_from_cluster",
+                &["result", "apiversion", "kind", "member_cluster"],
+                "Objects deleted in members, by result.",
+            ),
+            cron_time: histogram(
+                "cronfederatedhpa_process_duration_seconds",
+                RESULT,
+                "Time to process a CronFederatedHPA, by result.",
+            ),
+            cron_rule_time: histogram(
+                "cronfederatedhpa_rule_process_duration_seconds",
+                RESULT,
+                "Time to process a rule of a CronFederatedHPA, by result.",
+            ),
+        }
+    }
+
+    pub fn policy_matched(&self, took: Duration) {
+        self.match_time.observe(&[], took);
+    }
+
+    pub fn policy_applied(&self, is_ok: bool, took: Duration) {
+        self.apply_time.observe(&[result(is_ok)], took);
+        self.apply_attempts.add_one(&[result(is_ok)]);
+    }
+
+    pub fn policy_preempted(&self, is_ok: bool) {
+        self.preemptions.add_one(&[result(is_ok)]);
+    }
+
+    pub fn works_made(&self, is_ok: bool, took: Duration) {
+        self.work_time.observe(&[result(is_ok)], took);
+    }
+
+    pub fn work_dispatched(&self, is_ok: bool, took: Duration) {
+        self.workload_time.observe(&[result(is_ok)], took);
+    }
+
+    pub fn created(&self, is_ok: bool, subject: Subject<'_>, is_recreation: bool) {
+        let Subject { api_version, kind, cluster } = subject;
+        let recreate = if is_recreation { "true" } else { "false" };
+        self.created.add_one(&[result(is_ok), api_version, kind, cluster, recreate]);
+    }
+
+    /// `changed`: the member has something else now than before.
+    pub fn updated(&self, is_ok: bool, subject: Subject<'_>, changed: bool) {
+        let Subject { api_version, kind, cluster } = subject;
+        let came_to = match (is_ok, changed) {
+            (true, true) => "updated",
+            (true, false) => "unchanged",
+            (false, _) => "none",
+        };
+        self.updated.add_one(&[result(is_ok), api_version, kind, cluster, came_to]);
+    }
+
+    pub fn deleted(&self, is_ok: bool, subject: Subject<'_>) {
+        self.deleted.add_one(&[result(is_ok), subject.api_version, subject.kind, subject.cluster]);
+    }
+
+    pub fn cron_processed(&self, is_ok: bool, took: Duration) {
+        self.cron_time.observe(&[result(is_ok)], took);
+    }
+
+    pub fn cron_rule_processed(&self, is_ok: bool, took: Duration) {
+        self.cron_rule_time.observe(&[result(is_ok)], took);
+    }
+}
+
+/// An object in a member.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    pub api_version: &'a str,
+    pub kind: &'a str,
+    pub cluster: &'a str,
+}
+
+/// Members and what is driven out of them.
+#[derive(Clone)]
+pub struct Members {
+    figures: [Gauge; 9],
+    sync_time: Histogram,
+    eviction_depth: Gauge,
+    eviction_kinds: Gauge,
+    eviction_time: Histogram,
+    evictions: Counter,
+}
+
+/// What is known of a member; `None` is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClusterFigures {
+    pub is_ready: bool,
+    pub nodes: Option<f64>,
+    pub ready_nodes: Option<f64>,
+    pub memory_allocatable: Option<f64>,
+    pub cpu_allocatable: Option<f64>,
+    pub pods_allocatable: Option<f64>,
+    pub memory_allocated: Option<f64>,
+    pub cpu_allocated: Option<f64>,
+    pub pods_allocated: Option<f64>,
+}
+
+impl Members {
+    pub fn new(registry: &Registry) -> Self {
+        let gauge = |name, help| registry.gauge(name, MEMBER, help);
+        Self {
+            figures: [
+                gauge("cluster_ready_state", "Whether a member is ready: 1 if it is, else 0."),
+                gauge("cluster_node_number", "Nodes of a member."),
+                gauge("cluster_ready_node_number", "Nodes of a member that are ready."),
+                gauge("cluster_memory_allocatable_bytes", "Memory a member has for pods."),
+                gauge("cluster_cpu_allocatable_number", "CPUs a member has for pods."),
+                gauge("cluster_pod_allocatable_number", "Pods a member has room for."),
+                gauge("cluster_memory_allocated_bytes", "Memory the pods of a member ask for."),
+                gauge("cluster_cpu_allocated_number", "CPUs the pods of a member ask for."),
+                gauge("cluster_pod_allocated_number", "Pods in a member."),
+            ],
+            sync_time: registry.histogram(
+                "cluster_sync_status_duration_seconds",
+                MEMBER,
+                DEFAULT_SECONDS,
+                "Time to bring the status of a member up to date once.",
+            ),
+            eviction_depth: registry.gauge("eviction_queue_depth", &["name"], "Evictions that wait."),
+            eviction_kinds: registry.gauge(
+                "eviction_kind_total",
+                &["member_cluster", "resource_kind"],
+                "Evictions that wait, by member and kind.",
+            ),
+            eviction_time: registry.histogram(
+                "eviction_processing_latency_seconds",
+                &["name"],
+                &exponential(0.001, 2.0, 15),
+                "Time to process an eviction.",
+            ),
+            evictions: registry.counter(
+                "eviction_processing_total",
+                &["name", "result"],
+                "Evictions processed, by result.",
+            ),
+        }
+    }
+
+    pub fn observed(&self, cluster: &str, figures: &ClusterFigures) {
+        let values = [
+            Some(f64::from(u8::from(figures.is_ready))),
+            figures.nodes,
+            figures.ready_nodes,
+            figures.memory_allocatable,
+            figures.cpu_allocatable,
+            figures.pods_allocatable,
+            figures.memory_allocated,
+            figures.cpu_allocated,
+            figures.pods_allocated,
+        ];
+        for (gauge, value) in self.figures.iter().zip(values) {
+            if let Some(value) = value {
+                gauge.set(&[cluster], value);
+            }
+        }
+    }
+
+    pub fn status_synced(&self, cluster: &str, took: Duration) {
+        self.sync_time.observe(&[cluster], took);
+    }
+
+    pub fn forget(&self, cluster: &str) {
+        self.figures.iter().for_each(|gauge| gauge.remove(&[cluster]));
+        self.sync_time.remove(&[cluster]);
+    }
+
+    /// One more, or with -1 one less, waits to be driven out of a member.
+    pub fn eviction_waits(&self, queue: &str, cluster: &str, kind: &str, change: f64) {
+        self.eviction_depth.with(&[queue]).add(change);
+        if !cluster.is_empty() && !kind.is_empty() {
+            self.eviction_kinds.with(&[cluster, kind]).add(change);
+        }
+    }
+
+    pub fn eviction_processed(&self, queue: &str, is_ok: bool, took: Duration) {
+        self.eviction_time.observe(&[queue], took);
+        self.evictions.add_one(&[queue, result(is_ok)]);
+    }
+}
+
+/// Decisions of the scheduler.
+#[derive(Clone)]
+pub struct Scheduling {
+    attempts: Counter,
+    end_to_end: Histogram,
+    algorithm: Histogram,
+    incoming: Counter,
+    pending: Gauge,
+}
+
+/// Why a binding comes to be scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    BindingAdd,
+    BindingUpdate,
+    ScheduleAttemptFailure,
+    PolicyChanged,
+    ClusterChanged,
+}
+
+/// What kind of decision it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScheduleType {
+    Reconcile,
+    Scale,
+}
+
+impl Scheduling {
+    pub fn new(registry: &Registry) -> Self {
+        let seconds = exponential(0.001, 2.0, 15);
+        let labels = &["result", "schedule_type"];
+        Self {
+            attempts: registry.counter(
+                "karmada_scheduler_schedule_attempts_total",
+                labels,
+                "Attempts to schedule a binding.",
+            ),
+            end_to_end: registry.histogram(
+                "karmada_scheduler_e2e_scheduling_duration_seconds",
+                labels,
+                &seconds,
+                "Time from taking a binding out of the queue to its placement written.",
+            ),
+            algorithm: registry.histogram(
+                "karmada_scheduler_scheduling_algorithm_duration_seconds",
+                &["schedule_step"],
+                &seconds,
+                "Time of the steps of a decision.",
+            ),
+            incoming: registry.counter(
+                "karmada_scheduler_queue_incoming_bindings_total",
+                &["event"],
+                "Bindings added to the queue, by what happened.",
+            ),
+            pending: registry.gauge(
+                "scheduler_pending_bindings",
+                &["queue"],
+                "Bindings that wait: active to be scheduled, backoff to be tried again, unschedulable for room.",
+            ),
+        }
+    }
+
+    pub fn attempted(&self, is_ok: bool, kind: ScheduleType, took: Duration) {
+        let result = if is_ok { "scheduled" } else { "error" };
+        let kind = match kind {
+            ScheduleType::Reconcile => "ReconcileSchedule",
+            ScheduleType::Scale => "ScaleSchedule",
+        };
+        self.attempts.add_one(&[result, kind]);
+        self.end_to_end.observe(&[result, kind], took);
+    }
+
+    /// `step` as Karmada has it: Filter, Score, Select, AssignReplicas.
+    pub fn step(&self, step: &str, took: Duration) {
+        self.algorithm.observe(&[step], took);
+    }
+
+    pub fn incoming(&self, event: Incoming) {
+        let event = match event {
+            Incoming::BindingAdd => "BindingAdd",
+            Incoming::BindingUpdate => "BindingUpdate",
+            Incoming::ScheduleAttemptFailure => "ScheduleAttemptFailure",
+            Incoming::PolicyChanged => "PolicyChanged",
+            Incoming::ClusterChanged => "ClusterChanged",
+        };
+        self.incoming.add_one(&[event]);
+    }
+
+    pub fn pending(&self, active: usize, backoff: usize, unschedulable: usize) {
+        for (queue, count) in [("active", active), ("backoff", backoff), ("unschedulable", unschedulable)] {
+            self.pending.set(&[queue], count as f64);
+        }
+    }
+}
+
+fn result(is_ok: bool) -> &'static str {
+    if is_ok { "success" } else { "error" }
+}

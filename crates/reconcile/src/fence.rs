@@ -1,0 +1,129 @@
+//! Writes end with the right to make them: a client that refuses to write once the term of its holder has run out.
+//!
+//! A leader that was stopped for a while (SIGSTOP, a frozen virtual machine) wakes with its work half done and does not know
+//! that another has taken over. Its clients know: each write looks at the clock, which went on meanwhile.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cluster_client::{
+    ApiCall, Backend, ClusterClient, Identity, Origin, Reply, ResourceRef, Upgraded, Verb, WatchCall, WatchEvents,
+};
+use object::Status;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Until when one term may write. Clones are the same fence.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    /// `None` once closed, which is for good: the next term has a fence of its own.
+    until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Fence {
+    pub fn new(until: Instant) -> Self {
+        Self { until: Arc::new(Mutex::new(Some(until))) }
+    }
+
+    /// Moves the end, unless it has come: what is over is not taken up again.
+    pub fn extend(&self, to: Instant) {
+        let mut until = self.until.lock();
+        *until = until.filter(|until| Instant::now() < *until).map(|_| to);
+    }
+
+    pub fn close(&self) {
+        *self.until.lock() = None;
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.until.lock().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// The same API as the same identity; what would change something is refused once the fence is closed.
+    pub fn guard(&self, client: &ClusterClient) -> ClusterClient {
+        client.through(|inner| Arc::new(Fenced { inner, fence: self.clone() }))
+    }
+
+    fn check(&self) -> Result<(), Status> {
+        if self.is_open() {
+            return Ok(());
+        }
+        Err(Status::unavailable("this process no longer leads: nothing was written"))
+    }
+}
+
+struct Fenced {
+    inner: Arc<dyn Backend>,
+    fence: Fence,
+}
+
+#[async_trait]
+impl Backend for Fenced {
+    async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
+        if !matches!(request.verb, Verb::Get { .. } | Verb::List(_)) {
+            self.fence.check()?;
+        }
+        self.inner.call(identity, request).await
+    }
+
+    async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
+        self.inner.watch(identity, request).await
+    }
+
+    fn origin(&self, object: &ResourceRef, resource_version: &str) -> Option<Arc<dyn Origin>> {
+        self.inner.origin(object, resource_version)
+    }
+
+    async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
+        if !request.method().is_safe() {
+            self.fence.check()?;
+        }
+        self.inner.raw(identity, request).await
+    }
+
+    async fn upgrade(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<Upgraded, Status> {
+        self.fence.check()?;
+        self.inner.upgrade(identity, request).await
+    }
+
+    fn use_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<(), Status> {
+        self.inner.use_certificate(certificate, key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cluster_client::WriteOptions;
+    use cluster_client::testing::MemoryApi;
+    use object::{GroupVersionKind, GroupVersionResource, Object};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_lets_writes_through_until_its_time_and_reads_for_ever() {
+        let api = MemoryApi::default();
+        let fence = Fence::new(Instant::now() + Duration::from_secs(10));
+        let client = fence.guard(&api.client());
+        let maps = GroupVersionResource::new("", "v1", "configmaps");
+        let create = |name: &'static str| {
+            let object = Object::new(&GroupVersionKind::new("", "v1", "ConfigMap"), Some("default"), name);
+            client.create(ResourceRef::within(&maps, "default"), object, WriteOptions::default())
+        };
+        create("one").await.expect("within the term");
+        tokio::time::advance(Duration::from_secs(9)).await;
+        fence.extend(Instant::now() + Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(9)).await;
+        create("two").await.expect("the term was extended");
+        // As if the process had been stopped meanwhile.
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let refused = create("three").await.expect_err("the term is over");
+        assert_eq!(refused.code, 503);
+        fence.extend(Instant::now() + Duration::from_secs(10));
+        assert!(!fence.is_open(), "what is over is not taken up again");
+        client.get(ResourceRef::namespaced(&maps, "default", "two")).await.expect("reads harm nobody");
+        assert!(client.find(ResourceRef::namespaced(&maps, "default", "three")).await.expect("answers").is_none());
+    }
+}
