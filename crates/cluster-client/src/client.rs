@@ -79,6 +79,11 @@ impl ClusterClient {
         Self { backend: Arc::clone(&self.backend), identity: Arc::new(identity) }
     }
 
+    /// The same API as the same identity, through something that sees every call on its way.
+    pub fn through(&self, wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>) -> Self {
+        Self { backend: wrap(Arc::clone(&self.backend)), identity: Arc::clone(&self.identity) }
+    }
+
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
