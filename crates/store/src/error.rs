@@ -55,6 +55,10 @@ pub enum Error {
     )]
     NewerFormat { path: String, found: i64, supported: i64 },
 
+    /// The store is not to be served from: a restore or a move of it was interrupted, or its contents are elsewhere now.
+    #[error("{0}")]
+    Unfinished(String),
+
     #[error("storage error: {0}")]
     Io(String),
 

@@ -6,11 +6,13 @@
 mod error;
 mod kv;
 mod local;
+mod shifted;
 mod watch;
 
 pub mod embedded;
 pub mod etcd;
 pub mod memory;
+pub mod reserved;
 pub mod snapshot;
 
 use async_trait::async_trait;
@@ -73,6 +75,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Ends the lease now and deletes its keys.
     async fn revoke(&self, lease: LeaseId) -> Result<()>;
+
+    /// How long the lease was granted for, in seconds.
+    async fn lease_ttl(&self, lease: LeaseId) -> Result<i64>;
 
     /// `Ok` when the store can be expected to take the next write.
     async fn health(&self) -> Result<()>;

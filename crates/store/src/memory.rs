@@ -181,6 +181,11 @@ impl Store for Memory {
         self.inner.revoke(lease)
     }
 
+    async fn lease_ttl(&self, lease: LeaseId) -> Result<i64> {
+        self.inner.open()?;
+        self.inner.leases.find(lease).map(|lease| lease.ttl_seconds).ok_or(Error::LeaseNotFound(lease))
+    }
+
     async fn health(&self) -> Result<()> {
         self.inner.open()
     }

@@ -5,10 +5,11 @@ use std::task::{Context, Poll};
 
 use futures::Stream;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::etcd::watch::{RemoteProgress, RemoteWatch};
 use crate::kv::{Event, Revision};
 use crate::local::watcher::{LocalProgress, LocalWatch};
+use crate::shifted::shift;
 
 /// Consecutive changes of the watched prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct WatchBatch {
 /// Polling for the next batch says that the one before has been dealt with; that is what [`ProgressHandle`] reports.
 pub struct WatchStream {
     source: Source,
+    /// Added to every revision on its way out.
+    offset: Revision,
 }
 
 enum Source {
@@ -33,11 +36,16 @@ enum Source {
 
 impl WatchStream {
     pub(crate) fn local(watch: LocalWatch) -> Self {
-        WatchStream { source: Source::Local(watch) }
+        WatchStream { source: Source::Local(watch), offset: 0 }
     }
 
     pub(crate) fn remote(watch: RemoteWatch) -> Self {
-        WatchStream { source: Source::Remote(watch) }
+        WatchStream { source: Source::Remote(watch), offset: 0 }
+    }
+
+    /// The same changes at revisions that are greater by `offset`.
+    pub(crate) fn shifted(self, offset: Revision) -> Self {
+        WatchStream { offset: self.offset + offset, ..self }
     }
 
     /// The next batch; `None` after the end.
@@ -53,9 +61,27 @@ impl WatchStream {
     /// A handle on this watch for those who wait on its reader, such as readers of a cache that it feeds.
     pub fn progress(&self) -> ProgressHandle {
         match &self.source {
-            Source::Local(watch) => ProgressHandle { kind: Kind::Local(watch.progress()) },
-            Source::Remote(watch) => ProgressHandle { kind: Kind::Remote(watch.progress()) },
+            Source::Local(watch) => ProgressHandle { kind: Kind::Local(watch.progress()), offset: self.offset },
+            Source::Remote(watch) => ProgressHandle { kind: Kind::Remote(watch.progress()), offset: self.offset },
         }
+    }
+}
+
+fn shift_batch(batch: WatchBatch, offset: Revision) -> WatchBatch {
+    let shift_event = |event: Event| Event {
+        kv: shift(event.kv, offset),
+        prev: event.prev.map(|prev| shift(prev, offset)),
+        kind: event.kind,
+    };
+    WatchBatch { events: batch.events.into_iter().map(shift_event).collect(), revision: batch.revision + offset }
+}
+
+fn shift_error(error: Error, offset: Revision) -> Error {
+    match error {
+        Error::Compacted { requested, compacted } => {
+            Error::Compacted { requested: requested + offset, compacted: compacted + offset }
+        }
+        other => other,
     }
 }
 
@@ -63,9 +89,15 @@ impl Stream for WatchStream {
     type Item = Result<WatchBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match &mut self.source {
+        let next = match &mut self.source {
             Source::Local(watch) => watch.poll_next(cx),
             Source::Remote(watch) => watch.poll_next(cx),
+        };
+        match (next, self.offset) {
+            (next, 0) => next,
+            (Poll::Ready(Some(Ok(batch))), offset) => Poll::Ready(Some(Ok(shift_batch(batch, offset)))),
+            (Poll::Ready(Some(Err(error))), offset) => Poll::Ready(Some(Err(shift_error(error, offset)))),
+            (next, _) => next,
         }
     }
 }
@@ -74,6 +106,7 @@ impl Stream for WatchStream {
 #[derive(Clone)]
 pub struct ProgressHandle {
     kind: Kind,
+    offset: Revision,
 }
 
 #[derive(Clone)]
@@ -88,8 +121,8 @@ impl ProgressHandle {
     /// On engines of this process this is exact at no cost: over a quiet prefix it is the store's current revision.
     pub fn applied(&self) -> Revision {
         match &self.kind {
-            Kind::Local(progress) => progress.applied(),
-            Kind::Remote(progress) => progress.applied(),
+            Kind::Local(progress) => progress.applied() + self.offset,
+            Kind::Remote(progress) => progress.applied() + self.offset,
         }
     }
 
@@ -103,6 +136,7 @@ impl ProgressHandle {
 
     /// Waits until [`applied`](Self::applied) is at least `revision`. Fails with [`crate::Error::Closed`] when the watch ends first.
     pub async fn wait(&self, revision: Revision) -> Result<()> {
+        let revision = revision.saturating_sub(self.offset);
         match &self.kind {
             Kind::Local(progress) => progress.wait(revision).await,
             Kind::Remote(progress) => progress.wait(revision).await,

@@ -1,87 +1,70 @@
-//! Copies of a store: made while it works, checked before they count, put back into an empty directory.
+//! Reads a whole data directory at one moment, whether or not a server has it open.
+//!
+//! SQLite lets any number of processes read beside the one that writes, each in a moment of its own. So a backup asks nothing
+//! of the server: it works while the server is busy, stuck or gone, and the ledger proves that what was read is whole.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
-use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
+use crate::embedded::ack::AckFile;
 use crate::embedded::fault::explain;
+use crate::embedded::lock::DirLock;
 use crate::embedded::open::{self, Files};
-use crate::embedded::{Options, table};
+use crate::embedded::{fill, table, wal};
 use crate::error::{Error, Result};
-use crate::kv::Revision;
+use crate::kv::KeyValue;
+use crate::local::chain::Version;
+use crate::reserved;
+use crate::snapshot::{Snapshot, SnapshotLease};
 
-/// Copies the database to `path` in one consistent step. The file appears under its name only when it is whole and checked.
-pub(super) fn copy(database: &Path, path: &Path) -> Result<Revision> {
-    let failed = |error: std::io::Error| Error::Io(format!("backup to {}: {error}", path.display()));
-    if path.exists() {
-        return Err(Error::Invalid(format!("{} exists already", path.display())));
-    }
-    let partial = with_suffix(path, ".partial");
-    remove_if_there(&partial).map_err(failed)?;
-    let revision = copy_pages(database, &partial).and_then(|()| verify(&partial));
-    if revision.is_err() {
-        remove_if_there(&partial).ok();
-    }
-    let revision = revision?;
-    File::open(&partial).and_then(|file| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&partial, path).map_err(failed)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
-    Ok(revision)
-}
-
-fn copy_pages(database: &Path, partial: &Path) -> Result<()> {
-    let from = open::connect(database)?;
-    let mut to = open::connect(partial)?;
-    {
-        let backup = Backup::new(&from, &mut to).map_err(|error| explain(database, &error))?;
-        // All at once: one read transaction, so one moment in time. Writers are not held up by a reader of the log.
-        while backup.step(-1).map_err(|error| explain(partial, &error))? != StepResult::Done {
-            std::thread::yield_now();
-        }
-    }
-    // A backup is one file: no log beside it.
-    to.pragma_update_and_check(None, "journal_mode", "delete", |_| Ok(())).map_err(|error| explain(partial, &error))
-}
-
-/// Reads a whole database file and checks it against its checksums. Returns the revision it is at.
-pub fn verify(path: &Path) -> Result<Revision> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| explain(path, &error))?;
-    Ok(table::read(&connection, path, |_, _| {}, |_| {})?.revision)
-}
-
-/// Puts a backup into a directory that has no store yet.
-pub fn restore(backup: &Path, options: &Options) -> Result<Revision> {
-    let directory = &options.directory;
-    let failed = |error: std::io::Error| Error::Io(format!("restore into {}: {error}", directory.display()));
+/// Everything live in the store of `directory` now. Changes nothing there. Blocks.
+pub fn snapshot(directory: &Path) -> Result<Snapshot> {
     let files = Files::of(directory);
-    for file in [&files.database, &files.log, &files.ack] {
-        if file.exists() {
-            return Err(Error::Invalid(format!("{} exists already: restore into an empty directory", file.display())));
+    if !files.database.exists() {
+        return Err(Error::Invalid(format!("{} has no store: {} is missing", directory.display(), "store.db")));
+    }
+    fill::refuse_unfinished(directory)?;
+    match DirLock::acquire(&files.lock) {
+        // Nobody writes: what a server would refuse to open must not become a backup that looks sound.
+        Ok(_lock) => {
+            wal::verify(&files.log)?;
+            let acknowledged = AckFile::read(&files.ack)?;
+            let (snapshot, ledger) = read(&files)?;
+            open::refuse_lost_tail(&files, acknowledged, &ledger)?;
+            Ok(snapshot)
         }
+        Err(Error::Locked(_)) => Ok(read(&files)?.0),
+        Err(error) => Err(error),
     }
-    let revision = verify(backup)?;
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    let partial = with_suffix(&files.database, ".partial");
-    std::fs::copy(backup, &partial).map_err(failed)?;
-    File::open(&partial).and_then(|file| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&partial, &files.database).map_err(failed)?;
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
-    Ok(revision)
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-fn remove_if_there(path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+fn read(files: &Files) -> Result<(Snapshot, table::Ledger)> {
+    let path = &files.database;
+    let explained = |error: rusqlite::Error| explain(path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(explained)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(explained)?;
+    // One transaction, so one moment, however many statements follow.
+    connection.execute_batch("BEGIN").map_err(explained)?;
+    table::check_format(&connection, path)?;
+    let mut live: BTreeMap<Arc<str>, Version> = BTreeMap::new();
+    let mut leases = Vec::new();
+    let ledger = table::read(
+        &connection,
+        path,
+        |key, version| {
+            if version.value.is_some() {
+                live.insert(key, version);
+            } else {
+                live.remove(&key);
+            }
+        },
+        |lease| leases.push(SnapshotLease { id: lease.id, ttl_seconds: lease.ttl_seconds }),
+    )?;
+    let live = live.into_iter().filter(|(key, _)| !reserved::is_reserved(key));
+    let kvs: Vec<KeyValue> = live.filter_map(|(key, version)| version.to_kv(&key)).collect();
+    Ok((Snapshot::new("embedded", ledger.revision, kvs, leases), ledger))
 }

@@ -7,6 +7,7 @@ mod ack;
 mod backup;
 mod batch;
 mod fault;
+mod fill;
 mod housekeeper;
 mod lock;
 mod open;
@@ -36,7 +37,8 @@ use crate::local::lease::Leases;
 use crate::local::{Local, Retention};
 use crate::{Store, WatchStream};
 
-pub use backup::{restore, verify};
+pub use backup::snapshot;
+pub use fill::{Filled, fill, is_filled, mark_moved, unmark_moved};
 
 /// A key longer than this is a mistake of the caller.
 const KEY_BYTES_MAX: usize = 4096;
@@ -113,12 +115,6 @@ impl Embedded {
 
     async fn write(&self, write: Write) -> Result<Written> {
         self.ask(|reply| Request::Write { write, reply }).await
-    }
-
-    /// Copies the store as it is now to a new file at `path` while it goes on working. Blocks.
-    pub fn backup_to(&self, path: &Path) -> Result<Revision> {
-        self.state()?;
-        backup::copy(&self.files.database, path)
     }
 }
 
@@ -200,6 +196,11 @@ impl Store for Embedded {
 
     async fn revoke(&self, lease: LeaseId) -> Result<()> {
         self.ask(|reply| Request::Revoke { lease, reply }).await
+    }
+
+    async fn lease_ttl(&self, lease: LeaseId) -> Result<i64> {
+        self.state()?;
+        self.leases.find(lease).map(|lease| lease.ttl_seconds).ok_or(Error::LeaseNotFound(lease))
     }
 
     async fn health(&self) -> Result<()> {

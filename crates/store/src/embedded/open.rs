@@ -15,7 +15,7 @@ use crate::embedded::housekeeper::{Housekeeper, Shared};
 use crate::embedded::lock::DirLock;
 use crate::embedded::table::{self, Ledger};
 use crate::embedded::writer::{Doomed, Writer};
-use crate::embedded::{Embedded, Options, wal};
+use crate::embedded::{Embedded, Options, fill, wal};
 use crate::error::{Error, Result};
 use crate::local::Local;
 use crate::local::index::Index;
@@ -53,6 +53,7 @@ pub(super) fn open(options: &Options) -> Result<Embedded> {
     let at = |error: std::io::Error| io_error(directory, &error);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
     let lock = DirLock::acquire(&files.lock)?;
+    fill::refuse_unfinished(directory)?;
     let acknowledged = AckFile::read(&files.ack)?;
     refuse_missing_database(&files, acknowledged)?;
     wal::verify(&files.log)?;
@@ -69,7 +70,7 @@ pub(super) fn open(options: &Options) -> Result<Embedded> {
     start(options, files, connection, contents, ack, lock)
 }
 
-fn io_error(path: &Path, error: &std::io::Error) -> Error {
+pub(super) fn io_error(path: &Path, error: &std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::StorageFull => Error::NoSpace(format!("{}: {error}", path.display())),
         _ => Error::Io(format!("{}: {error}", path.display())),
@@ -94,7 +95,7 @@ fn refuse_missing_database(files: &Files, acknowledged: Option<u64>) -> Result<(
     Ok(())
 }
 
-fn refuse_lost_tail(files: &Files, acknowledged: Option<u64>, ledger: &Ledger) -> Result<()> {
+pub(super) fn refuse_lost_tail(files: &Files, acknowledged: Option<u64>, ledger: &Ledger) -> Result<()> {
     match acknowledged {
         Some(acknowledged) if acknowledged > ledger.sequence => Err(Error::Corrupt(format!(
             "{} ends at transaction {} (revision {}) but writes up to transaction {acknowledged} were acknowledged: the end of \
@@ -123,8 +124,12 @@ pub(super) fn connect(database: &Path) -> Result<Connection> {
     Connection::open_with_flags(database, flags).map_err(|error| explain(database, &error))
 }
 
+pub(super) fn set_page_size(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "page_size", PAGE_BYTES as i64)
+}
+
 fn configure(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "page_size", PAGE_BYTES as i64)?;
+    set_page_size(connection)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
     // Checkpoints are the housekeeper's.

@@ -106,6 +106,12 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Result<()> {
     if tables == 0 {
         return create(connection).map_err(explain);
     }
+    check_format(connection, path)
+}
+
+/// Refuses a database that is not ours, or of a format we do not know.
+pub(crate) fn check_format(connection: &Connection, path: &Path) -> Result<()> {
+    let explain = |error: rusqlite::Error| super::fault::explain(path, &error);
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(explain);
     if pragma("application_id")? != APPLICATION_ID {
         let path = path.display();

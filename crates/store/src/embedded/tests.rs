@@ -132,28 +132,6 @@ async fn retention_bounds_the_history_without_being_asked() {
     assert_eq!(store.count("/k/").await.unwrap(), 200);
 }
 
-#[tokio::test]
-async fn a_backup_is_whole_and_can_be_restored() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = open(&directory.path().join("live"));
-    let revision = fill(&store, 500).await;
-    let copy = directory.path().join("copy.db");
-    assert_eq!(store.backup_to(&copy).unwrap(), revision);
-    assert!(matches!(store.backup_to(&copy), Err(Error::Invalid(_))));
-    fill_more(&store).await;
-
-    let options = Options::new(directory.path().join("restored"));
-    assert_eq!(restore(&copy, &options).unwrap(), revision);
-    let restored = Embedded::open(&options).unwrap();
-    assert_eq!(restored.count("/k/").await.unwrap(), 500);
-    assert_eq!(restored.revision().await.unwrap(), revision);
-    assert!(matches!(restore(&copy, &options), Err(Error::Invalid(_))));
-}
-
-async fn fill_more(store: &Embedded) {
-    store.create("/after", "1".into(), None).await.unwrap();
-}
-
 #[test]
 fn reads_are_ready_at_once() {
     let directory = tempfile::tempdir().unwrap();

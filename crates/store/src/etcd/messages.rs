@@ -285,6 +285,20 @@ pub(crate) struct LeaseKeepAliveResponse {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LeaseTimeToLiveRequest {
+    #[prost(int64, tag = "1")]
+    pub id: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LeaseTimeToLiveResponse {
+    #[prost(int64, tag = "3")]
+    pub ttl: i64,
+    #[prost(int64, tag = "4")]
+    pub granted_ttl: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct StatusRequest {}
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -337,6 +337,15 @@ impl Store for Etcd {
         revoked.map(drop).map_err(Self::lease_error(lease))
     }
 
+    async fn lease_ttl(&self, lease: LeaseId) -> Result<i64> {
+        self.open()?;
+        let request = messages::LeaseTimeToLiveRequest { id: lease };
+        let found: messages::LeaseTimeToLiveResponse =
+            self.client.read("/etcdserverpb.Lease/LeaseTimeToLive", request).await.map_err(Self::lease_error(lease))?;
+        // A lease that has ended has less than no time left.
+        if found.ttl < 0 || found.granted_ttl <= 0 { Err(Error::LeaseNotFound(lease)) } else { Ok(found.granted_ttl) }
+    }
+
     async fn health(&self) -> Result<()> {
         // A read through the leader shows a quorum; alarms show a full database.
         self.revision().await?;

@@ -1,0 +1,151 @@
+//! What a store keeps for itself beside the keys of its user: its format, where its revisions begin, and what became of it.
+//!
+//! The embedded engine keeps its format in the database's header and its revisions as they are; the keys here serve engines
+//! that are written to through [`Store`] alone.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::Store;
+use crate::error::{Error, Result};
+use crate::kv::Revision;
+use crate::shifted::Shifted;
+
+const PREFIX: &str = "/flotilla.store/";
+pub(crate) const FORMAT_KEY: &str = "/flotilla.store/format";
+pub(crate) const REVISIONS: &str = "/flotilla.store/revisions";
+pub(crate) const UNFINISHED: &str = "/flotilla.store/unfinished";
+pub(crate) const MOVED: &str = "/flotilla.store/moved";
+/// There from a restore until somebody has confirmed that the plane may act on what it found.
+pub const RESTORED: &str = "/flotilla.store/restored";
+
+/// Raised when an older program could no longer make sense of a store that is not embedded.
+pub const FORMAT: i64 = 1;
+
+/// Tries of a write that others overtake.
+const ATTEMPTS_MAX: usize = 8;
+
+/// Whether the key is the store's own and so no part of its contents.
+pub fn is_reserved(key: &str) -> bool {
+    key.starts_with(PREFIX)
+}
+
+/// What a restore leaves behind for the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Restored {
+    /// Tells this restored plane from the one the backup is of, and from others of the same backup.
+    pub instance: String,
+    pub restored_at: String,
+    pub backup_taken_at: String,
+    pub backup_revision: Revision,
+    /// Where the plane of the backup was reached.
+    pub former_url: Option<String>,
+}
+
+/// How the revisions of a store follow from those of its engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revisions {
+    /// Added to every revision of the engine.
+    pub offset: Revision,
+    /// Nothing before it can be read: it belongs to the store this one was filled from.
+    pub floor: Revision,
+}
+
+/// Lets a server in: refuses a store that is newer, unfinished or moved away, and shows its revisions as they should be.
+pub async fn admit(raw: Arc<dyn Store>, place: &str) -> Result<Arc<dyn Store>> {
+    check(&*raw, place).await?;
+    put_format(&*raw).await?;
+    let revisions = revisions(&*raw).await?;
+    if revisions == Revisions::default() {
+        return Ok(raw);
+    }
+    Ok(Arc::new(Shifted::new(raw, revisions)))
+}
+
+/// [`admit`] for those who only read.
+pub async fn check(raw: &dyn Store, place: &str) -> Result<()> {
+    if let (Some(format), _) = raw.get(FORMAT_KEY).await? {
+        let text = String::from_utf8_lossy(&format.value).into_owned();
+        let found: i64 =
+            text.trim().parse().map_err(|_| Error::Corrupt(format!("{place}: storage format {text:?}")))?;
+        if found > FORMAT {
+            return Err(Error::NewerFormat { path: place.to_owned(), found, supported: FORMAT });
+        }
+    }
+    for (key, what) in [(UNFINISHED, "is not whole"), (MOVED, "is no longer in use")] {
+        if let (Some(why), _) = raw.get(key).await? {
+            return Err(Error::Unfinished(format!("{place} {what}: {}", String::from_utf8_lossy(&why.value))));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn revisions(raw: &dyn Store) -> Result<Revisions> {
+    Ok(get_json(raw, REVISIONS).await?.unwrap_or_default())
+}
+
+/// What a restore left behind, until [`forget_restored`].
+pub async fn restored(store: &dyn Store) -> Result<Option<Restored>> {
+    get_json(store, RESTORED).await
+}
+
+pub async fn forget_restored(store: &dyn Store) -> Result<()> {
+    remove(store, RESTORED).await
+}
+
+/// Says that the contents are elsewhere now; a server is refused from here on.
+pub async fn mark_moved(raw: &dyn Store, text: &str) -> Result<()> {
+    put(raw, MOVED, text.to_owned().into()).await
+}
+
+/// Takes back [`mark_moved`].
+pub async fn unmark_moved(raw: &dyn Store) -> Result<()> {
+    remove(raw, MOVED).await
+}
+
+pub(crate) async fn begin(raw: &dyn Store, doing: &str) -> Result<()> {
+    put(raw, UNFINISHED, doing.to_owned().into()).await
+}
+
+pub(crate) async fn put_format(raw: &dyn Store) -> Result<()> {
+    match raw.create(FORMAT_KEY, FORMAT.to_string().into(), None).await {
+        Ok(_) | Err(Error::Exists { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) async fn put_json(store: &dyn Store, key: &str, value: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_vec(value).map_err(|error| Error::Invalid(error.to_string()))?;
+    put(store, key, json.into()).await
+}
+
+async fn get_json<T: DeserializeOwned>(store: &dyn Store, key: &str) -> Result<Option<T>> {
+    let (Some(found), _) = store.get(key).await? else { return Ok(None) };
+    let read = serde_json::from_slice(&found.value);
+    read.map(Some).map_err(|error| Error::Corrupt(format!("{key} cannot be understood: {error}")))
+}
+
+async fn put(store: &dyn Store, key: &str, value: Bytes) -> Result<()> {
+    let mut result = store.create(key, value.clone(), None).await;
+    for _ in 0..ATTEMPTS_MAX {
+        result = match result {
+            Err(Error::Exists { current } | Error::Conflict { current: Some(current) }) => {
+                store.update(key, value.clone(), current.mod_revision, None).await
+            }
+            Err(Error::Conflict { current: None }) => store.create(key, value.clone(), None).await,
+            done => return done.map(drop),
+        };
+    }
+    result.map(drop)
+}
+
+pub(crate) async fn remove(store: &dyn Store, key: &str) -> Result<()> {
+    match store.delete(key, None).await {
+        Ok(_) | Err(Error::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,164 @@
+//! All of a store at one moment: taken from any engine, kept in a file, put into any engine, compared by digest.
+//!
+//! Only what is live travels; history does not. Keys that the store keeps for itself (`reserved`) stay behind.
+
+pub mod file;
+mod fill;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Store;
+use crate::error::{Error, Result};
+use crate::kv::{KeyValue, LeaseId, RangeRequest, Revision, prefix_end};
+use crate::reserved;
+
+pub use fill::{Fill, clear, fill};
+
+/// Keys read from a store at a time.
+const PAGE_KEYS: usize = 1000;
+/// How often a store that compacts while it is read is read anew.
+const ATTEMPTS_MAX: usize = 5;
+/// What a store goes on after the revision of the snapshot it was filled from, as etcd's own tools advise. Whoever saw
+/// later revisions than the snapshot's, on the plane that is lost, holds one that lies before all that is readable: the
+/// answer is "gone, list again", never a silence in which changes are missed.
+pub const REVISION_GAP: Revision = 1_000_000_000;
+
+/// Where a snapshot is from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct About {
+    /// When it was taken, as RFC 3339.
+    pub taken_at: String,
+    /// The program that took it.
+    pub program: String,
+    pub engine: String,
+    pub revision: Revision,
+    /// Where the plane it was taken from was reached, when that is known.
+    pub url: Option<String>,
+}
+
+/// A lease some key lives under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotLease {
+    pub id: LeaseId,
+    pub ttl_seconds: i64,
+}
+
+/// A file that belongs to the store's surroundings: keys and certificates.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SnapshotFile {
+    /// Relative, with slashes.
+    pub path: String,
+    pub mode: u32,
+    pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for SnapshotFile {
+    /// Without what is in it: that may be a key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} bytes)", self.path, self.bytes.len())
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    pub about: About,
+    /// In order of keys.
+    pub kvs: Vec<KeyValue>,
+    pub leases: Vec<SnapshotLease>,
+    pub files: Vec<SnapshotFile>,
+}
+
+impl Snapshot {
+    /// Of what was read at `revision`; leases under which nothing lives are left out.
+    pub(crate) fn new(engine: &str, revision: Revision, kvs: Vec<KeyValue>, leases: Vec<SnapshotLease>) -> Self {
+        let used: BTreeSet<LeaseId> = kvs.iter().filter_map(|kv| kv.lease).collect();
+        Snapshot {
+            about: About { engine: engine.to_owned(), revision, ..About::default() },
+            kvs,
+            leases: leases.into_iter().filter(|lease| used.contains(&lease.id)).collect(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Keys by what stands before the second slash of a key and what follows up to the third: group and resource.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for kv in &self.kvs {
+            let mut parts = kv.key.trim_start_matches('/').splitn(3, '/');
+            let (group, resource) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let name = match group {
+                "core" => resource.to_owned(),
+                group => format!("{resource}.{group}"),
+            };
+            *counts.entry(name).or_default() += 1;
+        }
+        counts
+    }
+
+    pub fn digest(&self) -> String {
+        digest(&self.kvs)
+    }
+}
+
+/// One number for keys and values in their order; revisions and leases may differ between stores of the same contents.
+pub fn digest(kvs: &[KeyValue]) -> String {
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    for kv in kvs {
+        context.update(&(kv.key.len() as u64).to_le_bytes());
+        context.update(kv.key.as_bytes());
+        context.update(&(kv.value.len() as u64).to_le_bytes());
+        context.update(&kv.value);
+        context.update(&[u8::from(kv.lease.is_some())]);
+    }
+    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Everything as of one revision, through the interface every engine has. `progress` hears how many keys were read.
+pub async fn take(store: &dyn Store, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Snapshot> {
+    for _ in 1..ATTEMPTS_MAX {
+        match take_once(store, progress).await {
+            // History ends where it is read from: begin again at the newest.
+            Err(Error::Compacted { .. }) => {}
+            result => return result,
+        }
+    }
+    take_once(store, progress).await
+}
+
+async fn take_once(store: &dyn Store, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Snapshot> {
+    let (kvs, revision) = read_all(store, progress).await?;
+    let ids: BTreeSet<LeaseId> = kvs.iter().filter_map(|kv| kv.lease).collect();
+    let mut leases = Vec::new();
+    for id in ids {
+        match store.lease_ttl(id).await {
+            Ok(ttl_seconds) => leases.push(SnapshotLease { id, ttl_seconds }),
+            // Ended since the keys were read, and its keys with it.
+            Err(Error::LeaseNotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let alive: BTreeSet<LeaseId> = leases.iter().map(|lease| lease.id).collect();
+    let kvs = kvs.into_iter().filter(|kv| kv.lease.is_none_or(|lease| alive.contains(&lease))).collect();
+    Ok(Snapshot::new(store.engine(), revision, kvs, leases))
+}
+
+/// All keys but the store's own, in order, at one revision.
+pub(crate) async fn read_all(
+    store: &dyn Store,
+    progress: &mut (dyn FnMut(u64) + Send),
+) -> Result<(Vec<KeyValue>, Revision)> {
+    let end = prefix_end("/").unwrap_or_default();
+    let mut page = store.range(RangeRequest::prefix("/").limit(PAGE_KEYS)).await?;
+    let revision = page.revision;
+    let mut kvs: Vec<KeyValue> = Vec::new();
+    loop {
+        let next = page.kvs.last().filter(|_| page.more).map(|last| format!("{}\0", last.key));
+        kvs.extend(page.kvs.into_iter().filter(|kv| !reserved::is_reserved(&kv.key)));
+        progress(kvs.len() as u64);
+        let Some(next) = next else { return Ok((kvs, revision)) };
+        page = store.range(RangeRequest::between(&next, &end).limit(PAGE_KEYS).at(revision)).await?;
+    }
+}
