@@ -7,6 +7,7 @@ use api::capacity::Board;
 use api::features::Features;
 use cluster_client::ClusterClient;
 use member_sync::{MemberParts, Recorders, run_member};
+use metrics::Metrics;
 use reconcile::backoff::Backoff;
 use reconcile::{Clock, LeaderElection, LeaderElector};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,7 @@ pub struct Parts {
     pub kept: Option<Kept>,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
     pub settings: Settings,
 }
 
@@ -116,6 +118,7 @@ async fn work(parts: &Parts, cancel: CancellationToken) -> Result<(), Refused> {
             board: Board::default(),
             features: Arc::clone(&parts.features),
             clock: Arc::clone(&parts.clock),
+            metrics: parts.metrics.clone(),
             recorders,
             settings: parts.settings.sync.clone(),
         };

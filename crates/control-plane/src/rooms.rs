@@ -7,7 +7,9 @@ use api::capacity::Board;
 use api_host::ApiHost;
 use cluster_client::ClusterClient;
 use controllers::{Clients, Parameters};
-use reconcile::{Clock, LeaderElection, LeaderElector, SystemClock};
+use member_sync::push::Connect;
+use metrics::Metrics;
+use reconcile::{Clock, Fence, LeaderElection, LeaderElector, SystemClock};
 use scheduler::Decisions;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +22,9 @@ const LEASE: (&str, &str) = ("kube-system", "flotilla-controllers");
 /// How long work under way may take when the plane stops.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// How long giving the lease up may take after that.
+const RELEASE_WAIT_MAX: Duration = Duration::from_secs(2);
+
 /// What rooms and those who ask questions both use, whether this process works or waits for its turn.
 #[derive(Clone)]
 pub struct Shared {
@@ -27,6 +32,7 @@ pub struct Shared {
     pub interpreter: interpreter::Shared,
     pub board: Board,
     pub decisions: Decisions,
+    pub metrics: Metrics,
 }
 
 /// Rooms at work.
@@ -39,7 +45,7 @@ impl Running {
     /// Lets work under way finish. To be called while the API still answers, or it would take its end for a fault.
     pub async fn end(self) {
         self.stop.cancel();
-        match tokio::time::timeout(END_WAIT_MAX, self.task).await {
+        match tokio::time::timeout(END_WAIT_MAX + RELEASE_WAIT_MAX, self.task).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "the controllers ended badly"),
             Err(_) => tracing::warn!("the controllers did not end in time"),
@@ -56,7 +62,9 @@ pub fn start(
 ) -> anyhow::Result<Running> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
-    let rooms = Rooms { clients, shared, parameters, propagation, clock };
+    let parameters = Parameters { agent_approval: propagation.agent_approval, ..parameters };
+    let connect = Arc::new(member_sync::connect::connect);
+    let rooms = Rooms { clients, shared, parameters, propagation, clock, connect };
     let stop = CancellationToken::new();
     let cancel = stop.clone();
     let task = tokio::spawn(async move {
@@ -65,7 +73,7 @@ pub fn start(
         };
         let election = LeaderElection::new(LEASE.0, LEASE.1, &candidate);
         let elector = LeaderElector::new(election, rooms.clients.manager.clone(), Arc::clone(&rooms.clock));
-        elector.run(cancel, |term| rooms.clone().run(term)).await;
+        elector.run_terms(cancel, |term| rooms.within(&term.fence).run(term.cancel)).await;
     });
     Ok(Running { stop, task })
 }
@@ -78,20 +86,39 @@ struct Rooms {
     parameters: Parameters,
     propagation: Propagation,
     clock: Arc<dyn Clock>,
+    /// Makes clients of members.
+    connect: Arc<Connect>,
 }
 
 impl Rooms {
-    /// Runs until cancelled.
+    /// The same, writing nothing to the plane or to a member once the term is over.
+    fn within(&self, fence: &Fence) -> Self {
+        let mut rooms = self.clone();
+        rooms.shared.client = fence.guard(&self.shared.client);
+        let (acting, of_controllers) = (Arc::clone(&self.clients.controller), fence.clone());
+        rooms.clients = Clients {
+            manager: fence.guard(&self.clients.manager),
+            controller: Arc::new(move |name| of_controllers.guard(&acting(name))),
+        };
+        let (connect, of_members) = (Arc::clone(&self.connect), fence.clone());
+        rooms.connect = Arc::new(move |name, spec, secret, settings| {
+            connect(name, spec, secret, settings).map(|client| of_members.guard(&client))
+        });
+        rooms
+    }
+
+    /// Runs until cancelled, and then for as long as work under way may take.
     async fn run(self, cancel: CancellationToken) {
         let mut running = JoinSet::new();
         running.spawn(controllers::run(self.clients.clone(), self.parameters.clone(), cancel.clone()));
-        let Shared { client, interpreter, board, decisions } = self.shared;
+        let Shared { client, interpreter, board, decisions, metrics } = self.shared;
         let (features, clock) = (Arc::clone(&self.propagation.features), Arc::clone(&self.clock));
         running.spawn(fleet::run(
             fleet::Parts {
                 client: client.clone(),
                 features: features.clone(),
                 clock: clock.clone(),
+                metrics: metrics.clone(),
                 settings: self.propagation.fleet.clone(),
             },
             cancel.clone(),
@@ -102,6 +129,7 @@ impl Rooms {
                 interpreter: interpreter.clone(),
                 features: features.clone(),
                 clock: clock.clone(),
+                metrics: metrics.clone(),
                 settings: self.propagation.federation.clone(),
             },
             cancel.clone(),
@@ -113,17 +141,37 @@ impl Rooms {
                 decisions,
                 features: features.clone(),
                 clock: clock.clone(),
+                metrics: metrics.clone(),
                 settings: self.propagation.scheduling.clone(),
             },
             cancel.clone(),
         ));
         let settings = self.propagation.member_sync.clone();
-        let parts = member_sync::push::Parts { client, interpreter, board, features, clock, settings };
-        running.spawn(member_sync::push::run(parts, cancel));
-        while let Some(ended) = running.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a part of the control plane ended badly");
+        let parts = member_sync::push::Parts { client, interpreter, board, features, clock, metrics, settings };
+        running.spawn(member_sync::push::run_with(parts, self.connect, cancel.clone()));
+        finish(running, cancel).await;
+    }
+}
+
+/// Waits for all parts. Once cancelled they have so long; what hangs then must not keep the lease from the next.
+async fn finish(mut running: JoinSet<()>, cancel: CancellationToken) {
+    let overdue = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(END_WAIT_MAX).await;
+    };
+    tokio::pin!(overdue);
+    loop {
+        let ended = tokio::select! {
+            ended = running.join_next() => ended,
+            () = &mut overdue => {
+                tracing::warn!(parts = running.len(), "some of the controllers did not end in time and are cut off");
+                return running.shutdown().await;
             }
+        };
+        match ended {
+            None => return,
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::error!(%error, "a part of the control plane ended badly"),
         }
     }
 }

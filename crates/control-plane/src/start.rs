@@ -9,6 +9,7 @@ use api_host::{Additions, ApiHost};
 use apiserver::admission::agents::AgentRestriction;
 use apiserver::admission::karmada;
 use apiserver::cluster_proxy::ClusterProxy;
+use apiserver::cluster_proxy::peers::{PeerDoor, Peers};
 use apiserver::cluster_proxy::tunnels::{TunnelDoor, Tunnels};
 use apiserver::server::Server;
 use cluster_client::UserInfo;
@@ -36,10 +37,18 @@ impl ControlPlane {
     /// Returns when the API answers and is ready.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let explaining = Explaining::default();
-        let host = ApiHost::start(&options.host, additions(&options.propagation, &explaining)).await?;
+        let tunnels = Arc::new(Tunnels::default());
+        let host = ApiHost::start(&options.host, additions(&options.propagation, &explaining, &tunnels)).await?;
+        share_tunnels(&host, &tunnels);
         let client = host.client(UserInfo::new(FEDERATION.0, FEDERATION.1))?;
         let interpreter = interpretation::start(client.clone(), &host.server, host.stop.clone()).await;
-        let shared = Shared { client, interpreter, board: Board::default(), decisions: Decisions::default() };
+        let shared = Shared {
+            client,
+            interpreter,
+            board: Board::default(),
+            decisions: Decisions::default(),
+            metrics: host.server.metrics.rooms.clone(),
+        };
         explaining.answer_with(Explainer::new(explain::Parts {
             client: shared.client.clone(),
             interpreter: shared.interpreter.clone(),
@@ -61,8 +70,8 @@ impl ControlPlane {
 }
 
 /// What makes an API server a control plane's.
-fn additions(propagation: &Propagation, explaining: &Explaining) -> Additions {
-    let tunnels = Arc::new(Tunnels::default());
+fn additions(propagation: &Propagation, explaining: &Explaining, tunnels: &Arc<Tunnels>) -> Additions {
+    let tunnels = || Arc::clone(tunnels);
     Additions {
         kinds: validation::kinds(&propagation.features),
         judges: vec![Box::new(AgentRestriction)],
@@ -71,9 +80,21 @@ fn additions(propagation: &Propagation, explaining: &Explaining) -> Additions {
             allow_no_execute_taints: propagation.allow_no_execute_taint_policy,
             compile: Arc::new(interpreter::check::compile),
         }),
-        connect_handlers: vec![Box::new(ClusterProxy { tunnels: Arc::clone(&tunnels) })],
-        extensions: vec![Box::new(explaining.clone()), Box::new(TunnelDoor { tunnels })],
+        connect_handlers: vec![Box::new(ClusterProxy { tunnels: tunnels() })],
+        extensions: vec![
+            Box::new(explaining.clone()),
+            Box::new(TunnelDoor { tunnels: tunnels() }),
+            Box::new(PeerDoor { tunnels: tunnels() }),
+        ],
     }
+}
+
+/// An agent opens its way to one replica; the others get there through that one.
+fn share_tunnels(host: &ApiHost, tunnels: &Arc<Tunnels>) {
+    let Some(address) = &host.peer_address else { return };
+    let ca = host.certificates.ca_pem().into_bytes();
+    let identity = Arc::clone(&host.certificates.front_proxy_identity);
+    tunnels.share(&host.server, Peers { address: address.clone(), ca, identity });
 }
 
 /// What this process is called among those that share its storage. Storage of its own is shared with nobody.

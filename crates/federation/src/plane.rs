@@ -11,6 +11,7 @@ use api::policy::{
 };
 use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_DEPENDED_BY_PREFIX, RESOURCE_BINDINGS, WORKS};
 use cluster_client::ClusterClient;
+use metrics::Metrics;
 use object::Object;
 use reconcile::{Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,7 @@ pub struct Plane {
     pub interpreter: interpreter::Shared,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
     pub settings: Settings,
     /// Every object that may be propagated.
     pub templates: Arc<Templates>,
@@ -58,7 +60,7 @@ pub struct Plane {
 
 impl Plane {
     pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
-        let Parts { client, interpreter, features, clock, settings } = parts;
+        let Parts { client, interpreter, features, clock, metrics, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let of = |resource: Resource| MirrorSpec::new(&resource.gvr());
         let bindings_of =
@@ -79,6 +81,7 @@ impl Plane {
             interpreter,
             features,
             clock,
+            metrics,
             settings,
         })
     }

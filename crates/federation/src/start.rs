@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
+use metrics::Metrics;
 use reconcile::Clock;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,7 @@ pub struct Parts {
     pub interpreter: interpreter::Shared,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
     pub settings: Settings,
 }
 

@@ -55,8 +55,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&access.roles, move |change| by_role.clusters_of_role(change)),
         Source::new(&access.bindings, move |change| by_binding.clusters_of_binding(change)),
     ];
+    let controller = Controller::new(COMPONENT).observed_by(&access.plane.metrics);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&access), key);
-    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+    controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
 fn clusters_with_new_secret(change: &Change) -> Vec<ObjectKey> {

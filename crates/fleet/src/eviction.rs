@@ -15,7 +15,7 @@ mod plan;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::core::Taint;
 use api::policy::{ANNOTATION_APPLIED_PLACEMENT, FailoverBehavior, Placement};
@@ -32,13 +32,16 @@ use crate::plane::{FIELD_MANAGER, Plane, target_names};
 use crate::taint_policies::lost::is_of_loss;
 
 const COMPONENT: &str = "taint-manager";
+/// The evictor of ResourceBindings, and that of ClusterResourceBindings.
+const NAMES: [&str; 2] = ["binding-eviction", "cluster-binding-eviction"];
 /// Workers for each kind of binding, each of which keeps to the rate by itself, as in Karmada.
 const WORKERS: usize = 3;
 /// Where all keep to one rate together, more of them only write at the same time, which is cheaper.
 const RESILIENT_WORKERS: usize = 16;
 /// How often to look again whether the control plane has been cut off.
 const CUT_OFF_WAIT: Duration = Duration::from_secs(5);
-/// After a start, clusters have this long to say that they are back before a loss that was noted earlier counts.
+/// After a start, or when the machine wakes up, clusters have this long to say that they are back before a loss that was
+/// noted earlier counts.
 const START_WAIT: Duration = Duration::from_secs(10);
 
 /// A binding that may have to leave a cluster.
@@ -55,7 +58,6 @@ struct Evictor {
     events: Recorder,
     /// Shared by both kinds.
     pace: Arc<Pace>,
-    started: Timestamp,
     cancel: CancellationToken,
 }
 
@@ -66,10 +68,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     }
     let events = plane.recorder(COMPONENT, &cancel);
     let pace = Arc::new(Pace::new(interval(plane.settings.resource_eviction_rate)));
-    let started = plane.clock.now();
-    let evictors = ["binding-eviction", "cluster-binding-eviction"].into_iter().enumerate().map(|(kind, name)| {
+    let evictors = NAMES.into_iter().enumerate().map(|(kind, name)| {
         let (plane, events, pace) = (Arc::clone(&plane), events.clone(), Arc::clone(&pace));
-        run_evictor(name, Evictor { plane, kind, events, pace, started, cancel: cancel.clone() })
+        run_evictor(name, Evictor { plane, kind, events, pace, cancel: cancel.clone() })
     });
     futures::future::join_all(evictors).await;
 }
@@ -83,8 +84,9 @@ async fn run_evictor(name: &'static str, evictor: Evictor) {
     ];
     let cancel = evictor.cancel.clone();
     let workers = if evictor.plane.features.resilient_failover { RESILIENT_WORKERS } else { WORKERS };
+    let controller = Controller::<Tenancy>::new(name).observed_by(&evictor.plane.metrics);
     let reconcile = move |tenancy: Tenancy| reconcile(Arc::clone(&evictor), tenancy);
-    Controller::<Tenancy>::new(name).run(sources, workers, cancel, reconcile).await;
+    controller.run(sources, workers, cancel, reconcile).await;
 }
 
 impl Evictor {
@@ -129,8 +131,9 @@ impl Evictor {
         if verdict != Verdict::Leave || !taints.iter().all(is_of_loss) {
             return Ok(verdict);
         }
-        let since_start = Duration::try_from(now.duration_since(self.started)).unwrap_or_default();
-        let was_lost_before = taints.iter().all(|taint| is_added_before(taint, self.started));
+        let awake_since = self.plane.vigil.awake_since(now);
+        let since_start = Duration::try_from(now.duration_since(awake_since)).unwrap_or_default();
+        let was_lost_before = taints.iter().all(|taint| is_added_before(taint, awake_since));
         if was_lost_before && since_start < START_WAIT {
             return Ok(Verdict::StayFor(START_WAIT - since_start));
         }
@@ -140,7 +143,18 @@ impl Evictor {
         }
     }
 
+    fn name(&self) -> &'static str {
+        NAMES[self.kind]
+    }
+
     async fn evict(&self, cluster: &str, binding: &Object, taints: &[Taint]) -> Result<(), Status> {
+        let started = Instant::now();
+        let result = self.commit_eviction(cluster, binding, taints).await;
+        self.plane.metrics.members.eviction_processed(self.name(), result.is_ok(), started.elapsed());
+        result
+    }
+
+    async fn commit_eviction(&self, cluster: &str, binding: &Object, taints: &[Taint]) -> Result<(), Status> {
         let spec: BindingSpec = api::read(binding)?;
         let features = &self.plane.features;
         let mode = purge_mode(spec.failover.as_ref(), self.plane.settings.no_execute_taint_eviction_purge_mode);
@@ -199,13 +213,28 @@ async fn reconcile(evictor: Arc<Evictor>, tenancy: Tenancy) -> Result<Outcome, R
     match evictor.judge(&tenancy, &binding, &taints)? {
         Verdict::Stay => Ok(Outcome::Done),
         Verdict::StayFor(wait) => Ok(Outcome::After(wait)),
-        Verdict::Leave if evictor.plane.features.resilient_failover => leave_in_turn(&evictor, &tenancy).await,
         Verdict::Leave => {
-            evictor.evict(&tenancy.cluster, &binding, &taints).await?;
-            evictor.pause().await;
-            Ok(Outcome::Done)
+            let (members, kind) = (&evictor.plane.metrics.members, binding.str_at(&["spec", "resource", "kind"]));
+            members.eviction_waits(evictor.name(), &tenancy.cluster, kind, 1.0);
+            let result = leave(&evictor, &tenancy, &binding, &taints).await;
+            members.eviction_waits(evictor.name(), &tenancy.cluster, kind, -1.0);
+            result
         }
     }
+}
+
+async fn leave(
+    evictor: &Evictor,
+    tenancy: &Tenancy,
+    binding: &Object,
+    taints: &[Taint],
+) -> Result<Outcome, ReconcileError> {
+    if evictor.plane.features.resilient_failover {
+        return leave_in_turn(evictor, tenancy).await;
+    }
+    evictor.evict(&tenancy.cluster, binding, taints).await?;
+    evictor.pause().await;
+    Ok(Outcome::Done)
 }
 
 /// Waits for its turn, and leaves if that is still so then: the cluster may have come back meanwhile.

@@ -6,6 +6,7 @@
 mod access;
 mod cron;
 mod eviction;
+mod figures;
 mod health;
 mod lifecycle;
 mod namespaces;
@@ -21,6 +22,7 @@ mod taint_policies;
 mod taints;
 #[cfg(test)]
 mod testing;
+mod vigil;
 mod works;
 
 pub use settings::Settings;

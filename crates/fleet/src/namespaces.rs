@@ -51,8 +51,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&policies, move |change| by_policy.pairs_of_policy(change)),
     ];
     let workers = office.plane.settings.concurrent_namespace_syncs;
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
     let reconcile = move |pair: Pair| reconcile(Arc::clone(&office), pair);
-    Controller::new(COMPONENT).run(sources, workers, cancel, reconcile).await;
+    controller.run(sources, workers, cancel, reconcile).await;
 }
 
 impl Namespaces {

@@ -6,12 +6,15 @@ use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use cluster_client::ClusterClient;
+use metrics::Metrics;
 use object::{GroupVersionResource, Object};
 use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::Settings;
+use crate::start::Parts;
+use crate::vigil::Vigil;
 
 /// Who writes.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
@@ -29,32 +32,34 @@ pub struct Plane {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     pub features: Arc<Features>,
+    pub metrics: Metrics,
     pub settings: Settings,
     pub clusters: Mirror,
     pub namespaces: Mirror,
     /// ResourceBindings and ClusterResourceBindings: one code for both.
     pub bindings: [Mirror; 2],
+    pub vigil: Vigil,
 }
 
 impl Plane {
-    pub fn start(
-        client: ClusterClient,
-        clock: Arc<dyn Clock>,
-        features: Arc<Features>,
-        settings: Settings,
-        cancel: &CancellationToken,
-    ) -> Arc<Self> {
+    pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
+        let Parts { client, features, clock, metrics, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let clusters = MirrorSpec::new(&CLUSTERS.gvr()).index(BY_MODE, mode_of).index(BY_TROUBLE, trouble_of);
         let bindings = [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS]
             .map(|resource| mirror(MirrorSpec::new(&resource.gvr()).packed().index(BY_CLUSTER, targets_of)));
+        // A look may take a while, and a machine be busy: only what cannot be either is a pause.
+        let gap_max = settings.cluster_monitor_period + settings.cluster_monitor_grace_period / 4;
+        let vigil = Vigil::new(gap_max, clock.now());
         let plane = Self {
+            vigil,
             clusters: mirror(clusters),
             namespaces: mirror(MirrorSpec::new(&namespaces())),
             bindings,
             client,
             clock,
             features,
+            metrics,
             settings,
         };
         Arc::new(plane)

@@ -30,8 +30,9 @@ const WORKERS: usize = 2;
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let rebalancers = plane.mirror(MirrorSpec::new(&WORKLOAD_REBALANCERS.gvr()), &cancel);
     let sources = vec![Source::new(&rebalancers, rebalancers_with_new_spec)];
+    let controller = Controller::new(COMPONENT).observed_by(&plane.metrics);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&plane), key);
-    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+    controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
 fn rebalancers_with_new_spec(change: &Change) -> Vec<ObjectKey> {

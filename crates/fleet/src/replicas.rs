@@ -38,8 +38,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let deployments = plane.mirror(MirrorSpec::new(&gvr).labels(&labels), &cancel);
     let sources = vec![Source::new(&deployments, deployments_with_new_replicas)];
     let office = Arc::new(Replicas { plane, deployments });
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
-    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+    controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
 fn deployments_with_new_replicas(change: &Change) -> Vec<ObjectKey> {

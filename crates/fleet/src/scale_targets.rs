@@ -41,8 +41,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let sources = vec![Source::new(&autoscalers, targets_of_change)];
     let mapper = RestMapper::new(plane.client.clone());
     let marker = Arc::new(Marker { plane, autoscalers, mapper });
+    let controller = Controller::new(COMPONENT).observed_by(&marker.plane.metrics);
     let reconcile = move |target: Target| reconcile(Arc::clone(&marker), target);
-    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+    controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
 fn targets_of_change(change: &Change) -> Vec<Target> {

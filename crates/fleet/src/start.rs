@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
+use metrics::Metrics;
 use reconcile::Clock;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -13,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use crate::plane::Plane;
 use crate::settings::Settings;
 use crate::{
-    access, cron, eviction, health, lifecycle, namespaces, quota, rebalance, remedies, replicas, scale_targets,
-    taint_policies,
+    access, cron, eviction, figures, health, lifecycle, namespaces, quota, rebalance, remedies, replicas,
+    scale_targets, taint_policies,
 };
 
 /// What the room works with.
@@ -23,6 +24,7 @@ pub struct Parts {
     pub client: ClusterClient,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
     pub settings: Settings,
 }
 
@@ -31,9 +33,9 @@ type Start = fn(Arc<Plane>, CancellationToken) -> Running;
 
 /// Runs until cancelled.
 pub async fn run(parts: Parts, cancel: CancellationToken) {
-    let Parts { client, features, clock, settings } = parts;
-    let plane = Plane::start(client, clock, features, settings, &cancel);
+    let plane = Plane::start(parts, &cancel);
     let mut running = JoinSet::new();
+    running.spawn(figures::run(Arc::clone(&plane), cancel.clone()));
     for (name, start) in enabled(&plane.features, &plane.settings) {
         tracing::debug!(controller = name, "starting");
         running.spawn(start(Arc::clone(&plane), cancel.clone()));

@@ -39,8 +39,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&policies, move |change| clusters_of_changed_policy(&members, change)),
     ];
     let office = Arc::new(TaintPolicies { plane, policies, events });
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
-    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+    controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
 fn clusters_in_new_condition(change: &Change) -> Vec<ObjectKey> {

@@ -6,12 +6,13 @@ use std::time::Duration;
 use api::features::Features;
 use cluster_client::testing::MemoryApi;
 use object::{GroupVersionKind, GroupVersionResource, Object};
-use reconcile::VirtualClock;
+use reconcile::{Clock, VirtualClock};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::{Plane, namespaces};
 use crate::settings::Settings;
+use crate::start::Parts;
 
 /// The time tests begin.
 pub const NOW: &str = "2026-05-01T00:00:00Z";
@@ -30,7 +31,30 @@ pub fn plane_with(
     let mut settings = Settings::default();
     change(&mut settings);
     let clock = Arc::new(VirtualClock::new(NOW.parse().expect("a time")));
-    Plane::start(api.client(), clock, Arc::new(features), settings, cancel)
+    start(api, cancel, features, settings, clock)
+}
+
+/// With a clock of the test's own.
+pub fn plane_at(api: &MemoryApi, cancel: &CancellationToken, clock: Arc<dyn Clock>) -> Arc<Plane> {
+    let features = Features { failover: true, ..Features::default() };
+    start(api, cancel, features, Settings::default(), clock)
+}
+
+fn start(
+    api: &MemoryApi,
+    cancel: &CancellationToken,
+    features: Features,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+) -> Arc<Plane> {
+    let parts = Parts {
+        client: api.client(),
+        features: Arc::new(features),
+        clock,
+        metrics: metrics::Metrics::default(),
+        settings,
+    };
+    Plane::start(parts, cancel)
 }
 
 /// A cluster with its Ready condition.

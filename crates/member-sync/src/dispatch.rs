@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::work::{ANNOTATION_TEMPLATE_UID, ManifestStatus, WorkStatus};
+use metrics::Subject;
 use object::Object;
 use object::time::format_seconds;
 use reconcile::{Outcome as Next, ReconcileError, Regarding};
@@ -11,14 +12,14 @@ use crate::apply::{self, Action, Applied, ApplyError, Place};
 use crate::manifest::{Manifest, is_suspended, manifests};
 use crate::member::{Member, Standing};
 use crate::reflect::{reflect, tell_health};
-use crate::work_status::{self, Outcome};
+use crate::work_status::{self, Dispatching, Outcome};
 
 /// Brings the member in line with the work as far as it is ready for it, and the work in line with what the member says.
 pub async fn dispatch(member: &Member, work: &Arc<Object>, standing: Standing) -> Result<Next, ReconcileError> {
     let current: WorkStatus = api::read_at(work, &["status"])?;
     let mut next = current.clone();
     let now = format_seconds(member.plane.clock.now());
-    let is_news = work_status::set_dispatching(&mut next, is_suspended(work), &now);
+    let mut held = Vec::new();
     // A member that is not ready is left alone, and so is what its works say; it is looked at again when it is back.
     let then = match (is_suspended(work), standing.is_ready) {
         (_, false) => Next::Done,
@@ -26,8 +27,16 @@ pub async fn dispatch(member: &Member, work: &Arc<Object>, standing: Standing) -
             observe_suspended(member, work, &mut next).await;
             Next::Done
         }
-        (false, true) => apply_all(member, work, &current, &mut next, &now).await,
+        (false, true) => apply_all(member, work, &current, &mut next, &mut held, &now).await,
     };
+    // Of a member that is not ready nothing new is known, so what was held there still is.
+    let dispatching = match (is_suspended(work), held.is_empty()) {
+        (true, _) => Dispatching::Suspended,
+        (false, true) if !standing.is_ready && work_status::is_held(&current) => Dispatching::Unchanged,
+        (false, true) => Dispatching::Yes,
+        (false, false) => Dispatching::Held(held.join(", ")),
+    };
+    let is_news = work_status::set_dispatching(&mut next, &dispatching, &now);
     if next != current {
         let written = work_status::commit(&member.plane.client, work, &next).await;
         match written {
@@ -64,6 +73,7 @@ async fn apply_all(
     work: &Arc<Object>,
     current: &WorkStatus,
     next: &mut WorkStatus,
+    held: &mut Vec<String>,
     now: &str,
 ) -> Next {
     let mut outcome = Outcome::default();
@@ -78,13 +88,26 @@ async fn apply_all(
                 outcome.applied += 1;
                 outcome.has_written |= action != Action::None;
                 outcome.is_recreation |= action == Action::Created && work_status::is_applied(current);
+                let is_recreation = action == Action::Created && work_status::is_applied(current);
+                count(member, manifest, true, Some(action), is_recreation);
                 tell_applied(member, manifest, action);
                 Some(object)
+            }
+            Err(ApplyError::Held { action, object, observed }) => {
+                held.push(format!("it would {action} {object}"));
+                is_unknown = true;
+                observed
             }
             Err(error) => {
                 then = Next::Retry;
                 outcome.is_recreation |= matches!(error, ApplyError::Create(_)) && work_status::is_applied(current);
                 is_unknown |= is_doubtful(member, work, manifest, current, &error);
+                let tried = match &error {
+                    ApplyError::Create(_) => Some(Action::Created),
+                    ApplyError::Update(_) => Some(Action::Updated),
+                    _ => None,
+                };
+                count(member, manifest, false, tried, work_status::is_applied(current));
                 tell_failed(member, manifest, &error);
                 outcome.errors.push(error.to_string());
                 None
@@ -132,6 +155,18 @@ async fn told(
     let status = reflect(member, work, manifest, observed).await?;
     tell_health(member, work, manifest, before.map(|b| b.health.as_str()).unwrap_or_default(), &status.health);
     Ok(Some(status))
+}
+
+/// Counts what was tried in the member.
+fn count(member: &Member, manifest: Manifest<'_>, is_ok: bool, tried: Option<Action>, is_recreation: bool) {
+    let subject =
+        Subject { api_version: manifest.api_version(), kind: manifest.kind(), cluster: member.cluster.as_str() };
+    let metrics = &member.plane.metrics.propagation;
+    match tried {
+        Some(Action::Created) => metrics.created(is_ok, subject, is_recreation),
+        Some(Action::Updated) => metrics.updated(is_ok, subject, is_ok),
+        Some(Action::None) | None => {}
+    }
 }
 
 fn tell_applied(member: &Member, manifest: Manifest<'_>, action: Action) {

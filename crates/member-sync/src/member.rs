@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use api::capacity::Board;
 use api::cluster::{CONDITION_READY, ClusterSpec};
@@ -9,8 +10,10 @@ use api::core::{Condition, find_condition};
 use api::features::Features;
 use api::names;
 use cluster_client::{ClusterClient, RestMapper};
+use metrics::Metrics;
 use object::Object;
 use parking_lot::Mutex;
+use reconcile::controller::ending_of;
 use reconcile::{Clock, Mirror, ObjectKey, Outcome, Priority, ReconcileError, Recorder, WorkQueue};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +27,9 @@ use crate::{dispatch, removal, status, workers};
 
 /// Whoever writes through this crate.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
+
+/// What handles works is called, in logs and figures.
+const CONTROLLER: &str = "execution-controller";
 
 /// Tell users what happened; shared by all members.
 #[derive(Clone)]
@@ -53,6 +59,7 @@ pub struct Plane {
     pub board: Board,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
     pub recorders: Recorders,
     pub settings: Settings,
 }
@@ -101,7 +108,8 @@ impl Member {
     ) -> Arc<Self> {
         let execution_namespace = names::execution_namespace(cluster);
         let keys_waiting_max = reconcile::queue::KEYS_WAITING_MAX;
-        let queue = Arc::new(WorkQueue::new(plane.settings.backoff, keys_waiting_max));
+        let queue = WorkQueue::new(plane.settings.backoff, keys_waiting_max);
+        let queue = Arc::new(queue.observed_by(plane.metrics.controllers.queue(CONTROLLER)));
         let watches = Watches::new(
             client.clone(),
             &execution_namespace,
@@ -128,17 +136,37 @@ impl Member {
     /// Runs until its token is cancelled. Works come through `work_changed` and the Cluster through `cluster_changed`.
     pub async fn run(self: Arc<Self>) {
         let handler = Arc::clone(&self);
-        let reconcile = move |name: String| Arc::clone(&handler).reconcile(name);
+        let told = self.plane.metrics.controllers.workers(CONTROLLER, self.plane.settings.workers);
+        let reconcile = move |name: String| {
+            let (handler, started, since) = (Arc::clone(&handler), told.started(), Instant::now());
+            async move {
+                let metrics = handler.plane.metrics.propagation.clone();
+                let result = handler.reconcile(name).await;
+                metrics.work_dispatched(matches!(result, Ok(Outcome::Done | Outcome::After(_))), since.elapsed());
+                started.ended(ending_of(&result));
+                result
+            }
+        };
         let works = workers::run(
-            "execution-controller",
+            CONTROLLER,
             Arc::clone(&self.queue),
             self.plane.settings.workers,
             self.cancel.clone(),
             reconcile,
         );
         self.wake_all();
-        tokio::join!(works, status::run(Arc::clone(&self), self.cancel.clone()));
+        tokio::join!(works, status::run(Arc::clone(&self), self.cancel.clone()), self.wake_after_safe_mode());
         self.plane.board.forget(&self.cluster);
+    }
+
+    /// What was held back is looked at again when it may be done.
+    async fn wake_after_safe_mode(&self) {
+        loop {
+            tokio::select! {
+                () = self.cancel.cancelled() => return,
+                () = self.plane.settings.gate.ended() => self.wake_all(),
+            }
+        }
     }
 
     /// A work of this member has changed or is new.

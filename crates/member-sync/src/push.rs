@@ -9,6 +9,7 @@ use api::features::Features;
 use api::names;
 use api::work::{FINALIZER_EXECUTION, WORKS};
 use cluster_client::{ClusterClient, ResourceRef};
+use metrics::Metrics;
 use object::{GroupVersionResource, Object, Status};
 use parking_lot::{Mutex, RwLock};
 use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Outcome, Priority, ReconcileError, WorkQueue};
@@ -33,6 +34,7 @@ pub struct Parts {
     pub board: Board,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
     pub settings: Settings,
 }
 
@@ -62,6 +64,7 @@ pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationT
         board: parts.board,
         features: parts.features,
         clock: parts.clock,
+        metrics: parts.metrics,
         recorders,
         settings: parts.settings,
     };

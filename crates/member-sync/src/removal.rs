@@ -2,18 +2,23 @@
 
 use std::sync::Arc;
 
-use api::work::{FINALIZER_EXECUTION, WORKS};
+use api::safe_mode::HELD_BACK;
+use api::work::{FINALIZER_EXECUTION, WORKS, WorkStatus};
 use cluster_client::{
     DeleteOptions, Patch, Preconditions, PropagationPolicy, ResourceRef, WriteOptions, is_unreachable,
 };
+use metrics::Subject;
+use object::time::format_seconds;
 use object::{Object, Status};
 use reconcile::{Outcome, ReconcileError};
 use serde_json::{Value, json};
 
 use crate::apply::{self, Place};
+use crate::gate::Verdict;
 use crate::manifest::{Manifest, is_preserved, manifests};
 use crate::member::{FIELD_MANAGER, Member, Standing};
 use crate::retain;
+use crate::work_status::{self, Dispatching};
 
 /// How often an object that keeps changing is looked at in one try to delete it.
 const LOOKS_MAX: usize = 5;
@@ -22,6 +27,11 @@ const LOOKS_MAX: usize = 5;
 pub async fn remove(member: &Member, work: &Arc<Object>, standing: Standing) -> Result<Outcome, ReconcileError> {
     if !work.has_finalizer(FINALIZER_EXECUTION) {
         return Ok(Outcome::Done);
+    }
+    match member.plane.settings.gate.verdict().await {
+        Verdict::Free => {}
+        Verdict::Unknown => return Ok(Outcome::Retry),
+        Verdict::Held => return hold(member, work).await,
     }
     match (standing.is_ready, standing.is_leaving) {
         (true, _) => {
@@ -37,6 +47,23 @@ pub async fn remove(member: &Member, work: &Arc<Object>, standing: Standing) -> 
     }
     release_finalizer(&member.plane.client, work).await?;
     member.records.forget(work.name());
+    Ok(Outcome::Done)
+}
+
+/// Says on the work that it waits. It is looked at again when safe mode ends.
+async fn hold(member: &Member, work: &Object) -> Result<Outcome, ReconcileError> {
+    let mut status: WorkStatus = api::read_at(work, &["status"])?;
+    let what: Vec<String> = manifests(work).map(|manifest| format!("it would delete {}", manifest.described())).collect();
+    let now = format_seconds(member.plane.clock.now());
+    if work_status::set_dispatching(&mut status, &Dispatching::Held(what.join(", ")), &now) {
+        tracing::warn!(cluster = member.cluster, work = work.name(), "{HELD_BACK}: {}", what.join(", "));
+        match work_status::commit(&member.plane.client, work, &status).await {
+            Ok(Some(written)) => member.remember(written),
+            Ok(None) => {}
+            Err(status) if status.is_not_found() => {}
+            Err(status) => return Err(status.into()),
+        }
+    }
     Ok(Outcome::Done)
 }
 
@@ -85,7 +112,11 @@ async fn delete(member: &Member, work: &Object, place: &Place) -> Result<(), Sta
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteOptions::default()
         };
-        match member.client.delete(place.target(), options).await {
+        let deleted = member.client.delete(place.target(), options).await;
+        let subject = Subject { api_version: observed.api_version(), kind: observed.kind(), cluster: &member.cluster };
+        let is_ok = deleted.as_ref().map_or_else(Status::is_not_found, |_| true);
+        member.plane.metrics.propagation.deleted(is_ok, subject);
+        match deleted {
             Ok(_) => return Ok(()),
             Err(status) if status.is_not_found() => return Ok(()),
             Err(status) if status.is_conflict() && looks < LOOKS_MAX => looks += 1,

@@ -8,10 +8,12 @@ use api::features::Features;
 use api::names;
 use api::work::WORKS;
 use cluster_client::ClusterClient;
+use metrics::Metrics;
 use parking_lot::Mutex;
 use reconcile::{Change, Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
 
+use crate::gate::Gate;
 use crate::member::{Member, Plane, Recorders};
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
@@ -25,6 +27,7 @@ pub struct MemberParts {
     pub board: Board,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
     pub recorders: Recorders,
     pub settings: Settings,
 }
@@ -33,6 +36,7 @@ pub struct MemberParts {
 pub async fn run_member(parts: MemberParts, cancel: CancellationToken) {
     let works = MirrorSpec::new(&WORKS.gvr()).packed().within(&names::execution_namespace(&parts.cluster));
     let own = MirrorSpec::new(&CLUSTERS.gvr()).fields(&format!("metadata.name={}", parts.cluster));
+    let gate_client = parts.plane.clone();
     let plane = Plane {
         works: Mirror::start(parts.plane.clone(), works, cancel.clone()),
         clusters: Mirror::start(parts.plane.clone(), own, cancel.clone()),
@@ -41,8 +45,9 @@ pub async fn run_member(parts: MemberParts, cancel: CancellationToken) {
         board: parts.board,
         features: parts.features,
         clock: parts.clock,
+        metrics: parts.metrics,
         recorders: parts.recorders,
-        settings: parts.settings,
+        settings: Settings { gate: Gate::asking(gate_client), ..parts.settings },
     };
     let synced = async {
         plane.clusters.synced().await;
@@ -69,6 +74,9 @@ async fn follow(member: &Member, mut works: reconcile::Subscription, mut cluster
             change = clusters.next() => {
                 let Some(Change { before, now, .. }) = change else { return };
                 if let Some(now) = now {
+                    if let Ok(status) = api::read_at(&now, &["status"]) {
+                        member.plane.metrics.members.observed(&member.cluster, &status);
+                    }
                     member.cluster_changed(before.as_deref(), &now);
                 }
             }

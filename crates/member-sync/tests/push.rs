@@ -56,6 +56,7 @@ fn start() -> Running {
         board: hub.board.clone(),
         features: Arc::new(Features::default()),
         clock: Arc::clone(&hub.clock),
+        metrics: Default::default(),
         settings: Settings::default(),
     };
     let reached = network.clone();

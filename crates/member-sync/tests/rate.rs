@@ -56,6 +56,7 @@ async fn a_thousand_works_to_one_real_member() {
         board: hub.board.clone(),
         features: Arc::default(),
         clock: Arc::clone(&hub.clock),
+        metrics: Default::default(),
         settings: Settings::default(),
     };
     let task = tokio::spawn(run_member(parts, cancel.clone()));

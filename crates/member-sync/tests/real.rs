@@ -108,6 +108,7 @@ fn sync(hub: &Hub) -> (CancellationToken, tokio::task::JoinHandle<()>) {
         board: hub.board.clone(),
         features: Arc::new(Features::default()),
         clock: Arc::clone(&hub.clock),
+        metrics: Default::default(),
         settings,
     };
     (cancel.clone(), tokio::spawn(push::run(parts, cancel)))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -67,8 +67,9 @@ pub enum Ending {
     Panic,
 }
 
-/// A reconcile under way.
+/// A reconcile under way. One that is dropped was cut off, and is counted neither as well nor as failed.
 pub struct Started {
+    workers: WorkerMetrics,
     since: Instant,
     number: u64,
 }
@@ -76,8 +77,8 @@ pub struct Started {
 const QUEUE: &[&str] = &["name", "controller"];
 const CONTROLLER: &[&str] = &["controller"];
 const RECONCILE_SECONDS: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 1.75,
-    2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
 ];
 
 impl Controllers {
@@ -106,7 +107,11 @@ impl Controllers {
                 &["controller", "result"],
                 "Reconciles by controller and result.",
             ),
-            errors: registry.counter("controller_runtime_reconcile_errors_total", CONTROLLER, "Reconciles that failed."),
+            errors: registry.counter(
+                "controller_runtime_reconcile_errors_total",
+                CONTROLLER,
+                "Reconciles that failed.",
+            ),
             terminal_errors: registry.counter(
                 "controller_runtime_terminal_reconcile_errors_total",
                 CONTROLLER,
@@ -178,25 +183,32 @@ impl WorkerMetrics {
         let mine = running.entry(self.name.clone()).or_default();
         mine.next += 1;
         mine.since.insert(mine.next, since);
-        Started { since, number: mine.next }
+        Started { since, number: mine.next, workers: self.clone() }
     }
+}
 
-    pub fn ended(&self, started: &Started, ending: Ending) -> Duration {
-        let took = started.since.elapsed();
-        self.active.add(-1.0);
-        if let Some(mine) = self.running.lock().get_mut(&self.name) {
-            mine.since.remove(&started.number);
-        }
-        self.work_time.observe(took);
-        self.reconcile_time.observe(took);
-        self.reconciles.add_one(&[&self.name, ending.text()]);
+impl Started {
+    pub fn ended(self, ending: Ending) {
+        let took = self.since.elapsed();
+        let workers = &self.workers;
+        workers.work_time.observe(took);
+        workers.reconcile_time.observe(took);
+        workers.reconciles.add_one(&[&workers.name, ending.text()]);
         if matches!(ending, Ending::Error | Ending::Panic) {
-            self.errors.add(1);
+            workers.errors.add(1);
         }
         if ending == Ending::Panic {
-            self.panics.add(1);
+            workers.panics.add(1);
         }
-        took
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.workers.active.add(-1.0);
+        if let Some(mine) = self.workers.running.lock().get_mut(&self.workers.name) {
+            mine.since.remove(&self.number);
+        }
     }
 }
 

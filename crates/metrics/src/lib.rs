@@ -5,7 +5,7 @@ mod plane;
 mod registry;
 
 pub use controllers::{Controllers, Ending, QueueMetrics, Started, WorkerMetrics};
-pub use plane::{ClusterFigures, Incoming, Members, Propagation, ScheduleType, Scheduling, Subject};
+pub use plane::{Incoming, Members, Propagation, ScheduleType, Scheduling, Subject};
 pub use registry::{Count, Counter, Gauge, Histogram, Level, Registry, SERIES_MAX, Spread, exponential};
 
 /// Everything that is counted in one process. Clones share it; one that is made anew is seen by nobody else.
@@ -72,6 +72,12 @@ mod tests {
         let subject = Subject { api_version: "apps/v1", kind: "Deployment", cluster: "m1" };
         let took = Duration::from_millis(3);
         metrics.build("v1");
+        let status = serde_json::json!({
+            "conditions": [{"type": "Ready", "status": "True", "reason": "", "message": "", "lastTransitionTime": ""}],
+            "nodeSummary": {"totalNum": 3, "readyNum": 2},
+            "resourceSummary": {"allocatable": {"cpu": "1500m", "memory": "1Gi"}},
+        });
+        let status: api::cluster::ClusterStatus = serde_json::from_value(status).expect("a status");
         metrics.propagation.policy_matched(took);
         metrics.propagation.policy_applied(true, took);
         metrics.propagation.policy_preempted(false);
@@ -80,7 +86,7 @@ mod tests {
         metrics.propagation.created(true, subject, true);
         metrics.propagation.updated(true, subject, false);
         metrics.propagation.deleted(false, subject);
-        metrics.members.observed("m1", &ClusterFigures { is_ready: true, nodes: Some(3.0), ..Default::default() });
+        metrics.members.observed("m1", &status);
         metrics.members.status_synced("m1", took);
         metrics.members.eviction_waits("q", "m1", "Deployment", 1.0);
         metrics.members.eviction_processed("q", true, took);
@@ -93,7 +99,7 @@ mod tests {
         queue.depth.add(1.0);
         let workers = metrics.controllers.workers("binding", 5);
         let started = workers.started();
-        workers.ended(&started, Ending::Error);
+        started.ended(Ending::Error);
         let mut text = String::new();
         metrics.render(&mut text);
         let expected = [
@@ -109,6 +115,10 @@ mod tests {
             "delete_resource_from_cluster{result=\"error\",apiversion=\"apps/v1\",kind=\"Deployment\",member_cluster=\"m1\"} 1",
             "cluster_ready_state{member_cluster=\"m1\"} 1",
             "cluster_node_number{member_cluster=\"m1\"} 3",
+            "cluster_ready_node_number{member_cluster=\"m1\"} 2",
+            "cluster_cpu_allocatable_number{member_cluster=\"m1\"} 1.5",
+            "cluster_memory_allocatable_bytes{member_cluster=\"m1\"} 1073741824",
+            "cluster_pod_allocatable_number{member_cluster=\"m1\"} 0",
             "cluster_sync_status_duration_seconds_bucket{member_cluster=\"m1\",le=\"0.005\"} 1",
             "eviction_queue_depth{name=\"q\"} 1",
             "eviction_kind_total{member_cluster=\"m1\",resource_kind=\"Deployment\"} 1",
@@ -130,7 +140,7 @@ mod tests {
         for line in expected {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
-        assert!(!text.contains("cluster_memory_allocatable_bytes"), "what is not known is not told");
+        assert!(!text.contains("cluster_memory_allocated_bytes"), "what is not known is not told");
         metrics.members.forget("m1");
         text.clear();
         metrics.render(&mut text);

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use api::cluster::{CONDITION_READY, ClusterStatus};
+use api::core::{ResourceList, find_condition};
+use object::quantity::Quantity;
+
 use crate::registry::{Counter, Gauge, Histogram, Registry, exponential};
 
 /// Label of member clusters.
@@ -160,20 +164,6 @@ pub struct Members {
     evictions: Counter,
 }
 
-/// What is known of a member; `None` is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ClusterFigures {
-    pub is_ready: bool,
-    pub nodes: Option<f64>,
-    pub ready_nodes: Option<f64>,
-    pub memory_allocatable: Option<f64>,
-    pub cpu_allocatable: Option<f64>,
-    pub pods_allocatable: Option<f64>,
-    pub memory_allocated: Option<f64>,
-    pub cpu_allocated: Option<f64>,
-    pub pods_allocated: Option<f64>,
-}
-
 impl Members {
     pub fn new(registry: &Registry) -> Self {
         let gauge = |name, help| registry.gauge(name, MEMBER, help);
@@ -215,17 +205,23 @@ impl Members {
         }
     }
 
-    pub fn observed(&self, cluster: &str, figures: &ClusterFigures) {
+    /// What is not known of it is not told; of a sum that is, what is not in it is 0.
+    pub fn observed(&self, cluster: &str, status: &ClusterStatus) {
+        let is_ready = find_condition(&status.conditions, CONDITION_READY).is_some_and(|ready| ready.status == "True");
+        let nodes = status.node_summary.as_ref();
+        let summary = status.resource_summary.as_ref();
+        let allocatable = summary.map(|summary| &summary.allocatable).filter(|list| !list.is_empty());
+        let allocated = summary.map(|summary| &summary.allocated).filter(|list| !list.is_empty());
         let values = [
-            Some(f64::from(u8::from(figures.is_ready))),
-            figures.nodes,
-            figures.ready_nodes,
-            figures.memory_allocatable,
-            figures.cpu_allocatable,
-            figures.pods_allocatable,
-            figures.memory_allocated,
-            figures.cpu_allocated,
-            figures.pods_allocated,
+            Some(f64::from(u8::from(is_ready))),
+            nodes.map(|nodes| f64::from(nodes.total_num)),
+            nodes.map(|nodes| f64::from(nodes.ready_num)),
+            amount(allocatable, "memory"),
+            amount(allocatable, "cpu"),
+            amount(allocatable, "pods"),
+            amount(allocated, "memory"),
+            amount(allocated, "cpu"),
+            amount(allocated, "pods"),
         ];
         for (gauge, value) in self.figures.iter().zip(values) {
             if let Some(value) = value {
@@ -350,6 +346,11 @@ impl Scheduling {
             self.pending.set(&[queue], count as f64);
         }
     }
+}
+
+fn amount(list: Option<&ResourceList>, name: &str) -> Option<f64> {
+    let text = list?.get(name);
+    Some(text.and_then(|text| Quantity::parse(&text.0).ok()).map_or(0.0, |quantity| quantity.as_f64()))
 }
 
 fn result(is_ok: bool) -> &'static str {

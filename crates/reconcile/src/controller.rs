@@ -192,8 +192,8 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
                 Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
                 Err(panic) => Err(panic),
             };
-            if let (Some(told), Some(started)) = (told, &started) {
-                told.ended(started, ending_of(&result));
+            if let Some(started) = started {
+                started.ended(result.as_ref().map_or(Ending::Panic, ending_of));
             }
             self.settle(&key, result);
             self.queue.done(&key);
@@ -229,13 +229,12 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
 }
 
 /// How a reconcile is counted.
-fn ending_of(result: &Result<Result<Outcome, ReconcileError>, Box<dyn Any + Send>>) -> Ending {
+pub fn ending_of(result: &Result<Outcome, ReconcileError>) -> Ending {
     match result {
-        Ok(Ok(Outcome::Done)) => Ending::Success,
-        Ok(Ok(Outcome::After(_))) => Ending::RequeueAfter,
-        Ok(Ok(Outcome::Retry)) => Ending::Requeue,
-        Ok(Err(_)) => Ending::Error,
-        Err(_) => Ending::Panic,
+        Ok(Outcome::Done) => Ending::Success,
+        Ok(Outcome::After(_)) => Ending::RequeueAfter,
+        Ok(Outcome::Retry) => Ending::Requeue,
+        Err(_) => Ending::Error,
     }
 }
 

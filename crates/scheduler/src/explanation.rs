@@ -134,6 +134,36 @@ pub const TURNS_MAX: usize = 100;
 pub(crate) trait Listener {
     fn tell(&mut self, what: impl FnOnce(&mut Attempt));
     fn begin(&mut self, affinity_name: &str);
+    fn passed(&mut self, step: Step);
+}
+
+/// The steps of a decision, under Karmada's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Filter,
+    Score,
+    Select,
+    AssignReplicas,
+}
+
+/// Explains, and says when each step is done: whoever listens may have a clock.
+pub(crate) struct Paced<'a> {
+    pub explanation: Explanation,
+    pub passed: &'a mut dyn FnMut(Step),
+}
+
+impl Listener for Paced<'_> {
+    fn tell(&mut self, what: impl FnOnce(&mut Attempt)) {
+        self.explanation.tell(what);
+    }
+
+    fn begin(&mut self, affinity_name: &str) {
+        self.explanation.begin(affinity_name);
+    }
+
+    fn passed(&mut self, step: Step) {
+        (self.passed)(step);
+    }
 }
 
 pub(crate) struct Nobody;
@@ -142,6 +172,8 @@ impl Listener for Nobody {
     fn tell(&mut self, _: impl FnOnce(&mut Attempt)) {}
 
     fn begin(&mut self, _: &str) {}
+
+    fn passed(&mut self, _: Step) {}
 }
 
 impl Listener for Explanation {
@@ -154,4 +186,6 @@ impl Listener for Explanation {
     fn begin(&mut self, affinity_name: &str) {
         self.attempts.push(Attempt { affinity_name: affinity_name.to_owned(), ..Attempt::default() });
     }
+
+    fn passed(&mut self, _: Step) {}
 }

@@ -21,11 +21,11 @@ mod spread;
 mod webster;
 
 pub use decisions::{Decisions, Remembered};
-pub use explanation::Explanation;
+pub use explanation::{Explanation, Step};
 pub use need::{Need, need};
 pub use plugins::{Plugin, Plugins};
 pub use reservations::RESERVATION_LIFE;
-pub use schedule::{Decision, Options, Peers, Request, ScheduleError, explain, schedule};
+pub use schedule::{Decision, Options, Peers, Request, ScheduleError, explain, explain_paced, schedule};
 pub use snapshot::Snapshot;
 
 /// What the `Scheduled` condition says when all went well.

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::capacity::Demand;
 use crate::divide::{divide, named};
 use crate::estimate::Question;
-use crate::explanation::{Candidate, Explanation, Listener, Nobody, Score};
+use crate::explanation::{Candidate, Explanation, Listener, Nobody, Paced, Score, Step};
 use crate::filter::{filter, overflow_sets};
 use crate::plugins::Plugins;
 use crate::snapshot::Snapshot;
@@ -116,8 +116,18 @@ pub fn schedule(snapshot: &Snapshot, request: &Request<'_>) -> Decision {
 
 /// Decides the same and tells why.
 pub fn explain(snapshot: &Snapshot, request: &Request<'_>) -> (Decision, Explanation) {
-    let mut explanation = Explanation::default();
-    let decision = decide(snapshot, request, &mut explanation);
+    explain_paced(snapshot, request, &mut |_| {})
+}
+
+/// The same, and `passed` hears when each step is done.
+pub fn explain_paced(
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    passed: &mut dyn FnMut(Step),
+) -> (Decision, Explanation) {
+    let mut paced = Paced { explanation: Explanation::default(), passed };
+    let decision = decide(snapshot, request, &mut paced);
+    let mut explanation = paced.explanation;
     match &decision.result {
         Ok(clusters) => {
             explanation.clusters = clusters.clone();
@@ -172,6 +182,7 @@ fn attempt(
         false => &request.status.scheduler_observed_affinity_name,
     });
     let filtered = filter(snapshot, request, placement);
+    listener.passed(Step::Filter);
     listener.tell(|attempt| {
         attempt.clusters_known = snapshot.len();
         attempt.left_out = filtered.left_out(snapshot, placement);
@@ -180,9 +191,12 @@ fn attempt(
         Err(filtered.error(snapshot, placement))
     } else {
         let picks = score(snapshot, request, placement, &filtered.feasible, listener);
-        select(snapshot, request, placement, picks, listener)
-            .and_then(|picks| divide(snapshot, request, placement, &picks, listener))
-            .map(|shares| named(snapshot, &shares))
+        listener.passed(Step::Score);
+        let selected = select(snapshot, request, placement, picks, listener);
+        listener.passed(Step::Select);
+        let divided = selected.and_then(|picks| divide(snapshot, request, placement, &picks, listener));
+        listener.passed(Step::AssignReplicas);
+        divided.map(|shares| named(snapshot, &shares))
     };
     if let Err(error) = &result {
         listener.tell(|attempt| attempt.error = error.to_string());

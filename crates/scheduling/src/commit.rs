@@ -7,6 +7,7 @@ use api::failover::ANNOTATION_HISTORY;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingStatus, CONDITION_SCHEDULED, TargetCluster};
 use cluster_client::{Patch, WriteOptions};
+use metrics::ScheduleType;
 use object::time::format_seconds;
 use object::{Object, Status};
 use scheduler::{Decision, SUCCESS_MESSAGE, ScheduleError};
@@ -30,11 +31,13 @@ pub struct Plan {
     pub is_asked_for: bool,
     /// The workload goes back to a cluster it left by failover.
     pub is_return: bool,
+    /// How the attempt is counted; what only notes something is none.
+    pub schedule_type: Option<ScheduleType>,
 }
 
 impl Plan {
     pub fn noting_only(binding: Binding) -> Self {
-        Self { binding, decision: None, is_asked_for: false, is_return: false }
+        Self { binding, decision: None, is_asked_for: false, is_return: false, schedule_type: None }
     }
 }
 
@@ -73,7 +76,7 @@ impl Report {
 
 /// Writes what differs and nothing else.
 pub async fn commit(room: &Room, plan: Plan) -> Outcome {
-    let Plan { binding, decision, is_asked_for, is_return } = plan;
+    let Plan { binding, decision, is_asked_for, is_return, .. } = plan;
     let Some(decision) = decision else {
         return match note_generation(room, &binding).await {
             Ok(()) => Outcome::Done,

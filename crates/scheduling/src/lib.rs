@@ -19,6 +19,7 @@ use std::sync::Arc;
 use api::capacity::Board;
 use api::features::Features;
 use cluster_client::ClusterClient;
+use metrics::Metrics;
 use parking_lot::Mutex;
 use reconcile::{Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use scheduler::{Options, Plugins, Snapshot};
@@ -41,6 +42,7 @@ pub struct Parts {
     pub decisions: Decisions,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
+    pub metrics: Metrics,
     pub settings: Settings,
 }
 
@@ -86,6 +88,7 @@ struct Room {
     capacity: Mutex<Capacity>,
     in_flight: Mutex<InFlight>,
     recorder: Recorder,
+    metrics: Metrics,
     /// The gate ResilientFailover.
     is_resilient: bool,
     /// PropagationPolicies and ClusterPropagationPolicies, where failback is possible.
@@ -128,7 +131,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
 
 impl Room {
     fn new(parts: Parts, cancel: &CancellationToken) -> Self {
-        let Parts { client, board, decisions, features, clock, settings } = parts;
+        let Parts { client, board, decisions, features, clock, metrics, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let bindings = MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr())
             .packed()
@@ -160,7 +163,7 @@ impl Room {
                 Arc::clone(&clock),
                 cancel.clone(),
             ),
-            queue: SchedulingQueue::new(features.priority_based_scheduling),
+            queue: SchedulingQueue::new(features.priority_based_scheduling, &metrics),
             snapshot: Mutex::default(),
             capacity: Mutex::default(),
             in_flight: Mutex::default(),
@@ -168,6 +171,7 @@ impl Room {
             board,
             decisions,
             clock,
+            metrics,
             settings,
             options,
         }

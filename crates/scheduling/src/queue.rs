@@ -1,7 +1,10 @@
 //! The bindings that wait to be placed.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use metrics::{Incoming, Metrics, Scheduling};
+use parking_lot::Mutex;
 use reconcile::backoff::{Backoff, KEY_BACKOFF};
 use reconcile::queue::KEYS_WAITING_MAX;
 use reconcile::{ObjectKey, Priority, WorkQueue};
@@ -15,6 +18,9 @@ const UNSCHEDULABLE_WAIT: Duration = Duration::from_secs(300);
 pub struct SchedulingQueue {
     keys: WorkQueue<ObjectKey>,
     has_priorities: bool,
+    metrics: Scheduling,
+    /// How many wait for room.
+    unschedulable: Mutex<HashSet<ObjectKey>>,
 }
 
 /// What became of a binding that was taken from the queue.
@@ -27,13 +33,15 @@ pub enum Outcome {
 }
 
 impl SchedulingQueue {
-    pub fn new(has_priorities: bool) -> Self {
+    pub fn new(has_priorities: bool, metrics: &Metrics) -> Self {
         let backoff = if has_priorities { BACKOFF } else { KEY_BACKOFF };
-        Self { keys: WorkQueue::new(backoff, KEYS_WAITING_MAX), has_priorities }
+        let keys = WorkQueue::new(backoff, KEYS_WAITING_MAX).observed_by(metrics.controllers.queue("scheduler-queue"));
+        Self { keys, has_priorities, metrics: metrics.scheduling.clone(), unschedulable: Mutex::default() }
     }
 
     /// Something happened to the binding or to its clusters.
-    pub async fn add(&self, key: ObjectKey, priority: i32, is_initial: bool) {
+    pub async fn add(&self, key: ObjectKey, priority: i32, is_initial: bool, why: Incoming) {
+        self.metrics.incoming(why);
         let priority = match (self.has_priorities, is_initial) {
             (true, _) => Priority(priority),
             (false, true) => Priority::LOW,
@@ -43,7 +51,10 @@ impl SchedulingQueue {
     }
 
     pub async fn next(&self) -> Option<ObjectKey> {
-        self.keys.next().await
+        let key = self.keys.next().await?;
+        self.unschedulable.lock().remove(&key);
+        self.tell();
+        Some(key)
     }
 
     pub fn finish(&self, key: &ObjectKey, priority: i32, outcome: Outcome) {
@@ -51,13 +62,24 @@ impl SchedulingQueue {
         match outcome {
             Outcome::Done => self.keys.forget(key),
             Outcome::Unschedulable if self.has_priorities => {
+                self.metrics.incoming(Incoming::ScheduleAttemptFailure);
+                self.unschedulable.lock().insert(key.clone());
                 self.keys.add_after(key.clone(), UNSCHEDULABLE_WAIT, priority);
             }
             Outcome::Unschedulable | Outcome::Failed => {
+                self.metrics.incoming(Incoming::ScheduleAttemptFailure);
                 self.keys.add_failed(key.clone(), priority);
             }
         }
         self.keys.done(key);
+        self.tell();
+    }
+
+    /// How many wait, and for what.
+    fn tell(&self) {
+        let counts = self.keys.counts();
+        let unschedulable = self.unschedulable.lock().len();
+        self.metrics.pending(counts.ready, counts.delayed.saturating_sub(unschedulable), unschedulable);
     }
 
     pub fn shut_down(&self) {
@@ -82,9 +104,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bindings_go_by_priority_only_where_the_gate_is_on() {
         for (has_priorities, expected) in [(false, ["low", "high", "mid"]), (true, ["high", "mid", "low"])] {
-            let queue = SchedulingQueue::new(has_priorities);
+            let queue = SchedulingQueue::new(has_priorities, &Metrics::default());
             for (name, priority) in [("low", -5), ("high", 100), ("mid", 7)] {
-                queue.add(key(name), priority, false).await;
+                queue.add(key(name), priority, false, Incoming::BindingAdd).await;
             }
             let mut order = Vec::new();
             for _ in 0..3 {
@@ -96,9 +118,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_failed_waits_and_a_change_brings_it_back_at_once() {
-        let queue = SchedulingQueue::new(true);
+        let queue = SchedulingQueue::new(true, &Metrics::default());
         let start = Instant::now();
-        queue.add(key("x"), 0, false).await;
+        queue.add(key("x"), 0, false, Incoming::BindingAdd).await;
         for expected in [0, 1, 3, 7, 15, 25, 35] {
             assert_eq!(taken(&queue).await, "x");
             assert_eq!(start.elapsed().as_secs(), expected);
@@ -111,7 +133,7 @@ mod tests {
         assert_eq!(start.elapsed(), UNSCHEDULABLE_WAIT);
         queue.finish(&key("x"), 0, Outcome::Unschedulable);
         let start = Instant::now();
-        queue.add(key("x"), 0, false).await;
+        queue.add(key("x"), 0, false, Incoming::BindingAdd).await;
         taken(&queue).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
     }

@@ -1,11 +1,15 @@
 //! Takes one binding after the other, decides, and hands the placement over to be written.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use api::work::BindingStatus;
+use metrics::{ScheduleType, Scheduling};
 use object::Object;
 use reconcile::{ObjectKey, Regarding};
-use scheduler::{Decision, Explanation, Need, Peers, Remembered, Request, ScheduleError, Snapshot, explain, need};
+use scheduler::{
+    Decision, Explanation, Need, Peers, Remembered, Request, ScheduleError, Snapshot, Step as Lap, explain_paced, need,
+};
 use tokio::sync::Semaphore;
 
 use crate::Room;
@@ -19,13 +23,18 @@ pub async fn work(room: &Arc<Room>) {
     let slots = Arc::new(Semaphore::new(room.settings.writes_at_once.max(1)));
     while let Some(key) = room.queue.next().await {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        let started = Instant::now();
         match room.decide(&key) {
             Step::Finish { priority, outcome } => room.queue.finish(&key, priority, outcome),
             Step::Write(plan) => {
                 let room = Arc::clone(room);
                 tokio::spawn(async move {
                     let priority = plan.binding.priority();
+                    let kind = plan.schedule_type;
                     let outcome = commit::commit(&room, *plan).await;
+                    if let Some(kind) = kind {
+                        room.metrics.scheduling.attempted(outcome == Outcome::Done, kind, started.elapsed());
+                    }
                     room.in_flight.lock().finished(&key);
                     room.queue.finish(&key, priority, outcome);
                     drop(slot);
@@ -33,6 +42,34 @@ pub async fn work(room: &Arc<Room>) {
             }
         }
         tokio::task::yield_now().await;
+    }
+}
+
+/// Takes the time of the steps of a decision.
+struct Laps<'a> {
+    metrics: &'a Scheduling,
+    since: Instant,
+}
+
+impl<'a> Laps<'a> {
+    fn new(metrics: &'a Scheduling) -> Self {
+        Self { metrics, since: Instant::now() }
+    }
+
+    fn start(&mut self) {
+        self.since = Instant::now();
+    }
+
+    fn passed(&mut self, lap: Lap) {
+        let now = Instant::now();
+        let name = match lap {
+            Lap::Filter => "Filter",
+            Lap::Score => "Score",
+            Lap::Select => "Select",
+            Lap::AssignReplicas => "AssignReplicas",
+        };
+        self.metrics.step(name, now - self.since);
+        self.since = now;
     }
 }
 
@@ -92,7 +129,11 @@ impl Room {
         self.decisions.remember(&key.to_string(), remembered);
         self.tell_groups(&binding, &decision);
         let is_asked_for = reason == Some(Need::Reschedule);
-        Step::Write(Box::new(Plan { binding, decision: Some(decision), is_asked_for, is_return }))
+        let schedule_type = Some(match reason {
+            Some(Need::ReplicasChanged) => ScheduleType::Scale,
+            _ => ScheduleType::Reconcile,
+        });
+        Step::Write(Box::new(Plan { binding, decision: Some(decision), is_asked_for, is_return, schedule_type }))
     }
 
     /// Decides on a binding; one that failed over stays away from where it came from, as long as it can.
@@ -104,6 +145,11 @@ impl Room {
         reason: Option<Need>,
     ) -> (Decision, Explanation) {
         let request = Request { spec: &binding.spec, status: &binding.status, peers, options: &self.options };
+        let mut laps = Laps::new(&self.metrics.scheduling);
+        let mut explain = |snapshot: &Snapshot, request: &Request<'_>| {
+            laps.start();
+            explain_paced(snapshot, request, &mut |step| laps.passed(step))
+        };
         let held = reason.filter(|_| self.is_resilient).and_then(|need| without_left(binding, need));
         if let Some(held) = held {
             let (decision, explanation) = explain(snapshot, &Request { spec: &held.spec, ..request });

@@ -52,6 +52,7 @@ impl Plane {
             decisions: self.decisions.clone(),
             features: Arc::new(Features::parse(features).expect("features")),
             clock: Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time"))),
+            metrics: Default::default(),
             settings: Settings::default(),
         };
         tokio::spawn(scheduling::run(parts, self.cancel.clone()));

@@ -130,9 +130,9 @@ struct RunArgs {
     /// cannot be written.
     #[arg(long, default_value = KUBECONFIG_SECRET, value_name = "NAME")]
     karmada_kubeconfig_secret: String,
-    /// Taken for the sake of manifests made for karmada-agent.
-    #[arg(long, hide = true)]
-    metrics_bind_address: Option<String>,
+    /// Answer /metrics here; 0 for not at all.
+    #[arg(long, default_value = "0", value_name = "HOST:PORT")]
+    metrics_bind_address: String,
 }
 
 pub async fn run(console: &Console, args: AgentArgs) -> anyhow::Result<()> {
@@ -146,10 +146,16 @@ pub async fn run(console: &Console, args: AgentArgs) -> anyhow::Result<()> {
 async fn look_after(args: RunArgs) -> anyhow::Result<()> {
     let mut termination = Termination::listen()?;
     let cancel = CancellationToken::new();
-    if let Some(address) = probe_address(&args.health_probe_bind_address)? {
+    let metrics = metrics::Metrics::default();
+    metrics.build(concat!("v", env!("CARGO_PKG_VERSION")));
+    if let Some(address) = listen_address("--metrics-bind-address", &args.metrics_bind_address)? {
+        let serving = ::agent::probe::serve_metrics(address, metrics.clone(), cancel.clone());
+        serving.await.with_context(|| format!("cannot listen on {address}"))?;
+    }
+    if let Some(address) = listen_address("--health-probe-bind-address", &args.health_probe_bind_address)? {
         ::agent::probe::serve(address, cancel.clone()).await.with_context(|| format!("cannot listen on {address}"))?;
     }
-    let working = ::agent::run(args.parts()?, cancel.clone());
+    let working = ::agent::run(args.parts(metrics)?, cancel.clone());
     tokio::pin!(working);
     tokio::select! {
         ended = &mut working => return Ok(ended?),
@@ -161,7 +167,7 @@ async fn look_after(args: RunArgs) -> anyhow::Result<()> {
 }
 
 impl RunArgs {
-    fn parts(self) -> anyhow::Result<Parts> {
+    fn parts(self, metrics: metrics::Metrics) -> anyhow::Result<Parts> {
         let plane = Kubeconfig::load(std::slice::from_ref(&self.karmada_kubeconfig)).context("--karmada-kubeconfig")?;
         let plane = plane.remote(self.karmada_context.as_deref()).context("--karmada-kubeconfig")?;
         let (member, proxy) = self.member()?;
@@ -194,6 +200,7 @@ impl RunArgs {
             registration,
             features: Arc::new(Features::flotilla().with(&self.feature_gates).context("--feature-gates")?),
             clock: Arc::new(reconcile::SystemClock),
+            metrics,
             settings,
         })
     }
@@ -256,13 +263,13 @@ fn identity() -> String {
 }
 
 /// `:10357` is every address, as in Go; `0` and nothing are none.
-fn probe_address(text: &str) -> anyhow::Result<Option<SocketAddr>> {
+fn listen_address(flag: &str, text: &str) -> anyhow::Result<Option<SocketAddr>> {
     if matches!(text, "" | "0") {
         return Ok(None);
     }
     let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     let found = full.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    Ok(Some(found.with_context(|| format!("--health-probe-bind-address: {text:?} is no address"))?))
+    Ok(Some(found.with_context(|| format!("{flag}: {text:?} is no address"))?))
 }
 
 #[cfg(test)]
@@ -271,7 +278,8 @@ mod tests {
 
     #[test]
     fn the_probe_listens_where_karmadas_manifests_say() {
-        let address = |text: &str| probe_address(text).ok().map(|found| found.map(|found| found.to_string()));
+        let address =
+            |text: &str| listen_address("--flag", text).ok().map(|found| found.map(|found| found.to_string()));
         assert_eq!(address("0"), Some(None));
         assert_eq!(address(":10357"), Some(Some("0.0.0.0:10357".into())));
         assert_eq!(address("127.0.0.1:1"), Some(Some("127.0.0.1:1".into())));

@@ -95,14 +95,16 @@ impl Detector {
         });
         let policies = RwLock::new(PolicyIndex::new(policies));
         let recorder = Recorder::start(plane.client.clone(), COMPONENT, Arc::clone(&plane.clock), cancel.clone());
+        let template_controller = Controller::new("resource-detector").observed_by(&plane.metrics);
+        let policy_controller = Controller::new("propagation-policy").observed_by(&plane.metrics);
         Arc::new(Self {
             plane,
             policies,
             waiting: Mutex::default(),
             causes: Mutex::default(),
             found_policies: Mutex::default(),
-            template_controller: Controller::new("resource-detector"),
-            policy_controller: Controller::new("propagation-policy"),
+            template_controller,
+            policy_controller,
             written: Written::default(),
             recorder,
         })

@@ -196,7 +196,9 @@ impl Detector {
         let mut desired = Object::clone(&object);
         claim::claim(&mut desired, policy);
         let target = self.plane.templates.target(template).await?;
-        match commit_object(&self.plane.client, target, &object, &desired, FIELD_MANAGER).await {
+        let taken = commit_object(&self.plane.client, target, &object, &desired, FIELD_MANAGER).await;
+        self.plane.metrics.propagation.policy_preempted(taken.is_ok());
+        match taken {
             Ok(_) => {
                 let message = format!("{own} preempted {other} successfully");
                 self.recorder.normal(&*object, "PreemptPolicySucceed", message);

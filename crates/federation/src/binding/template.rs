@@ -1,6 +1,7 @@
 //! One template: which policy it has, and the binding that follows.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use cluster_client::ResourceRef;
 use interpreter::Operation;
@@ -35,7 +36,9 @@ impl Detector {
         if Claim::of(&object).is_none() {
             self.waiting.lock().insert(template.clone());
         }
+        let started = Instant::now();
         let decision = claim::decide(&self.policies.read(), &object);
+        self.plane.metrics.propagation.policy_matched(started.elapsed());
         match decision {
             Decision::Apply(policy) => return self.apply(template, object, &policy, cause).await,
             Decision::Unmatched => {
@@ -84,7 +87,13 @@ impl Detector {
             Scope::Cluster => "cluster policy",
         };
         let title = format!("Apply {title}({})", policy.display_name());
-        match self.apply_policy(&object, policy, cause).await {
+        let started = Instant::now();
+        let applied = self.apply_policy(&object, policy, cause).await;
+        self.plane
+            .metrics
+            .propagation
+            .policy_applied(matches!(applied, Ok(Applied::Unchanged | Applied::Changed)), started.elapsed());
+        match applied {
             Ok(Applied::Unchanged) => Ok(Outcome::Done),
             Ok(Applied::Changed) => {
                 self.recorder.normal(&*object, "ApplyPolicySucceed", format!("{title} succeed"));

@@ -7,6 +7,7 @@ mod triggers;
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 
 use api::names::cluster_of_execution_namespace;
 use api::work::BindingSpec;
@@ -62,9 +63,14 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let sources = sources(&context);
     let reconcile = move |key| {
         let context = Arc::clone(&context);
-        async move { context.reconcile(key).await }
+        async move {
+            let started = Instant::now();
+            let result = context.reconcile(key).await;
+            context.plane.metrics.propagation.works_made(result.is_ok(), started.elapsed());
+            result
+        }
     };
-    Controller::new("binding").run(sources, workers, cancel, reconcile).await;
+    Controller::new("binding").observed_by(&plane.metrics).run(sources, workers, cancel, reconcile).await;
 }
 
 fn sources(context: &Arc<Context>) -> Vec<Source<ObjectKey>> {

@@ -8,7 +8,7 @@ mod scale;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::cron::Schedule;
 use api::autoscaling::{CRON_FEDERATED_HPAS, CronHpaSpec, CronHpaStatus, CronRule, ScaleTarget};
@@ -59,8 +59,17 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         timetables: Mutex::default(),
         plane,
     });
-    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&cron), key);
-    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+    let controller = Controller::new(COMPONENT).observed_by(&cron.plane.metrics);
+    let reconcile = move |key: ObjectKey| {
+        let cron = Arc::clone(&cron);
+        async move {
+            let (metrics, started) = (cron.plane.metrics.propagation.clone(), Instant::now());
+            let result = reconcile(cron, key).await;
+            metrics.cron_processed(result.is_ok(), started.elapsed());
+            result
+        }
+    };
+    controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
 fn objects_with_new_spec(change: &Change) -> Vec<ObjectKey> {
@@ -122,7 +131,9 @@ impl Cron {
         for watched in &mut timetable.rules {
             let now = self.plane.clock.now();
             let Some(due) = watched.next.filter(|next| *next <= now) else { continue };
+            let started = Instant::now();
             let result = scale::apply(&self.plane.client, &self.mapper, key, &timetable.target, &watched.rule).await;
+            self.plane.metrics.propagation.cron_rule_processed(result.is_ok(), started.elapsed());
             if let Err(message) = &result {
                 self.events.warning(object, "ScaleFailed", message.clone());
             }

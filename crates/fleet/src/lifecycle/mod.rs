@@ -35,8 +35,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     }
     let workers = plane.settings.concurrent_cluster_syncs;
     let lifecycle = Arc::new(Lifecycle { plane, events, removals: Mutex::default() });
+    let controller = Controller::new(COMPONENT).observed_by(&lifecycle.plane.metrics);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&lifecycle), key);
-    Controller::new(COMPONENT).run(sources, workers, cancel, reconcile).await;
+    controller.run(sources, workers, cancel, reconcile).await;
 }
 
 /// Leaving clusters that a binding placed on and no longer does.

@@ -41,8 +41,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
             quotas.iter().map(|quota| ObjectKey::of(quota)).collect()
         }),
     ];
+    let controller = Controller::new(COMPONENT).observed_by(&count.plane.metrics);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&count), key);
-    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+    controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
 fn quotas_with_new_limits(change: &Change) -> Vec<ObjectKey> {

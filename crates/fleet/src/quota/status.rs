@@ -34,8 +34,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         plane,
     });
     let sources = vec![Source::each(&office.quotas), Source::new(&office.parts, quotas_of_told_parts)];
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
-    Controller::new(COMPONENT).run(sources, WORKERS, cancel, reconcile).await;
+    controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
 fn quotas_of_told_parts(change: &Change) -> Vec<ObjectKey> {

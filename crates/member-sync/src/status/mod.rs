@@ -6,6 +6,7 @@ mod room;
 pub mod threshold;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use api::cluster::{CLUSTERS, CONDITION_READY, FINALIZER};
 use api::core::{Condition, find_condition, set_condition};
@@ -36,7 +37,7 @@ pub async fn run(member: Arc<Member>, cancel: CancellationToken) {
     loop {
         tokio::select! {
             () = cancel.cancelled() => return,
-            result = heart.beat() => {
+            result = timed(&member, heart.beat()) => {
                 if let Err(error) = result {
                     tracing::warn!(cluster = member.cluster, %error, "the status of a member could not be written");
                 }
@@ -52,6 +53,13 @@ pub async fn run(member: Arc<Member>, cancel: CancellationToken) {
             () = turned.notified() => {}
         }
     }
+}
+
+async fn timed<T>(member: &Member, beat: impl Future<Output = T>) -> T {
+    let started = Instant::now();
+    let result = beat.await;
+    member.plane.metrics.members.status_synced(&member.cluster, started.elapsed());
+    result
 }
 
 struct Heart {

@@ -201,6 +201,7 @@ impl Hub {
             board: self.board.clone(),
             features: Arc::new(Features::default()),
             clock: Arc::clone(&self.clock),
+            metrics: Default::default(),
             settings: Settings::default(),
         };
         Syncing { task: tokio::spawn(run_member(parts, cancel.clone())), cancel }
