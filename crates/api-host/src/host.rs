@@ -24,7 +24,7 @@ use apiserver::http::{Listening, listen};
 use apiserver::server::{Server, ServerConfig};
 use apiserver::subresource::connect::ConnectHandler;
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
-use controllers::{Clients, Parameters, SignToken};
+use controllers::{AgentApproval, Clients, Parameters, SignToken};
 use kinds::Kind;
 use pki::authority::CertificateAuthority;
 use pki::jwt::signer::JwtSigner;
@@ -123,6 +123,7 @@ impl ApiHost {
         };
         Ok((Clients { manager, controller: Arc::new(acting) }, parameters))
     }
+            agent_approval: AgentApproval::default(),
 
     /// Lets requests and writes finish, then closes the store.
     pub async fn stop(self) {

@@ -1,13 +1,15 @@
 //! `token`: bootstrap tokens, with which a cluster may register itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use api::names::CLUSTER_NAMESPACE;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
 use cluster_client::{ClusterClient, DeleteOptions, ListOptions, ResourceRef, WriteOptions};
-use object::Object;
+use object::{Object, Status};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Map, Value};
 
@@ -15,6 +17,7 @@ use crate::console::Console;
 use crate::durations;
 use crate::join::SECRETS;
 use crate::plane::{Plane, PlaneArgs};
+use crate::register::{Invitation, cluster_of_groups};
 use crate::table::{Column, Look, Row, Table};
 
 const NAMESPACE: &str = "kube-system";
@@ -35,7 +38,10 @@ const SECRET_LENGTH: usize = 16;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  # Create a token and print the command that registers a cluster with it
+  # Create a token for one cluster and print the command that registers it
+  flotilla token create --cluster robbinsdale --print-register-command
+
+  # Create one that registers any cluster, and may become anything on the control plane on the way
   flotilla token create --print-register-command
 
   # List tokens, delete one
@@ -67,6 +73,13 @@ struct CreateArgs {
     /// Groups the token authenticates as; they start with system:bootstrappers:
     #[arg(long, value_delimiter = ',', default_value = DEFAULT_GROUP, value_name = "GROUP")]
     groups: Vec<String>,
+    /// The only cluster the token can register. Its agent is given its rights now; `karmadactl register`, which would
+    /// give them itself, cannot use such a token
+    #[arg(long, value_name = "NAME", conflicts_with = "groups")]
+    cluster: Option<String>,
+    /// Namespace in the control plane where that cluster's secrets are stored
+    #[arg(long, default_value = CLUSTER_NAMESPACE, value_name = "NAMESPACE", requires = "cluster")]
+    cluster_namespace: String,
     /// What the token is for, for people
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     description: String,
@@ -128,6 +141,10 @@ impl CreateArgs {
         Ok(())
     }
 
+    fn invitation(&self) -> anyhow::Result<Option<Invitation>> {
+        self.cluster.as_ref().map(|cluster| Invitation::new(cluster, &self.cluster_namespace)).transpose()
+    }
+
     fn secret(&self, id: &str, secret: &str, now: jiff::Timestamp) -> anyhow::Result<Object> {
         let mut data = Map::new();
         let mut put = |key: &str, value: &str| data.insert(key.to_owned(), STANDARD.encode(value).into());
@@ -140,11 +157,15 @@ impl CreateArgs {
             let expires = now.checked_add(self.ttl).context("--ttl is too long")?;
             put("expiration", &object::time::format_seconds(expires));
         }
+        let groups = match self.invitation()? {
+            Some(invitation) => vec![invitation.group()],
+            None => self.groups.clone(),
+        };
         for usage in &self.usages {
             put(&format!("{USAGE_PREFIX}{usage}"), "true");
         }
-        if !self.groups.is_empty() {
-            put("auth-extra-groups", &self.groups.join(","));
+        if !groups.is_empty() {
+            put("auth-extra-groups", &groups.join(","));
         }
         let mut object = SECRETS.object(NAMESPACE, &format!("{NAME_PREFIX}{id}"));
         object.set(&["type"], TYPE);
@@ -157,9 +178,12 @@ async fn create(console: &Console, plane: &Plane, args: &CreateArgs, now: jiff::
     let (id, secret) = (random(ID_LENGTH)?, random(SECRET_LENGTH)?);
     // What cannot be printed must not be created.
     let command = match args.print_register_command {
-        true => Some(register_command(console, plane, &format!("{id}.{secret}"))?),
+        true => Some(register_command(console, plane, &format!("{id}.{secret}"), args.cluster.as_deref())?),
         false => None,
     };
+    if let Some(invitation) = args.invitation()? {
+        invitation.give(&plane.client).await?;
+    }
     let target = ResourceRef::within(&SECRETS.gvr(), NAMESPACE);
     let created = plane.client.create(target, args.secret(&id, &secret, now)?, WriteOptions::default()).await;
     created.with_context(|| format!("failed to create bootstrap token with name {NAME_PREFIX}{id}"))?;
@@ -181,11 +205,12 @@ pub fn random(length: usize) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn register_command(console: &Console, plane: &Plane, token: &str) -> anyhow::Result<String> {
+fn register_command(console: &Console, plane: &Plane, token: &str, cluster: Option<&str>) -> anyhow::Result<String> {
     let authority = plane.authority()?.context("no CA certificates found in kubeconfig")?;
     let server = plane.server().unwrap_or_default().replace("https://", "");
     let pins = key_pins(&authority)?.join(",");
-    Ok(format!("{} register {server} --token {token} --discovery-token-ca-cert-hash {pins}", console.program))
+    let cluster = cluster.map(|cluster| format!(" --cluster-name {cluster}")).unwrap_or_default();
+    Ok(format!("{} register {server} --token {token} --discovery-token-ca-cert-hash {pins}{cluster}", console.program))
 }
 
 /// SHA-256 of the public key of every certificate.
@@ -205,29 +230,45 @@ pub fn key_pins(pem: &[u8]) -> anyhow::Result<Vec<String>> {
 }
 
 async fn list(console: &Console, client: &ClusterClient, now: jiff::Timestamp) -> anyhow::Result<()> {
-    let options = ListOptions { field_selector: Some(format!("type={TYPE}")), ..ListOptions::default() };
-    let secrets = client.list_all(ResourceRef::within(&SECRETS.gvr(), NAMESPACE), options).await;
+    let secrets = list_secrets(client).await.context("failed to list bootstrap tokens")?;
+    // Scripts know Karmada's columns, and find no other where there are none of the tokens Karmada does not have.
+    let has_bound = secrets.iter().any(|secret| cluster_of(secret).is_some());
     let mut rows: Vec<Row> = Vec::new();
-    for secret in secrets.context("failed to list bootstrap tokens")?.items {
+    for secret in secrets {
         match cells_of(&secret, now) {
             Ok(cells) => {
-                rows.push(Row { cells: cells.into_iter().map(Value::from).collect(), object: Object::default() })
+                let cluster = cluster_of(&secret).unwrap_or_else(|| "<any>".to_owned());
+                let cells = cells.into_iter().chain(has_bound.then_some(cluster)).map(Value::from);
+                rows.push(Row { cells: cells.collect(), object: Object::default() })
             }
             Err(error) => console.warn(error),
         }
     }
     let names = ["TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS"];
-    let columns = names.map(|name| Column { name: name.to_owned(), priority: 0 });
-    let table = Table { columns: columns.into(), rows };
+    let columns = names.into_iter().chain(has_bound.then_some("CLUSTER"));
+    let columns = columns.map(|name| Column { name: name.to_owned(), priority: 0 });
+    let table = Table { columns: columns.collect(), rows };
     console.print(&table.print(&Look::default()))?;
     Ok(())
 }
 
+async fn list_secrets(client: &ClusterClient) -> Result<Vec<Arc<Object>>, Status> {
+    let options = ListOptions { field_selector: Some(format!("type={TYPE}")), ..ListOptions::default() };
+    Ok(client.list_all(ResourceRef::within(&SECRETS.gvr(), NAMESPACE), options).await?.items)
+}
+
+fn read(secret: &Object, key: &str) -> String {
+    let bytes = STANDARD.decode(secret.str_at(&["data", key])).unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The cluster a token was made for.
+fn cluster_of(secret: &Object) -> Option<String> {
+    cluster_of_groups(read(secret, "auth-extra-groups").split(',')).map(str::to_owned)
+}
+
 fn cells_of(secret: &Object, now: jiff::Timestamp) -> anyhow::Result<[String; 6]> {
-    let read = |key: &str| -> String {
-        let bytes = STANDARD.decode(secret.str_at(&["data", key])).unwrap_or_default();
-        String::from_utf8(bytes).unwrap_or_default()
-    };
+    let read = |key: &str| read(secret, key);
     let (id, key) = (read("token-id"), read("token-secret"));
     if id.is_empty() || key.is_empty() {
         bail!("bootstrap Token Secret has no token-id or token-secret data: {}", secret.name());
@@ -273,11 +314,24 @@ async fn delete(console: &Console, client: &ClusterClient, ids: &[String]) -> an
     for id in ids {
         let name = format!("{NAME_PREFIX}{id}");
         let target = ResourceRef::namespaced(&SECRETS.gvr(), NAMESPACE, &name);
+        let cluster = client.find(target.clone()).await.ok().flatten().and_then(|secret| cluster_of(&secret));
         let deleted = client.delete(target, DeleteOptions::default()).await;
         deleted.with_context(|| format!("failed to delete secret {name:?}"))?;
+        if let Some(cluster) = cluster {
+            take_invitation(console, client, &cluster).await;
+        }
         console.line(format!("bootstrap token {id:?} deleted"))?;
     }
     Ok(())
+}
+
+/// What the last token of a cluster could do goes with it.
+async fn take_invitation(console: &Console, client: &ClusterClient, cluster: &str) {
+    let is_another = |secret: &Arc<Object>| cluster_of(secret).as_deref() == Some(cluster);
+    match (list_secrets(client).await, Invitation::new(cluster, CLUSTER_NAMESPACE)) {
+        (Ok(secrets), Ok(invitation)) if !secrets.iter().any(is_another) => invitation.take(console, client).await,
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -322,6 +376,40 @@ mod tests {
         delete(&console, &plane.client, &ids).await.unwrap();
         assert_eq!(out.text(), format!("bootstrap token \"{id}\" deleted\n"));
         assert!(delete(&console, &plane.client, &ids).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_token_for_one_cluster_is_shown_as_such_and_takes_its_rights_along() {
+        let api = MemoryApi::default();
+        let now: jiff::Timestamp = "2026-11-15T00:00:00Z".parse().unwrap();
+        let plane = Plane::given(api.client(), []);
+        let (console, out, _) = testing::console();
+        create(&console, &plane, &args("--cluster=m1"), now).await.unwrap();
+        create(&console, &plane, &args("--cluster=m1"), now).await.unwrap();
+        create(&console, &plane, &args(""), now).await.unwrap();
+        let tokens: Vec<String> = out.text().lines().map(str::to_owned).collect();
+
+        let (console, out, _) = testing::console();
+        list(&console, &plane.client, now).await.unwrap();
+        let text = out.text();
+        let line = |token: &str| text.lines().find(|line| line.starts_with(token)).unwrap();
+        assert!(text.lines().next().unwrap().ends_with("CLUSTER"), "{text}");
+        let words: Vec<&str> = line(&tokens[0]).split_whitespace().collect();
+        assert_eq!(words[words.len() - 2..], ["system:bootstrappers:karmada:cluster:m1", "m1"]);
+        assert!(line(&tokens[2]).trim_end().ends_with("<any>"), "{text}");
+
+        let role = || async {
+            let target = ResourceRef::cluster(&agent::credentials::CLUSTER_ROLES.gvr(), "system:karmada:m1:bootstrap");
+            plane.client.find(target).await.unwrap().is_some()
+        };
+        let (console, _, _) = testing::console();
+        for (token, is_left) in [(&tokens[0], true), (&tokens[1], false)] {
+            let ids = DeleteArgs { tokens: vec![token.clone()], plane: PlaneArgs::default() }.ids().unwrap();
+            delete(&console, &plane.client, &ids).await.unwrap();
+            assert_eq!(role().await, is_left);
+        }
+        let reserved = args("--cluster=rbac-generator");
+        assert!(create(&console, &plane, &reserved, now).await.is_err());
     }
 
     #[test]

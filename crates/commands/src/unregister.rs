@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::console::Console;
 use crate::durations;
 use crate::plane::open_kubeconfig;
-use crate::register::{AGENT, AGENT_ACCOUNT, DEPLOYMENTS, KUBECONFIG_SECRET, Rights};
+use crate::register::{AGENT, AGENT_ACCOUNT, DEPLOYMENTS, Invitation, KUBECONFIG_SECRET, Rights};
 
 const POLL: Duration = Duration::from_millis(250);
 
@@ -137,7 +137,10 @@ async fn unregister(
     console.note(format!("cluster({name}) is removed from the control plane"));
     let rights = Rights::new(name, &args.cluster_namespace);
     match args.karmada_config {
-        Some(_) => rights.take(console, plane, false).await,
+        Some(_) => {
+            rights.take(console, plane, false).await;
+            Invitation::new(name, &args.cluster_namespace)?.take(console, plane).await;
+        }
         None => console.warn(format!(
             "the agent may not remove its own rights; remove them with --karmada-config, or by hand: {}",
             rights.names().join(", ")

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::features::Features;
+use controllers::AgentApproval;
 
 /// The context (and cluster and user) name in the kubeconfig everybody's scripts expect.
 const CONTEXT: &str = "karmada-apiserver";
@@ -19,6 +20,8 @@ pub struct Propagation {
     pub member_sync: member_sync::Settings,
     /// May ClusterTaintPolicies put on taints that evict?
     pub allow_no_execute_taint_policy: bool,
+    /// Which agents get certificates without a person.
+    pub agent_approval: AgentApproval,
 }
 
 #[derive(Clone)]

@@ -16,4 +16,5 @@ mod resources;
 mod roles;
 mod start;
 
+pub use certificates::AgentApproval;
 pub use start::{Clients, Parameters, SignToken, run};

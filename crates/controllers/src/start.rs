@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap::{self, BootstrapClients};
+use crate::certificates::{AgentApproval, Rules};
 use crate::everything::Everything;
 use crate::garbage::Collector;
 use crate::jobs::FinishedJobs;
@@ -41,12 +42,13 @@ pub struct Parameters {
     pub sign_token: SignToken,
     /// Where joining machines find the API.
     pub server_url: String,
+    pub agent_approval: AgentApproval,
     pub clock: Arc<dyn Clock>,
 }
 
 /// Runs until cancelled. Of the processes that share a storage only one may.
 pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationToken) {
-    let Parameters { ca_pem, authority, sign_token, server_url, clock } = parameters;
+    let Parameters { ca_pem, authority, sign_token, server_url, agent_approval, clock } = parameters;
     let manager = &clients.manager;
     let acting = |name: &str| (clients.controller)(name);
     let stop = || cancel.clone();
@@ -69,7 +71,8 @@ pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationT
     running.spawn(recount.run(stop()));
     running.spawn(everything.run(stop()));
     let signer = acting("certificate-controller");
-    running.spawn(certificates::run(manager.clone(), signer, authority, Arc::clone(&clock), stop()));
+    let rules = Rules { authority, agent_approval };
+    running.spawn(certificates::run(manager.clone(), signer, rules, Arc::clone(&clock), stop()));
     running.spawn(roles::run(manager.clone(), acting("clusterrole-aggregation-controller"), stop()));
     let bootstrap_clients = BootstrapClients { reader: manager.clone(), cleaner: acting("token-cleaner") };
     running.spawn(bootstrap::run(bootstrap_clients, plan_kubeconfig(&server_url, &ca_pem), clock, stop()));

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use object::{Object, Status};
 use pki::csr::Csr;
 
-use super::{Admission, Attributes};
+use super::{Admission, Attributes, Operation};
+use crate::cache::Filter;
 use crate::context::Context;
 use crate::server::Server;
 
@@ -17,6 +18,9 @@ const GROUP: &str = "system:karmada:agents";
 const USER_PREFIX: &str = "system:karmada:agent:";
 /// Gives agents their rights while they register; not an agent.
 const RIGHTS_GIVER: &str = "rbac-generator";
+const TOKEN_PREFIX: &str = "system:bootstrap:";
+/// Group of the tokens that were made for one cluster, by its name.
+const TOKEN_GROUP_PREFIX: &str = "system:bootstrappers:karmada:cluster:";
 
 pub struct AgentRestriction;
 
@@ -42,15 +46,22 @@ impl Admission for AgentRestriction {
             name: object.map_or(attributes.name, Object::name),
             object: object.filter(|_| attributes.subresource.is_empty()),
         };
-        match refusal(cluster, &write) {
+        let refusal = match refusal(cluster, &write) {
+            None if attributes.operation == Operation::Create => registered_as(attributes, &write).await?,
+            refusal => refusal,
+        };
+        match refusal {
             Some(why) => Err(Status::forbidden(&resource, attributes.name_in_refusals(object), why)),
             None => Ok(()),
         }
     }
 }
 
-/// The cluster whose agent a user is.
-pub fn cluster_of<'a>(user: &'a str, groups: &[String]) -> Option<&'a str> {
+/// The cluster whose agent a user is, or is to become by a token that was made for it.
+pub fn cluster_of<'a>(user: &'a str, groups: &'a [String]) -> Option<&'a str> {
+    if user.starts_with(TOKEN_PREFIX) {
+        return groups.iter().find_map(|group| group.strip_prefix(TOKEN_GROUP_PREFIX));
+    }
     let cluster = user.strip_prefix(USER_PREFIX).filter(|cluster| *cluster != RIGHTS_GIVER)?;
     groups.iter().any(|group| group == GROUP).then_some(cluster)
 }
@@ -96,6 +107,20 @@ fn refusal(cluster: &str, write: &Write<'_>) -> Option<String> {
     }
 }
 
+/// A cluster is registered once, under one name. An agent sees no other Cluster, and could not tell by itself.
+async fn registered_as(attributes: &Attributes<'_>, write: &Write<'_>) -> Result<Option<String>, Status> {
+    let Some(cluster) = write.object.filter(|_| write.resource == "clusters") else { return Ok(None) };
+    let id = cluster.str_at(&["spec", "id"]);
+    if id.is_empty() {
+        return Ok(None);
+    }
+    let cache = &attributes.resource.cache;
+    cache.fresh().await?;
+    let known = cache.entries(&Filter::default()).into_iter().map(|entry| entry.decode());
+    let same = known.into_iter().find(|other| other.name() != cluster.name() && other.str_at(&["spec", "id"]) == id);
+    Ok(same.map(|other| format!("this cluster is registered already, with name {}", other.name())))
+}
+
 /// Agents renew their certificates. A request in another's name would be approved by nobody but a person who looks away.
 fn asks_for_own(cluster: &str, request: &Object) -> bool {
     let csr = STANDARD.decode(request.str_at(&["spec", "request"])).ok().and_then(|text| Csr::from_pem(&text).ok());
@@ -121,6 +146,17 @@ mod tests {
         assert_eq!(cluster_of("system:karmada:agent:rbac-generator", &groups), None);
         assert_eq!(cluster_of("system:karmada:agent:m1", &[]), None, "a name alone proves nothing");
         assert_eq!(cluster_of("system:admin", &groups), None);
+    }
+
+    #[test]
+    fn a_token_that_was_made_for_a_cluster_is_kept_to_it_whatever_other_groups_it_has() {
+        let any = "system:bootstrappers:karmada:default-cluster-token".to_owned();
+        let bound = "system:bootstrappers:karmada:cluster:m1".to_owned();
+        let token = "system:bootstrap:abcdef";
+        assert_eq!(cluster_of(token, std::slice::from_ref(&bound)), Some("m1"));
+        assert_eq!(cluster_of(token, &[any.clone(), bound.clone()]), Some("m1"));
+        assert_eq!(cluster_of(token, &[any]), None);
+        assert_eq!(cluster_of("somebody", &[bound]), None);
     }
 
     #[track_caller]

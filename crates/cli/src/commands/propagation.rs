@@ -31,6 +31,11 @@ pub struct PropagationArgs {
     /// Features to switch on or off, like Failover=true,WorkloadAffinity=true.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME=BOOL,...")]
     feature_gates: String,
+    /// Certificates of agents that are approved by themselves: those any bootstrap token asks for, as in Karmada, which
+    /// makes every such token as good as an administrator's (any), or only those that name the cluster the token was made
+    /// for with `token create --cluster` (bound).
+    #[arg(long, default_value = "any", value_parser = ["any", "bound"], value_name = "WHICH")]
+    agent_approval: String,
     /// Controllers to run: `*` for those that are on by default, NAME for one more, -NAME for one less.
     #[arg(long, default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
     controllers: String,
@@ -117,6 +122,7 @@ impl PropagationArgs {
         chosen.federation.graceful_eviction_timeout = self.graceful_eviction_timeout;
         chosen.member_sync.heartbeat = self.cluster_status_update_frequency;
         chosen.member_sync.failure_threshold = self.cluster_failure_threshold;
+            agent_approval: self.agent_approval.parse().map_err(anyhow::Error::msg)?,
         chosen.member_sync.success_threshold = self.cluster_success_threshold;
         chosen.member_sync.resource_modeling = self.enable_cluster_resource_modeling;
         chosen.scheduling.scheduler_name = self.scheduler_name;

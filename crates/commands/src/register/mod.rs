@@ -1,6 +1,7 @@
 //! `register`: makes a cluster a member that pulls, from within the cluster and with nothing but a bootstrap token.
 
 mod discovery;
+mod invitation;
 mod kubeconfig;
 pub mod manifest;
 mod manifests;
@@ -15,7 +16,8 @@ use agent::{Registration, ReportSecrets, registration};
 use anyhow::{Context, bail};
 use api::Resource;
 use api::cluster::{CLUSTERS, ClusterSpec};
-use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
+use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE, execution_namespace};
+use api::work::WORKS;
 use clap::Args;
 use cluster_client::{ClusterClient, Endpoint, ListOptions, ResourceRef, WriteOptions};
 use object::{Object, yaml};
@@ -28,13 +30,14 @@ use crate::join::check_name;
 use crate::plane::open_kubeconfig;
 use crate::register::discovery::{Discovered, Token};
 use crate::register::manifests::{Installation, PlaneAccess};
-use crate::register::signing::Requested;
+use crate::register::signing::{Keyed, Requested};
 
+pub use invitation::{Invitation, cluster_of as cluster_of_groups};
 pub use manifests::{AGENT, AGENT_ACCOUNT, DEPLOYMENTS, KUBECONFIG_SECRET};
 pub use rights::Rights;
 
 const POLL: Duration = Duration::from_millis(500);
-/// The identity rights are given with; every bootstrap token can get it.
+/// The identity rights are given with; every bootstrap token can get it that was made for no cluster in particular.
 const RIGHTS_USER: &str = "system:karmada:agent:rbac-generator";
 
 /// Register a cluster to Karmada control plane with Pull mode.
@@ -44,8 +47,8 @@ const RIGHTS_USER: &str = "system:karmada:agent:rbac-generator";
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  # On the control plane: print the command to run
-  flotilla token create --print-register-command
+  # On the control plane: print the command to run, with a token that is good for this cluster only
+  flotilla token create --cluster member3 --print-register-command
 
   # In the cluster that registers
   flotilla register 10.0.0.1:5443 --cluster-name member3 --token abcdef.0123456789abcdef \\
@@ -240,44 +243,119 @@ async fn register(
 ) -> anyhow::Result<()> {
     let name = &registering.name;
     let bootstrap = discovered.connect_with_token(&registering.server, &registering.token)?;
-    let request = |csr: String, user: &str| Requested {
-        csr,
-        user: user.to_owned(),
-        seconds: args.cert_expiration_seconds,
-        deadline,
-    };
-    let csr = format!("agent-rbac-generator-{name}{}", crate::token::random(5)?);
-    let keyed = signing::certificate(console, &bootstrap, request(csr.clone(), RIGHTS_USER)).await?;
-    let giver = discovered.connect_with_certificate(&registering.server, &keyed)?;
-    signing::forget(console, &giver, &csr).await;
-    console.note("[karmada-agent-start] Waiting to check cluster exists");
-    let id = registering.member.get(ResourceRef::cluster(&NAMESPACES.gvr(), "kube-system")).await?.uid().to_owned();
-    refuse_duplicates(&giver, name, &id).await?;
-    console.note("[karmada-agent-start] Assign the necessary RBAC permissions to the agent");
-    let rights = Rights::new(name, &args.cluster_namespace);
-    let outcome = async {
-        let cluster = registration::cluster_object(None, &args.registration(registering), &id)?;
-        rights.give(&giver, cluster).await?;
-        console.note("[karmada-agent-start] Waiting to construct karmada-agent kubeconfig");
-        let csr = format!("{name}-{}", crate::token::random(5)?);
-        let user = format!("system:karmada:agent:{name}");
-        let keyed = signing::certificate(console, &bootstrap, request(csr, &user)).await?;
-        let kubeconfig = kubeconfig::write(&registering.server, name, &discovered.authority, &keyed);
-        let installation = args.installation(registering, kubeconfig);
-        match args.print_manifest_only {
-            true => print(console, &installation),
-            false => install(console, &registering.member, &installation, deadline).await,
-        }
-    };
-    if let Err(error) = outcome.await {
-        console.note(format!("{} register failed and started deleting the created resources", console.program));
-        rights.take(console, &giver, true).await;
-        return Err(error);
+    let bound_to = invitation::bound_to(&bootstrap).await?;
+    let way = Way { console, args, registering, discovered, bootstrap, deadline };
+    match bound_to {
+        Some(bound) if bound != *name => bail!(
+            "this token was made for cluster {bound}, not for {name}: say --cluster-name {bound}, or use another token"
+        ),
+        Some(_) => way.register_invited().await?,
+        None => way.register_uninvited().await?,
     }
     if !args.print_manifest_only {
         console.line(format!("\ncluster({name}) is joined successfully"))?;
     }
     Ok(())
+}
+
+/// The way from a token to an agent at work.
+struct Way<'a> {
+    console: &'a Console,
+    args: &'a RegisterArgs,
+    registering: &'a Registering,
+    discovered: &'a Discovered,
+    /// The control plane, called with the token.
+    bootstrap: ClusterClient,
+    deadline: Instant,
+}
+
+impl Way<'_> {
+    /// With a token that was made for any cluster: it gives the agent its rights, by an identity that may do everything.
+    async fn register_uninvited(&self) -> anyhow::Result<()> {
+        let Self { console, args, registering, .. } = self;
+        let name = &registering.name;
+        let csr = format!("agent-rbac-generator-{name}{}", crate::token::random(5)?);
+        let keyed = self.certificate(csr.clone(), RIGHTS_USER).await?;
+        let giver = self.discovered.connect_with_certificate(&registering.server, &keyed)?;
+        signing::forget(console, &giver, &csr).await;
+        console.note("[karmada-agent-start] Waiting to check cluster exists");
+        let id = self.member_id().await?;
+        refuse_duplicates(&giver, name, &id).await?;
+        console.note("[karmada-agent-start] Assign the necessary RBAC permissions to the agent");
+        let rights = Rights::new(name, &args.cluster_namespace);
+        let outcome = async {
+            let cluster = registration::cluster_object(None, &args.registration(registering), &id)?;
+            rights.give(&giver, cluster).await?;
+            let keyed = self.agent_certificate().await?;
+            self.finish(&keyed).await
+        };
+        if let Err(error) = outcome.await {
+            console.note(format!("{} register failed and started deleting the created resources", console.program));
+            rights.take(console, &giver, true).await;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// With a token that was made for this cluster: the agent has its rights already. What a try that failed has left is
+    /// used by the next.
+    async fn register_invited(&self) -> anyhow::Result<()> {
+        let Self { console, args, registering, .. } = self;
+        let name = &registering.name;
+        console.note("[karmada-agent-start] Waiting to check cluster exists");
+        let id = self.member_id().await?;
+        if let Some(known) = self.bootstrap.find(ResourceRef::cluster(&CLUSTERS.gvr(), name)).await?
+            && api::read::<ClusterSpec>(&known)?.id != id
+        {
+            bail!("failed to register as cluster with name {name} already exists");
+        }
+        let keyed = self.agent_certificate().await?;
+        let agent = self.discovered.connect_with_certificate(&registering.server, &keyed)?;
+        require_rights(&agent, name).await?;
+        let cluster = registration::cluster_object(None, &args.registration(registering), &id)?;
+        Rights::new(name, &args.cluster_namespace).make_own(&self.bootstrap, cluster).await?;
+        self.finish(&keyed).await
+    }
+
+    async fn member_id(&self) -> anyhow::Result<String> {
+        let target = ResourceRef::cluster(&NAMESPACES.gvr(), "kube-system");
+        Ok(self.registering.member.get(target).await?.uid().to_owned())
+    }
+
+    async fn agent_certificate(&self) -> anyhow::Result<Keyed> {
+        self.console.note("[karmada-agent-start] Waiting to construct karmada-agent kubeconfig");
+        let name = &self.registering.name;
+        self.certificate(format!("{name}-{}", crate::token::random(5)?), &format!("system:karmada:agent:{name}")).await
+    }
+
+    async fn certificate(&self, csr: String, user: &str) -> anyhow::Result<Keyed> {
+        let seconds = self.args.cert_expiration_seconds;
+        let asked = Requested { csr, user: user.to_owned(), seconds, deadline: self.deadline };
+        signing::certificate(self.console, &self.bootstrap, asked).await
+    }
+
+    /// What belongs into the cluster.
+    async fn finish(&self, keyed: &Keyed) -> anyhow::Result<()> {
+        let Self { console, args, registering, discovered, .. } = self;
+        let kubeconfig = kubeconfig::write(&registering.server, &registering.name, &discovered.authority, keyed);
+        let installation = args.installation(registering, kubeconfig);
+        match args.print_manifest_only {
+            true => print(console, &installation),
+            false => install(console, &registering.member, &installation, self.deadline).await,
+        }
+    }
+}
+
+/// Rights that were given in advance went with the Cluster, if it was removed since.
+async fn require_rights(agent: &ClusterClient, name: &str) -> anyhow::Result<()> {
+    let works = ResourceRef::within(&WORKS.gvr(), &execution_namespace(name));
+    match agent.list(works, ListOptions { limit: Some(1), ..ListOptions::default() }).await {
+        Err(status) if status.code == 403 => bail!(
+            "the agent of {name} has no rights in the control plane: they went when the cluster was removed. Make a new \
+             token for it, with `token create --cluster {name}`"
+        ),
+        answer => answer.map(drop).context("the agent cannot read its works"),
+    }
 }
 
 /// A cluster is registered once, under one name.

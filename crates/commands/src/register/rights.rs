@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use crate::console::Console;
 
-const ROLES: Resource = Resource::namespaced("rbac.authorization.k8s.io", "v1", "Role", "roles");
-const ROLE_BINDINGS: Resource = Resource::namespaced("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings");
-const LEASES: Resource = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+pub const ROLES: Resource = Resource::namespaced("rbac.authorization.k8s.io", "v1", "Role", "roles");
+pub const ROLE_BINDINGS: Resource =
+    Resource::namespaced("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings");
+pub const LEASES: Resource = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
 
 /// The rights of one agent.
 pub struct Rights {
@@ -32,12 +33,23 @@ impl Rights {
 
     /// Gives them, and makes what the agent finds in place.
     pub async fn give(&self, plane: &ClusterClient, cluster: Object) -> anyhow::Result<()> {
+        self.give_in_advance(plane).await?;
+        self.make_own(plane, cluster).await
+    }
+
+    /// Gives them to an agent that is still to come.
+    pub async fn give_in_advance(&self, plane: &ClusterClient) -> anyhow::Result<()> {
         for namespace in self.namespaces() {
             ensure(plane, &NAMESPACES, NAMESPACES.object("", &namespace)).await?;
         }
         for (resource, object) in self.objects() {
             ensure(plane, &resource, object).await?;
         }
+        Ok(())
+    }
+
+    /// Makes what the agent finds in place: its secrets, its Cluster and its lease.
+    pub async fn make_own(&self, plane: &ClusterClient, cluster: Object) -> anyhow::Result<()> {
         for name in self.secrets() {
             ensure(plane, &SECRETS, SECRETS.object(&self.namespace, &name)).await?;
         }
@@ -138,7 +150,7 @@ impl Rights {
 }
 
 /// A role and its binding.
-fn role(
+pub fn role(
     roles: &Resource,
     bindings: &Resource,
     namespace: &str,
@@ -155,7 +167,7 @@ fn role(
 }
 
 /// Creates, or leaves what is there.
-async fn ensure(plane: &ClusterClient, resource: &Resource, mut object: Object) -> anyhow::Result<()> {
+pub async fn ensure(plane: &ClusterClient, resource: &Resource, mut object: Object) -> anyhow::Result<()> {
     object.set_label(LABEL_SYSTEM, "true");
     let described = format!("cannot create {} {} in the control plane", resource.kind, object.name());
     let target = match object.namespace() {

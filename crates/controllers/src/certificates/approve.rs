@@ -1,5 +1,7 @@
 //! Which requests are approved without a person: those of kubelets and of Karmada's agents that were given the right to.
 
+use std::str::FromStr;
+
 use object::Object;
 use pki::csr::Csr;
 use serde_json::{Value, json};
@@ -9,34 +11,63 @@ use super::recognize;
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const ANY_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
+/// Which certificates agents of pull clusters are given without a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AgentApproval {
+    /// As in Karmada: a token may get the certificate of any agent, and the identity that gives agents their rights,
+    /// which may do everything.
+    #[default]
+    Any,
+    /// Only what names the cluster the token was made for.
+    Bound,
+}
+
+impl FromStr for AgentApproval {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "any" => Ok(Self::Any),
+            "bound" => Ok(Self::Bound),
+            other => Err(format!("{other:?} is neither any nor bound")),
+        }
+    }
+}
+
 /// A right that stands for approval, and what the approval says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub subresource: &'static str,
     pub message: &'static str,
     /// Kubernetes' own controller may approve for kubelets only; in Karmada a component with all rights approves agents.
     pub needs_manager: bool,
+    /// The right may be one to a single cluster's certificate, where it names that.
+    pub is_named: bool,
 }
 
 const RENEWS_OWN: Rule = Rule {
     subresource: "selfnodeclient",
     message: "Auto approving self kubelet client certificate after SubjectAccessReview.",
     needs_manager: false,
+    is_named: false,
 };
 const ANY_NODE: Rule = Rule {
     subresource: "nodeclient",
     message: "Auto approving kubelet client certificate after SubjectAccessReview.",
     needs_manager: false,
+    is_named: false,
 };
 const AGENT_RENEWS_OWN: Rule = Rule {
     subresource: "selfclusteragent",
     message: "Auto approving self karmada agent certificate after SubjectAccessReview.",
     needs_manager: true,
+    is_named: false,
 };
 const ANY_AGENT: Rule = Rule {
     subresource: "clusteragent",
     message: "Auto approving karmada agent certificate after SubjectAccessReview.",
     needs_manager: true,
+    is_named: true,
 };
 
 /// The rights any of which is enough, in the order they are asked for.
@@ -51,6 +82,11 @@ pub fn rules_for(request: &Object, csr: &Csr) -> Vec<Rule> {
         true => vec![renews_own, any],
         false => vec![any],
     }
+}
+
+/// The cluster in whose agent's name a certificate is asked for.
+pub fn cluster_named(csr: &Csr) -> &str {
+    csr.subject().common_name.strip_prefix(recognize::AGENT_PREFIX).unwrap_or_default()
 }
 
 pub fn approved(request: &Object, message: &str) -> Object {

@@ -19,25 +19,36 @@ use reconcile::{Clock, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, Recon
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::certificates::approve::Rule;
 use crate::resources::{condition, signing_requests, target};
+
+pub use crate::certificates::approve::AgentApproval;
 
 struct Office {
     client: ClusterClient,
     /// For what the certificate controller of Kubernetes has no right to.
     manager: ClusterClient,
     authority: Arc<CertificateAuthority>,
+    agent_approval: AgentApproval,
     clock: Arc<dyn Clock>,
+}
+
+/// How certificates are given out.
+pub struct Rules {
+    pub authority: Arc<CertificateAuthority>,
+    pub agent_approval: AgentApproval,
 }
 
 pub async fn run(
     manager: ClusterClient,
     client: ClusterClient,
-    authority: Arc<CertificateAuthority>,
+    rules: Rules,
     clock: Arc<dyn Clock>,
     cancel: CancellationToken,
 ) {
     let requests = Mirror::start(manager.clone(), MirrorSpec::new(&signing_requests()), cancel.clone());
-    let office = Arc::new(Office { client, manager, authority, clock });
+    let Rules { authority, agent_approval } = rules;
+    let office = Arc::new(Office { client, manager, authority, agent_approval, clock });
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
     Controller::new("certificatesigningrequest").run(vec![Source::each(&requests)], 2, cancel, reconcile).await;
 }
@@ -67,7 +78,7 @@ async fn reconcile(office: Arc<Office>, key: ObjectKey) -> Result<Outcome, Recon
         return Ok(later);
     }
     for rule in approve::rules_for(&request, &csr) {
-        if may(&office.client, &request, rule.subresource).await? {
+        if is_granted(&office, &request, &csr, rule).await? {
             let approved = approve::approved(&request, rule.message);
             let approver = if rule.needs_manager { &office.manager } else { &office.client };
             approver.update(place.subresource("approval"), approved, WriteOptions::default()).await?;
@@ -87,8 +98,20 @@ fn is_true(request: &Object, condition_type: &str) -> bool {
     condition(request, condition_type).is_some_and(|c| c["status"] == "True")
 }
 
+/// Whether whoever made the request has the right a rule asks for. A role that names a cluster gives it for that cluster
+/// alone; one that names none gives it for all, which may be more than is wanted.
+async fn is_granted(office: &Office, request: &Object, csr: &Csr, rule: Rule) -> Result<bool, ReconcileError> {
+    if !rule.is_named {
+        return may(&office.client, request, rule.subresource, "").await;
+    }
+    if office.agent_approval == AgentApproval::Bound && may(&office.client, request, rule.subresource, "").await? {
+        return Ok(false);
+    }
+    may(&office.client, request, rule.subresource, approve::cluster_named(csr)).await
+}
+
 /// Whether whoever made the request may have such certificates without anybody's consent.
-async fn may(client: &ClusterClient, request: &Object, subresource: &str) -> Result<bool, ReconcileError> {
+async fn may(client: &ClusterClient, request: &Object, subresource: &str, name: &str) -> Result<bool, ReconcileError> {
     let gvr = GroupVersionResource::new("authorization.k8s.io", "v1", "subjectaccessreviews");
     let mut review = Object::default();
     review.set_gvk(&GroupVersionKind::new("authorization.k8s.io", "v1", "SubjectAccessReview"));
@@ -101,7 +124,7 @@ async fn may(client: &ClusterClient, request: &Object, subresource: &str) -> Res
             "groups": part("groups").unwrap_or_else(|| json!([])),
             "extra": part("extra").unwrap_or_else(|| json!({})),
             "resourceAttributes": {"group": "certificates.k8s.io", "resource": "certificatesigningrequests",
-                "verb": "create", "subresource": subresource, "version": "*"},
+                "verb": "create", "subresource": subresource, "version": "*", "name": name},
         }),
     );
     let answer = client.create(ResourceRef::all(&gvr), review, WriteOptions::default()).await?;

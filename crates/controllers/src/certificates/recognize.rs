@@ -10,7 +10,7 @@ use serde_json::Value;
 const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
 const AGENTS: &str = "system:karmada:agents";
-const AGENT_PREFIX: &str = "system:karmada:agent:";
+pub const AGENT_PREFIX: &str = "system:karmada:agent:";
 
 pub fn usages(request: &Object) -> BTreeSet<&str> {
     request.items(&["spec", "usages"]).iter().filter_map(Value::as_str).collect()
