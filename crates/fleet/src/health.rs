@@ -41,7 +41,7 @@ impl Grace {
     }
 }
 
-/// The last sign of life of a cluster, and what it was seen by.
+/// The last sign of life of a cluster, and what it was seen by. The time is that of `Vigil::watched`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     at: Timestamp,
@@ -80,6 +80,10 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
 /// Looks at all pull clusters. Tells when the first of those that are silent will have been so for too long.
 async fn look(plane: &Plane, leases: &Mirror, seen: &mut HashMap<String, Seen>) -> Option<Duration> {
     let mut first: Option<Duration> = None;
+    let unseen = plane.vigil.look(plane.clock.now());
+    if !unseen.is_zero() {
+        tracing::warn!(%unseen, "nobody watched for a while, or the clock was put right: that counts as no silence");
+    }
     let clusters = plane.pull_clusters();
     seen.retain(|name, _| plane.cluster(name).is_some());
     for cluster in clusters {
@@ -102,18 +106,20 @@ async fn look_at(
     lease: Option<&Object>,
     seen: &mut HashMap<String, Seen>,
 ) -> Result<Option<Duration>, Status> {
-    let now = plane.clock.now();
+    let time = plane.clock.now();
+    let now = plane.vigil.watched(time);
     let settings = &plane.settings;
     let grace =
         Grace { running: settings.cluster_monitor_grace_period, starting: settings.cluster_startup_grace_period };
     let status: ClusterStatus = api::read_at(cluster, &["status"])?;
     let signs = Signs {
         ready: find_condition(&status.conditions, CONDITION_READY).cloned(),
-        created: time::parse(cluster.creation_timestamp()).unwrap_or(now),
+        created: time::parse(cluster.creation_timestamp()).map_or(now, |created| plane.vigil.watched(created)),
         renewed: lease.and_then(|lease| time::parse(lease.str_at(&["spec", "renewTime"]))),
     };
     let state = observe(seen.get(cluster.name()), &signs, now);
     let verdict = judge(&state, &signs, grace, now);
+    let verdict = verdict.map(|silent| Condition { last_transition_time: format_seconds(time), ..silent });
     let patience = grace.left(&state, &signs, now);
     seen.insert(cluster.name().to_owned(), state);
     let Some(silent) = verdict else { return Ok(patience) };
@@ -150,10 +156,9 @@ fn observe(before: Option<&Seen>, signs: &Signs, now: Timestamp) -> Seen {
             Seen { at, ready: signs.ready.clone(), renewed: None }
         }
     };
-    if let Some(renewed) = signs.renewed
-        && seen.renewed.is_none_or(|before| before < renewed)
-    {
-        seen.renewed = Some(renewed);
+    // Kubernetes wants a later time than before. An agent whose clock was put back lives, whatever time it says it is.
+    if signs.renewed.is_some() && seen.renewed != signs.renewed {
+        seen.renewed = signs.renewed;
         seen.at = now;
     }
     seen

@@ -1,0 +1,100 @@
+//! Time in which this process really watched: what passed while it was suspended, stopped or its clock was put forward is
+//! no silence of others.
+//!
+//! A machine that wakes up finds that nobody has been heard of for hours. Kubernetes and Karmada take that for the loss of
+//! everything, until their own rate limits and the first sign of life stop them.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+
+pub struct Vigil {
+    /// No more than this passes between two looks of a process that is awake.
+    gap_max: SignedDuration,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The last look; `None` where nobody looks.
+    last: Option<Timestamp>,
+    /// All time that passed unseen; less than nothing where the clock was put back.
+    unseen: SignedDuration,
+    awake_since: Timestamp,
+}
+
+impl Vigil {
+    pub fn new(gap_max: Duration, now: Timestamp) -> Self {
+        let gap_max = SignedDuration::try_from(gap_max).unwrap_or(SignedDuration::MAX);
+        let state = State { last: None, unseen: SignedDuration::ZERO, awake_since: now };
+        Self { gap_max, state: Mutex::new(state) }
+    }
+
+    /// A look. Tells how much time has passed unseen since the last one.
+    pub fn look(&self, now: Timestamp) -> SignedDuration {
+        let mut state = self.state.lock();
+        let elapsed = state.last.map_or(SignedDuration::ZERO, |last| now.duration_since(last));
+        let unseen = elapsed.saturating_sub(elapsed.clamp(SignedDuration::ZERO, self.gap_max));
+        state.last = Some(now);
+        if !unseen.is_zero() {
+            state.unseen = state.unseen.saturating_add(unseen);
+            state.awake_since = now;
+        }
+        unseen
+    }
+
+    /// A time of day on a clock that stands still while nobody watches.
+    pub fn watched(&self, time: Timestamp) -> Timestamp {
+        time.checked_sub(self.state.lock().unseen).unwrap_or(time)
+    }
+
+    /// Since when it has watched without a pause; a pause that the next look is to find ends now.
+    pub fn awake_since(&self, now: Timestamp) -> Timestamp {
+        let state = self.state.lock();
+        match state.last.map(|last| now.duration_since(last)) {
+            Some(elapsed) if elapsed > self.gap_max || elapsed.is_negative() => now,
+            _ => state.awake_since,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    /// Looks at these seconds; tells which second that is on the watched clock, and since when it is awake.
+    #[track_caller]
+    fn check(looks: &[i64], watched: i64, awake_since: i64) {
+        let vigil = Vigil::new(Duration::from_secs(10), at(0));
+        for second in looks {
+            vigil.look(at(*second));
+        }
+        let last = at(*looks.last().expect("a look"));
+        assert_eq!(vigil.watched(last), at(watched), "{looks:?}");
+        assert_eq!(vigil.awake_since(last), at(awake_since), "{looks:?}");
+    }
+
+    #[test]
+    fn time_counts_while_somebody_looks() {
+        check(&[0, 5, 10, 20], 20, 0);
+        // An hour in which nobody looked counts as one long look.
+        check(&[0, 5, 3605], 15, 3605);
+        check(&[0, 5, 3605, 3610], 20, 3605);
+        // A clock that is put back takes nothing from the time that was watched.
+        check(&[100, 105, 5], 105, 5);
+        check(&[100, 105, 5, 10], 110, 5);
+    }
+
+    #[test]
+    fn a_pause_is_noticed_before_the_next_look() {
+        let vigil = Vigil::new(Duration::from_secs(10), at(0));
+        assert_eq!(vigil.awake_since(at(500)), at(0), "nobody looks at all");
+        vigil.look(at(0));
+        assert_eq!(vigil.awake_since(at(10)), at(0));
+        assert_eq!(vigil.awake_since(at(500)), at(500));
+    }
+}
