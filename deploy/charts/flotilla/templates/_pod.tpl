@@ -7,9 +7,6 @@
 {{- if not .Values.storage.etcd.servers -}}
 {{- fail "storage.type etcd needs storage.etcd.servers" -}}
 {{- end -}}
-{{- if and (gt (int .Values.replicas) 1) (not .Values.pkiSecret) -}}
-{{- fail "replicas above 1 need pkiSecret: servers with keys of their own do not believe each other's clients" -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -92,6 +89,8 @@ spec:
         {{- end }}
         {{- if eq .Values.storage.type "etcd" }}
         - --storage=etcd
+        # Where the other replicas reach this one.
+        - --peer-address=$(POD_IP):5443
         - --etcd-servers={{ join "," .Values.storage.etcd.servers }}
         - --etcd-prefix={{ .Values.storage.etcd.prefix }}
         {{- if .Values.storage.etcd.tlsSecret }}
@@ -103,6 +102,13 @@ spec:
         {{- range .Values.extraArgs }}
         - {{ . | quote }}
         {{- end }}
+      {{- if eq .Values.storage.type "etcd" }}
+      env:
+        - name: POD_IP
+          valueFrom:
+            fieldRef:
+              fieldPath: status.podIP
+      {{- end }}
       ports:
         - name: https
           containerPort: 5443
@@ -114,7 +120,8 @@ spec:
         httpGet: {path: /readyz, port: https, scheme: HTTPS}
         periodSeconds: 5
       livenessProbe:
-        httpGet: {path: /livez, port: https, scheme: HTTPS}
+        # Starting anew does not bring etcd back.
+        httpGet: {path: "/livez?exclude=etcd", port: https, scheme: HTTPS}
         periodSeconds: 10
         failureThreshold: 6
       resources:
