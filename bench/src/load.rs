@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::process;
@@ -34,7 +34,7 @@ pub struct Sample {
 }
 
 /// A sample in the numbers of a report.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Figures {
     pub requests: usize,
     /// Answers other than success; a report with any is worth nothing and says so.
@@ -46,6 +46,21 @@ pub struct Figures {
     /// The load generator shares the processors with the servers.
     pub client_cpu_us: f64,
     pub mib_per_answer: f64,
+}
+
+/// Of latencies, in milliseconds.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Percentiles {
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+}
+
+impl Percentiles {
+    pub fn of(mut latencies: Vec<Duration>) -> Self {
+        latencies.sort_unstable();
+        let at = |percent| percentile(&latencies, percent).as_secs_f64() * 1e3;
+        Self { p50_ms: at(50), p99_ms: at(99) }
+    }
 }
 
 /// Drives the server with one client per connection; the connections come back for the next turn.

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Machine {
     pub processor: String,
     pub cores: usize,
@@ -41,9 +41,21 @@ fn file_system(data: &Path) -> String {
     output.map_or("unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The first line of what a program says about its version.
-pub fn version(program: &Path, argument: &str) -> String {
-    let output = Command::new(program).arg(argument).output();
+/// The first line of what a program says about its version, or the version itself where that is a Go structure.
+pub fn version(program: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().next().unwrap_or("unknown").to_owned()
+    let line = text.lines().next().unwrap_or("unknown");
+    match line.split_once("GitVersion:\"").and_then(|(_, rest)| rest.split_once('"')) {
+        Some((version, _)) => version.to_owned(),
+        None => line.to_owned(),
+    }
+}
+
+/// What could be given to new programs now.
+pub fn available_mib() -> f64 {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib: Option<f64> = line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse().ok());
+    kib.unwrap_or(0.0) / 1024.0
 }

@@ -3,64 +3,87 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::agents::AgentsOptions;
 use crate::failover::FailoverOptions;
 use crate::propagation::PropagationOptions;
+use crate::restart::RestartOptions;
+use crate::scale::ScaleOptions;
 use crate::scheduler::SchedulerOptions;
 
-/// Measures `flotilla server` beside kube-apiserver on etcd and writes the ratios down.
+/// Measures flotilla beside real Karmada, kube-apiserver and etcd, and writes one report with a plot.
 ///
-/// Both run on this machine at the same time with their data on the same disk, and are driven by the same code in turns.
-/// kube-apiserver and etcd come from `tools/kube/build`; the release build of flotilla is made first.
+/// Everything runs on this machine in one run and is driven by the same code. Without a command all parts run.
+/// The other side's programs come from `tools/kube/build`; the release build of flotilla is made first unless
+/// --flotilla names a program.
 #[derive(Clone, Parser)]
 #[command(name = "bench")]
 pub struct Options {
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// A rough picture in under 90 seconds.
-    #[arg(long)]
+    /// Small sizes: a rough picture of all parts in under ten minutes.
+    #[arg(long, global = true)]
     pub quick: bool,
+    /// Measure flotilla alone.
+    #[arg(long, global = true)]
+    pub alone: bool,
+    /// The protocol of all clients.
+    #[arg(long, global = true, value_enum, default_value_t = Protocol::Http2)]
+    pub protocol: Protocol,
+    /// Folder the data directories are made in; it should be on the disk in question.
+    #[arg(long, global = true, default_value = "target/bench-data", value_name = "DIR")]
+    pub data: PathBuf,
+    /// Where the report, its plots and the figures of every part are written.
+    #[arg(long, global = true, default_value = "bench/out", value_name = "DIR")]
+    pub out: PathBuf,
+    /// The flotilla program to measure [default: built from this tree].
+    #[arg(long, global = true, env = "FLOTILLA_BIN", value_name = "FILE")]
+    pub flotilla: Option<PathBuf>,
+    /// Where Kubernetes' and Karmada's programs are [default: ~/.cache/flotilla/bin].
+    #[arg(long, global = true, env = "FLOTILLA_KUBE_BIN", value_name = "DIR")]
+    kube_bin: Option<PathBuf>,
+}
+
+#[derive(Clone, Subcommand)]
+pub enum Command {
+    /// Every part below, then the report.
+    All,
+    /// Time to ready and idle memory of the whole plane, beside Karmada.
+    Start,
+    /// The API server beside kube-apiserver on etcd.
+    Api(ApiOptions),
+    /// Decisions of the scheduler alone, in this process.
+    Scheduler(SchedulerOptions),
+    /// Propagate Deployments to three real members, beside Karmada.
+    Propagation(PropagationOptions),
+    /// Start again with thousands of bindings, beside Karmada.
+    Restart(RestartOptions),
+    /// Lose one of three members with hundreds of applications on it.
+    Failover(FailoverOptions),
+    /// Hundreds of agents with simulated members.
+    Agents(AgentsOptions),
+    /// A hundred large simulated members.
+    Scale(ScaleOptions),
+    /// Write the report anew from the figures in --out.
+    Report,
+}
+
+/// What the measurement of the API server can be told.
+#[derive(Clone, Args)]
+pub struct ApiOptions {
     /// Only these measurements; may be given several times.
     #[arg(long, value_enum, value_name = "NAME")]
     only: Vec<Scenario>,
-    /// Measure flotilla alone.
-    #[arg(long)]
-    pub without_kube: bool,
     /// Let kube-apiserver grow to 100,000 objects as well, which takes some minutes more.
     #[arg(long)]
     pub long: bool,
-    /// The protocol of all clients.
-    #[arg(long, value_enum, default_value_t = Protocol::Http2)]
-    pub protocol: Protocol,
     /// How many clients write and read at the same time.
     #[arg(long, default_value_t = 64, value_name = "N")]
     pub clients: usize,
     /// How long each side is loaded in one turn, in seconds.
     #[arg(long, value_name = "SECONDS")]
     turn: Option<f64>,
-    /// Folder the servers' data directories are made in; it should be on the disk in question.
-    #[arg(long, default_value = "target/bench-data", value_name = "DIR")]
-    pub data: PathBuf,
-    /// Where report.md and report.json are written.
-    #[arg(long, default_value = "bench/out", value_name = "DIR")]
-    pub out: PathBuf,
-    /// The flotilla program to measure [default: built from this tree].
-    #[arg(long, env = "FLOTILLA_BIN", value_name = "FILE")]
-    pub flotilla: Option<PathBuf>,
-    /// Where kube-apiserver and etcd are [default: ~/.cache/flotilla/bin].
-    #[arg(long, env = "FLOTILLA_KUBE_BIN", value_name = "DIR")]
-    kube_bin: Option<PathBuf>,
-}
-
-#[derive(Clone, Subcommand)]
-pub enum Command {
-    /// Propagate Deployments to three real members, beside Karmada itself.
-    Propagation(PropagationOptions),
-    /// Decisions of the scheduler alone, in this process.
-    Scheduler(SchedulerOptions),
-    /// Lose one of three members with hundreds of applications on it.
-    Failover(FailoverOptions),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,18 +106,36 @@ pub enum Protocol {
 }
 
 impl Options {
+    /// A size by whether a rough picture is enough, unless it was given.
+    pub fn size<T>(&self, given: Option<T>, quick: T, full: T) -> T {
+        given.unwrap_or(if self.quick { quick } else { full })
+    }
+
+    pub fn kube_bin(&self) -> PathBuf {
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        self.kube_bin.clone().unwrap_or_else(|| home.join(".cache/flotilla/bin"))
+    }
+}
+
+/// The measurement of the API server, with what holds for all parts.
+#[derive(Clone, Copy)]
+pub struct Api<'a> {
+    pub options: &'a Options,
+    pub own: &'a ApiOptions,
+}
+
+impl Api<'_> {
     pub fn wants(&self, scenario: Scenario) -> bool {
-        self.only.is_empty() || self.only.contains(&scenario)
+        self.own.only.is_empty() || self.own.only.contains(&scenario)
     }
 
     pub fn turn(&self) -> Duration {
-        let default = if self.quick { 1.5 } else { 4.0 };
-        Duration::from_secs_f64(self.turn.unwrap_or(default).clamp(0.1, 600.0))
+        Duration::from_secs_f64(self.options.size(self.own.turn, 1.0, 3.0).clamp(0.1, 600.0))
     }
 
     /// How often both sides take turns.
     pub fn rounds(&self) -> usize {
-        if self.quick { 1 } else { 2 }
+        if self.options.quick { 1 } else { 2 }
     }
 
     pub fn listed_objects(&self) -> usize {
@@ -102,20 +143,15 @@ impl Options {
     }
 
     pub fn growth_sizes(&self) -> &'static [usize] {
-        if self.quick { &[1_000, 10_000] } else { &[1_000, 10_000, 100_000] }
+        if self.options.quick { &[1_000, 10_000] } else { &[1_000, 10_000, 100_000] }
     }
 
     /// kube-apiserver needs minutes for 100,000 objects, and only our growth is under test.
     pub fn growth_kube_max(&self) -> usize {
-        match (self.quick, self.long) {
+        match (self.options.quick, self.own.long) {
             (_, true) => usize::MAX,
             (true, false) => 0,
             (false, false) => 10_000,
         }
-    }
-
-    pub fn kube_bin(&self) -> PathBuf {
-        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        self.kube_bin.clone().unwrap_or_else(|| home.join(".cache/flotilla/bin"))
     }
 }

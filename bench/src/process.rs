@@ -1,9 +1,12 @@
 //! What the kernel says about processes: processor time and memory.
 
-use std::time::Duration;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use serde::Serialize;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
 
 /// The kernel counts processor time in /proc in these steps on every Linux machine.
 const TICKS_PER_SECOND: u64 = 100;
@@ -29,11 +32,51 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-#[derive(Clone, Copy, Default, Serialize)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Memory {
     pub resident_mib: f64,
     /// Without the pages of files, which the kernel can take back at any time.
     pub anonymous_mib: f64,
+}
+
+impl Memory {
+    /// The mean of so many.
+    pub fn over(self, count: usize) -> Self {
+        let count = count.max(1) as f64;
+        Self { resident_mib: self.resident_mib / count, anonymous_mib: self.anonymous_mib / count }
+    }
+}
+
+/// What processes took over some time, and held at its end.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Sample {
+    pub seconds: f64,
+    pub cpu_percent: f64,
+    pub memory: Memory,
+}
+
+pub async fn sample(pids: &[u32], time: Duration) -> anyhow::Result<Sample> {
+    let cpu_percent = cpu_percent(pids, time).await?;
+    Ok(Sample { seconds: time.as_secs_f64(), cpu_percent, memory: memory(pids)? })
+}
+
+/// The samples of a plane one after the other, with the share of each of so many where that says something.
+pub fn samples_table(samples: &[Sample], share: Option<usize>) -> String {
+    let mut text = "\n| over | memory | without file pages | processor time |".to_owned();
+    text += if share.is_some() { " per agent |\n" } else { "\n" };
+    text += if share.is_some() { "|---:|---:|---:|---:|---:|\n" } else { "|---:|---:|---:|---:|\n" };
+    for sample in samples {
+        let Sample { seconds, cpu_percent, memory } = sample;
+        let (resident, anonymous) = (memory.resident_mib, memory.anonymous_mib);
+        let each = share.map(|count| format!(" {:.3} % of a core |", cpu_percent / count.max(1) as f64));
+        let each = each.unwrap_or_default();
+        // A text is always writable.
+        let _ = writeln!(
+            text,
+            "| {seconds:.0} s | {resident:.0} MiB | {anonymous:.0} MiB | {cpu_percent:.1} % of a core |{each}"
+        );
+    }
+    text
 }
 
 pub fn memory(pids: &[u32]) -> anyhow::Result<Memory> {
@@ -45,6 +88,42 @@ pub fn memory(pids: &[u32]) -> anyhow::Result<Memory> {
         sum.anonymous_mib += kib(&text, "RssAnon:") / 1024.0;
     }
     Ok(sum)
+}
+
+/// What the process was started with, program first.
+pub fn command_line(pid: u32) -> anyhow::Result<Vec<String>> {
+    let path = format!("/proc/{pid}/cmdline");
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {path}"))?;
+    Ok(bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(text).collect())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Ends a process that works in this directory. A number alone is not enough: it may belong to another by now.
+pub fn end_in(pid: u32, directory: &Path) {
+    let directory = directory.to_string_lossy();
+    let is_ours = command_line(pid).is_ok_and(|line| line.iter().any(|part| part.contains(&*directory)));
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(number) = number.filter(|_| is_ours) {
+        // It may have ended by itself.
+        let _ = kill_process(number, Signal::KILL);
+    }
+}
+
+/// Whether nothing runs under this number any more; what waits to be collected no longer runs.
+pub fn has_ended(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
+}
+
+/// Processor time these processes take, in hundredths of a core, over a time in which the caller does nothing else.
+pub async fn cpu_percent(pids: &[u32], time: Duration) -> anyhow::Result<f64> {
+    let (before, start) = (cpu(pids)?, Instant::now());
+    tokio::time::sleep(time).await;
+    let used = cpu(pids)?.saturating_sub(before);
+    Ok(used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0)
 }
 
 fn kib(status: &str, field: &str) -> f64 {

@@ -4,272 +4,371 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use bytes::{Buf, BytesMut};
-use futures::StreamExt;
-use http_body_util::BodyExt;
-use serde::Serialize;
-use serde_json::{Value, json};
+use anyhow::Context;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::fleet::plane::{Plane, Which};
+use crate::fleet::real_member::Member;
+use crate::fleet::watch::{Watches, name_of};
+use crate::load::Percentiles;
 use crate::process::{self, Memory};
-use crate::propagation::PropagationOptions;
-use crate::propagation::members::Member;
-use crate::propagation::planes::{Plane, Which};
+use crate::propagation::objects::{self, deployments};
 use crate::wire::{Call, Target};
 
 const CLIENTS: usize = 16;
 const STATUS_WRITERS: usize = 4;
-/// Nothing new for this long is the end of a run that will not end by itself.
-const SILENCE_MAX: Duration = Duration::from_secs(180);
 
-#[derive(Clone, Serialize)]
-pub struct Measured {
-    pub plane: Which,
+/// What is to be done in a run.
+#[derive(Clone)]
+pub struct Task {
+    pub namespace: String,
     pub count: usize,
-    /// Deployments per second until the last was in all members.
-    pub present_per_second: f64,
-    pub present: Latency,
-    /// Until the last template said that all its replicas are ready; none when members run nothing.
-    pub ready_per_second: Option<f64>,
-    pub ready: Option<Latency>,
-    pub cpu_ms_per_object: f64,
-    pub idle: Memory,
-    pub after: Memory,
+    /// Created per second; all at once without.
+    pub pace: Option<f64>,
+    pub replicas: u32,
+    /// Whether members have controllers of their own, or are to be told that what arrives is ready.
+    pub real_workloads: bool,
+    /// A plane that needs longer is not waited for.
+    pub limit: Duration,
+    /// Nothing new for this long ends a run as well.
+    pub silence: Duration,
+    /// Rate, processor time and memory are noted after each so many.
+    pub block: Option<usize>,
 }
 
-/// From the create on the plane.
-#[derive(Clone, Copy, Serialize)]
-pub struct Latency {
-    pub p50_ms: f64,
-    pub p99_ms: f64,
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Measured {
+    pub plane: Which,
+    /// Settings other than the defaults.
+    pub raised: bool,
+    pub count: usize,
+    pub pace: Option<f64>,
+    /// How many were in all members when the run ended; fewer than `count` when time was over.
+    pub arrived: usize,
+    pub seconds: f64,
+    /// Deployments per second until the last was in all members.
+    pub present_per_second: f64,
+    /// From the create on the plane, of those that arrived.
+    pub present: Percentiles,
+    /// Templates that said that all their replicas are ready.
+    pub ready_count: usize,
+    pub ready_per_second: f64,
+    pub ready: Percentiles,
+    pub cpu_ms_per_object: f64,
+    /// Of all members together, and of this program: they share the processors with the plane.
+    pub members_cpu_ms_per_object: f64,
+    pub client_cpu_ms_per_object: f64,
+    pub idle: Memory,
+    pub after: Memory,
+    pub blocks: Vec<Block>,
+}
+
+/// Where the growth curve stands after so many.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Block {
+    pub until: usize,
+    pub per_second: f64,
+    pub cpu_ms_per_object: f64,
+    pub members_cpu_ms_per_object: f64,
+    pub memory: Memory,
+}
+
+impl Measured {
+    pub fn is_complete(&self) -> bool {
+        self.arrived == self.count
+    }
+
+    /// Whether it kept up: all arrived, the last no more than two seconds after it was made.
+    pub fn holds_pace(&self) -> Option<bool> {
+        let pace = self.pace?;
+        Some(self.is_complete() && self.seconds <= self.count as f64 / pace + 2.0)
+    }
 }
 
 enum Seen {
-    In { name: String },
+    In { name: String, member: usize },
     Ready { name: String },
 }
 
-pub async fn measure(
-    plane: &Plane,
-    members: &[Member],
-    count: usize,
-    own: &PropagationOptions,
-) -> anyhow::Result<Measured> {
-    let namespace = format!("bench-{count}");
-    prepare(plane, members, &namespace).await?;
+/// When each was asked for.
+type Created = Arc<Mutex<HashMap<String, Instant>>>;
+type Sender = mpsc::UnboundedSender<(Seen, Instant)>;
+
+pub async fn measure(plane: &Plane, members: &[Member], task: &Task) -> anyhow::Result<Measured> {
+    objects::prepare(plane, members, &task.namespace).await?;
     let (sender, receiver) = mpsc::unbounded_channel();
-    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments?watch=true");
-    for member in members {
-        let sender = sender.clone();
+    let mut watches = Watches::default();
+    watch_all(&mut watches, plane, members, task, &sender);
+    let meter = Meter::new(plane, members)?;
+    let mut collected = Collected::new(members.len(), task);
+    let start = Instant::now();
+    let created = Created::default();
+    let creating = tokio::spawn(create_all(plane.target().clone(), task.clone(), created.clone()));
+    collect(receiver, task, &mut collected, &meter).await?;
+    let taken = meter.read()?;
+    if creating.is_finished() {
+        creating.await.context("the load ended badly")??;
+    } else {
+        creating.abort();
+    }
+    let created = std::mem::take(&mut *created.lock());
+    let rate = |times: &HashMap<String, Instant>| {
+        let last = times.values().max().map_or(Duration::ZERO, |last| last.duration_since(start));
+        times.len() as f64 / last.as_secs_f64().max(f64::EPSILON)
+    };
+    let per_object = |seconds: f64| seconds * 1000.0 / collected.present.len().max(1) as f64;
+    let last = collected.present.values().max().map_or(Duration::ZERO, |last| last.duration_since(start));
+    Ok(Measured {
+        plane: plane.which(),
+        raised: false,
+        count: task.count,
+        pace: task.pace,
+        arrived: collected.present.len(),
+        seconds: last.as_secs_f64(),
+        present_per_second: rate(&collected.present),
+        present: latency(&created, &collected.present),
+        ready_count: collected.ready.len(),
+        ready_per_second: rate(&collected.ready),
+        ready: latency(&created, &collected.ready),
+        cpu_ms_per_object: per_object(taken.plane),
+        members_cpu_ms_per_object: per_object(taken.members),
+        client_cpu_ms_per_object: per_object(taken.client),
+        idle: meter.idle,
+        after: process::memory(&meter.plane)?,
+        blocks: collected.blocks,
+    })
+}
+
+fn watch_all(watches: &mut Watches, plane: &Plane, members: &[Member], task: &Task, sender: &Sender) {
+    let path = format!("{}?watch=true", deployments(&task.namespace));
+    for (index, member) in members.iter().enumerate() {
         let (arrived, arrivals) = mpsc::unbounded_channel();
-        if !own.real_workloads {
-            tokio::spawn(say_ready(member.target().clone(), namespace.clone(), own.replicas, arrivals));
+        if !task.real_workloads {
+            say_ready(watches, member.target(), &task.namespace, task.replicas, arrivals);
         }
-        tokio::spawn(follow(member.target().clone(), path.clone(), move |event| {
+        let sender = sender.clone();
+        watches.follow(member.target().clone(), path.clone(), move |event| {
             if event["type"] == "ADDED" {
                 let name = name_of(event);
-                // Nobody listens where real controllers run.
-                let _ = arrived.send(name.clone());
-                let _ = sender.send((Seen::In { name }, Instant::now()));
-            }
-        }));
-    }
-    let wanted = u64::from(own.replicas) * members.len() as u64;
-    tokio::spawn(follow(plane.target.clone(), path, move |event| {
-        if event["object"]["status"]["readyReplicas"].as_u64() == Some(wanted) {
-            let _ = sender.send((Seen::Ready { name: name_of(event) }, Instant::now()));
-        }
-    }));
-    let idle = process::memory(&plane.pids)?;
-    let cpu_before = process::cpu(&plane.pids)?;
-    let start = Instant::now();
-    let created = tokio::spawn(create_all(plane.target.clone(), namespace, count, own.replicas));
-    let collected = collect(receiver, members.len(), count, own.replicas > 0).await?;
-    let created = created.await.context("the load ended badly")??;
-    let cpu = process::cpu(&plane.pids)?.saturating_sub(cpu_before);
-    let after = process::memory(&plane.pids)?;
-    let finish = |times: &HashMap<String, Instant>| {
-        let last = times.values().max().map_or(Duration::ZERO, |last| last.duration_since(start));
-        count as f64 / last.as_secs_f64().max(f64::EPSILON)
-    };
-    let ready = (!collected.ready.is_empty()).then_some(&collected.ready);
-    Ok(Measured {
-        plane: plane.which,
-        count,
-        present_per_second: finish(&collected.present),
-        present: latency(&created, &collected.present),
-        ready_per_second: ready.map(finish),
-        ready: ready.map(|ready| latency(&created, ready)),
-        cpu_ms_per_object: cpu.as_secs_f64() * 1000.0 / count as f64,
-        idle,
-        after,
-    })
-}
-
-/// A namespace that is everywhere, and a policy that sends its Deployments everywhere.
-async fn prepare(plane: &Plane, members: &[Member], namespace: &str) -> anyhow::Result<()> {
-    let mut connection = plane.target.connect().await?;
-    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    connection.read(Call::create("/api/v1/namespaces".to_owned(), body.to_string().into())).await?;
-    let policy = json!({
-        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
-        "metadata": {"name": "everywhere", "namespace": namespace},
-        "spec": {
-            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
-            "placement": {"clusterAffinity": {"clusterNames": members.iter().map(|m| &m.name).collect::<Vec<_>>()}},
-        },
-    });
-    let path = format!("/apis/policy.karmada.io/v1alpha1/namespaces/{namespace}/propagationpolicies");
-    connection.read(Call::create(path, policy.to_string().into())).await?;
-    let start = Instant::now();
-    for member in members {
-        let mut connection = member.target().connect().await?;
-        while connection.read(Call::get(format!("/api/v1/namespaces/{namespace}"))).await.is_err() {
-            if start.elapsed() > Duration::from_secs(60) {
-                bail!("the namespace did not reach {}", member.name);
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-    Ok(())
-}
-
-async fn create_all(
-    target: Target,
-    namespace: String,
-    count: usize,
-    replicas: u32,
-) -> anyhow::Result<HashMap<String, Instant>> {
-    let namespace = Arc::new(namespace);
-    let tasks = (0..CLIENTS).map(|client| {
-        let (target, namespace) = (target.clone(), Arc::clone(&namespace));
-        tokio::spawn(async move {
-            let mut connection = target.connect().await?;
-            let mut created = Vec::new();
-            for number in (client..count).step_by(CLIENTS) {
-                let name = format!("web-{number:05}");
-                let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
-                created.push((name.clone(), Instant::now()));
-                connection.read(Call::create(path, deployment(&name, replicas).to_string().into())).await?;
-            }
-            anyhow::Ok(created)
-        })
-    });
-    let mut created = HashMap::new();
-    for task in tasks.collect::<Vec<_>>() {
-        created.extend(task.await.context("a client ended badly")??);
-    }
-    Ok(created)
-}
-
-pub fn deployment(name: &str, replicas: u32) -> Value {
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{
-                    "name": "nginx", "image": "nginx:1.27", "ports": [{"containerPort": 80}],
-                    "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
-                }]},
-            },
-        },
-    })
-}
-
-/// Plays the controllers of a member: every Deployment that arrives is ready at once.
-pub async fn say_ready(
-    target: Target,
-    namespace: String,
-    replicas: u32,
-    arrivals: mpsc::UnboundedReceiver<String>,
-) -> anyhow::Result<()> {
-    let arrivals = Arc::new(tokio::sync::Mutex::new(arrivals));
-    let status = json!({"status": {"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
-        "readyReplicas": replicas, "availableReplicas": replicas}});
-    let body = bytes::Bytes::from(status.to_string());
-    for _ in 0..STATUS_WRITERS {
-        let (mut connection, arrivals) = (target.connect().await?, Arc::clone(&arrivals));
-        let (namespace, body) = (namespace.clone(), body.clone());
-        tokio::spawn(async move {
-            loop {
-                let Some(name) = arrivals.lock().await.recv().await else { return anyhow::Ok(()) };
-                let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status");
-                connection.read(Call::merge_patch(path, body.clone())).await?;
+                if event["object"]["status"]["readyReplicas"].is_null() {
+                    // Nobody listens where real controllers run.
+                    let _ = arrived.send(name.clone());
+                }
+                let _ = sender.send((Seen::In { name, member: index }, Instant::now()));
             }
         });
     }
+    let wanted = u64::from(task.replicas) * members.len() as u64;
+    let sender = sender.clone();
+    watches.follow(plane.target().clone(), path, move |event| {
+        if event["object"]["status"]["readyReplicas"].as_u64() == Some(wanted) {
+            let _ = sender.send((Seen::Ready { name: name_of(event) }, Instant::now()));
+        }
+    });
+}
+
+/// Each client asks for its next when the last is answered; with a pace, not before its time.
+async fn create_all(target: Target, task: Task, created: Created) -> anyhow::Result<()> {
+    let task = Arc::new(task);
+    let start = Instant::now();
+    let mut clients = tokio::task::JoinSet::new();
+    for client in 0..CLIENTS {
+        let (target, task, created) = (target.clone(), Arc::clone(&task), created.clone());
+        clients.spawn(async move {
+            let mut connection = target.connect().await?;
+            for number in (client..task.count).step_by(CLIENTS) {
+                if let Some(pace) = task.pace {
+                    let due = start + Duration::from_secs_f64(number as f64 / pace);
+                    tokio::time::sleep_until(due.into()).await;
+                }
+                let name = format!("web-{number:05}");
+                created.lock().insert(name.clone(), Instant::now());
+                let body = objects::deployment(&name, task.replicas).to_string();
+                connection.read(Call::create(deployments(&task.namespace), body.into())).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(client) = clients.join_next().await {
+        client.context("a client ended badly")??;
+    }
     Ok(())
+}
+
+/// Plays the controllers of a member: every Deployment that arrives is ready at once.
+pub fn say_ready(
+    watches: &mut Watches,
+    target: &Target,
+    namespace: &str,
+    replicas: u32,
+    arrivals: mpsc::UnboundedReceiver<String>,
+) {
+    let arrivals = Arc::new(tokio::sync::Mutex::new(arrivals));
+    let status = serde_json::json!({"status": {"observedGeneration": 1, "replicas": replicas,
+        "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas}});
+    let body = bytes::Bytes::from(status.to_string());
+    for _ in 0..STATUS_WRITERS {
+        let (target, arrivals) = (target.clone(), Arc::clone(&arrivals));
+        let (collection, body) = (deployments(namespace), body.clone());
+        watches.spawn(async move {
+            let mut connection = None;
+            loop {
+                let Some(name) = arrivals.lock().await.recv().await else { return };
+                let path = format!("{collection}/{name}/status");
+                // A writer that gave up at its first refusal would leave its share to the others unseen.
+                while !wrote(&target, &mut connection, &path, &body).await {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        });
+    }
+}
+
+async fn wrote(
+    target: &Target,
+    connection: &mut Option<crate::wire::Connection>,
+    path: &str,
+    body: &bytes::Bytes,
+) -> bool {
+    if connection.is_none() {
+        *connection = target.connect().await.ok();
+    }
+    let Some(open) = connection else { return false };
+    match open.call(Call::merge_patch(path.to_owned(), body.clone())).await {
+        // What is gone needs to be told nothing.
+        Ok(answer) => answer.status.is_success() || answer.status == http::StatusCode::NOT_FOUND,
+        Err(_) => {
+            *connection = None;
+            false
+        }
+    }
+}
+
+/// Processor seconds of all sides since it was made.
+struct Meter {
+    plane: Vec<u32>,
+    members: Vec<u32>,
+    before: [Duration; 3],
+    idle: Memory,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    plane: f64,
+    members: f64,
+    client: f64,
+}
+
+impl Meter {
+    fn new(plane: &Plane, members: &[Member]) -> anyhow::Result<Self> {
+        let plane = plane.pids();
+        let members: Vec<u32> = members.iter().flat_map(Member::pids).collect();
+        let before = [process::cpu(&plane)?, process::cpu(&members)?, process::cpu(&[std::process::id()])?];
+        let idle = process::memory(&plane)?;
+        Ok(Self { plane, members, before, idle })
+    }
+
+    fn read(&self) -> anyhow::Result<Taken> {
+        let since = |pids: &[u32], before: Duration| -> anyhow::Result<f64> {
+            Ok(process::cpu(pids)?.saturating_sub(before).as_secs_f64())
+        };
+        Ok(Taken {
+            plane: since(&self.plane, self.before[0])?,
+            members: since(&self.members, self.before[1])?,
+            client: since(&[std::process::id()], self.before[2])?,
+        })
+    }
 }
 
 struct Collected {
+    members: usize,
+    /// In which members each has been seen, a bit for each.
+    arrivals: HashMap<String, u64>,
     present: HashMap<String, Instant>,
     ready: HashMap<String, Instant>,
+    blocks: Vec<Block>,
+    block_began: (Instant, Taken),
 }
 
-/// When each Deployment was in the last member, and when its template was ready first.
-async fn collect(
-    mut receiver: mpsc::UnboundedReceiver<(Seen, Instant)>,
-    members: usize,
-    count: usize,
-    wants_ready: bool,
-) -> anyhow::Result<Collected> {
-    let mut arrivals: HashMap<String, usize> = HashMap::new();
-    let mut collected = Collected { present: HashMap::new(), ready: HashMap::new() };
-    while collected.present.len() < count || (wants_ready && collected.ready.len() < count) {
-        let seen = tokio::time::timeout(SILENCE_MAX, receiver.recv()).await;
-        let Ok(Some((seen, at))) = seen else {
-            bail!(
-                "{} of {count} arrived, {} are ready, and nothing more",
-                collected.present.len(),
-                collected.ready.len()
-            );
-        };
+impl Collected {
+    fn new(members: usize, task: &Task) -> Self {
+        Self {
+            members,
+            arrivals: HashMap::with_capacity(task.count),
+            present: HashMap::with_capacity(task.count),
+            ready: HashMap::with_capacity(task.count),
+            blocks: Vec::new(),
+            block_began: (Instant::now(), Taken::default()),
+        }
+    }
+
+    fn add(&mut self, seen: Seen, at: Instant) -> bool {
         match seen {
-            Seen::Ready { name } => drop(collected.ready.entry(name).or_insert(at)),
-            Seen::In { name } => {
-                let arrived = arrivals.entry(name.clone()).or_default();
-                *arrived += 1;
-                if *arrived == members {
-                    collected.present.insert(name, at);
+            Seen::Ready { name } => {
+                self.ready.entry(name).or_insert(at);
+                false
+            }
+            Seen::In { name, member } => {
+                let arrived = self.arrivals.entry(name.clone()).or_default();
+                *arrived |= 1 << member;
+                let is_new = arrived.count_ones() as usize == self.members && !self.present.contains_key(&name);
+                if is_new {
+                    self.present.insert(name, at);
                 }
+                is_new
             }
         }
     }
-    Ok(collected)
+
+    fn end_block(&mut self, size: usize, meter: &Meter) -> anyhow::Result<()> {
+        let (began, before) = self.block_began;
+        let (now, taken) = (Instant::now(), meter.read()?);
+        self.blocks.push(Block {
+            until: self.present.len(),
+            per_second: size as f64 / (now - began).as_secs_f64().max(f64::EPSILON),
+            cpu_ms_per_object: (taken.plane - before.plane) * 1000.0 / size as f64,
+            members_cpu_ms_per_object: (taken.members - before.members) * 1000.0 / size as f64,
+            memory: process::memory(&meter.plane)?,
+        });
+        self.block_began = (now, taken);
+        eprintln!("  {}: {:.1} per second", self.present.len(), self.blocks.last().map_or(0.0, |b| b.per_second));
+        Ok(())
+    }
 }
 
-/// Calls with every event of a watch. A listener that is gone is no reason to go on or to fail.
-pub async fn follow(target: Target, path: String, mut tell: impl FnMut(&Value)) -> anyhow::Result<()> {
-    let mut connection = target.connect().await?;
-    let (_, body) = connection.open(Call::get(path)).await?;
-    let mut frames = body.into_data_stream();
-    let mut buffer = BytesMut::new();
-    while let Some(frame) = frames.next().await {
-        buffer.extend_from_slice(&frame?);
-        while let Some(end) = memchr::memchr(b'\n', &buffer) {
-            let event: Value = serde_json::from_slice(&buffer[..end])?;
-            buffer.advance(end + 1);
-            tell(&event);
+/// When each Deployment was in the last member, and when its template was ready first. Ends when all are, or at the limit.
+async fn collect(
+    mut receiver: mpsc::UnboundedReceiver<(Seen, Instant)>,
+    task: &Task,
+    collected: &mut Collected,
+    meter: &Meter,
+) -> anyhow::Result<()> {
+    let end = Instant::now() + task.limit;
+    collected.block_began = (Instant::now(), Taken::default());
+    let wants_ready = task.replicas > 0;
+    while collected.present.len() < task.count || (wants_ready && collected.ready.len() < task.count) {
+        let patience = task.silence.min(end.saturating_duration_since(Instant::now()));
+        let Ok(Some((seen, at))) = tokio::time::timeout(patience, receiver.recv()).await else {
+            let (arrived, ready) = (collected.present.len(), collected.ready.len());
+            eprintln!("  time is over: {arrived} of {} arrived, {ready} are ready", task.count);
+            return Ok(());
+        };
+        if collected.add(seen, at)
+            && let Some(block) = task.block
+            && collected.present.len().is_multiple_of(block)
+        {
+            collected.end_block(block, meter)?;
         }
     }
     Ok(())
 }
 
-pub fn name_of(event: &Value) -> String {
-    event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned()
-}
-
-fn latency(created: &HashMap<String, Instant>, seen: &HashMap<String, Instant>) -> Latency {
-    let mut times: Vec<f64> = seen
+fn latency(created: &HashMap<String, Instant>, seen: &HashMap<String, Instant>) -> Percentiles {
+    let times = seen
         .iter()
-        .filter_map(|(name, at)| Some(at.duration_since(*created.get(name)?).as_secs_f64() * 1000.0))
-        .collect();
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| times.get(((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1)));
-    Latency { p50_ms: at(0.5).copied().unwrap_or(0.0), p99_ms: at(0.99).copied().unwrap_or(0.0) }
+        .filter_map(|(name, at)| Some(at.saturating_duration_since(*created.get(name)?)))
+        .collect::<Vec<_>>();
+    Percentiles::of(times)
 }

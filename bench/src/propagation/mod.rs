@@ -1,63 +1,173 @@
 //! From a Deployment on the plane to three real members and back: flotilla beside Karmada, same members, same run.
 
 pub mod measure;
-pub mod members;
-pub mod planes;
-mod table;
+pub mod objects;
+pub mod table;
+
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use serde::{Deserialize, Serialize};
 
+use crate::fleet::plane::{Plane, Which};
+use crate::fleet::real_member::{Member, Runs};
 use crate::options::Options;
-use crate::propagation::measure::Measured;
-use crate::propagation::members::Member;
-use crate::propagation::planes::{Plane, Which};
+use crate::programs;
+use crate::propagation::measure::{Measured, Task, measure};
 
 /// What the propagation benchmark can be told.
-#[derive(Clone, Args)]
+#[derive(Clone, Default, Args)]
 pub struct PropagationOptions {
-    /// Deployments to propagate, one run for each number.
-    #[arg(long, value_delimiter = ',', default_value = "1000", value_name = "N,...")]
-    pub counts: Vec<usize>,
-    /// Deployments Karmada is given at most: it takes minutes for a thousand.
-    #[arg(long, default_value_t = 1000, value_name = "N")]
-    pub karmada_max: usize,
+    /// Deployments both planes get at once [default: 1000; --quick 60].
+    #[arg(long, value_name = "N")]
+    count: Option<usize>,
+    /// Deployments per second [default: 1,10,100].
+    #[arg(long, value_delimiter = ',', value_name = "RATE,...")]
+    paces: Option<Vec<f64>>,
+    /// How long each pace is kept up, in seconds [default: 20; --quick 6].
+    #[arg(long, value_name = "SECONDS")]
+    pace_seconds: Option<f64>,
+    /// Up to how many Deployments flotilla grows; 0 leaves that out [default: 20000; --quick 2000].
+    #[arg(long, value_name = "N")]
+    growth: Option<usize>,
     /// Measure one plane alone.
     #[arg(long, value_enum, value_name = "PLANE")]
-    pub only: Option<Which>,
-    /// Replicas of each Deployment in each member.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub replicas: u32,
+    only: Option<Which>,
+    /// Replicas of each Deployment in each member [default: 1].
+    #[arg(long, value_name = "N")]
+    replicas: Option<u32>,
     /// Run the real controllers, scheduler and simulated nodes in the members. On a small machine they take far more time
     /// than either plane; without it, the benchmark says ready for each Deployment with one write, as they would with many.
     #[arg(long)]
-    pub real_workloads: bool,
+    real_workloads: bool,
 }
 
-const MEMBERS: [&str; 3] = ["member1", "member2", "member3"];
+#[derive(Default, Serialize, Deserialize)]
+pub struct Results {
+    pub members: usize,
+    pub real_workloads: bool,
+    /// All at once, one for each plane and Karmada once more with its limits raised.
+    pub flat_out: Vec<Measured>,
+    pub paced: Vec<Measured>,
+    /// Of flotilla alone, in blocks.
+    pub growth: Option<Measured>,
+}
 
-/// Runs every count on every plane and prints what was found.
-pub async fn run(options: &Options, own: &PropagationOptions) -> anyhow::Result<Vec<Measured>> {
-    let mut results = Vec::new();
-    for which in
-        [Which::Flotilla, Which::Karmada].into_iter().filter(|which| own.only.is_none_or(|only| only == *which))
-    {
-        // New members for each plane: what one left behind must not weigh on the other.
-        let mut members = Vec::new();
-        for name in MEMBERS {
-            members.push(Member::start(name, options, own).await.with_context(|| format!("member {name}"))?);
-        }
-        let plane = Plane::start(which, options).await?;
-        for member in &members {
-            plane.join(member).await.with_context(|| format!("{name} joins", name = member.name))?;
-        }
-        for count in own.counts.iter().copied().filter(|count| which == Which::Flotilla || *count <= own.karmada_max) {
-            eprintln!("{which}: {count} Deployments to {} members ...", members.len());
-            results.push(measure::measure(&plane, &members, count, own).await?);
-            eprintln!("{}", table::line(results.last().expect("just pushed")));
+const NAMES: [&str; 3] = ["member1", "member2", "member3"];
+pub const BLOCK: usize = 1000;
+/// Karmada needs over ten minutes for a thousand.
+const FLAT_OUT_MAX: Duration = Duration::from_secs(12 * 60);
+/// What a plane may need beyond the time of a pace before it counts as one that does not hold it.
+const PACE_GRACE: Duration = Duration::from_secs(30);
+const GROWTH_MAX: Duration = Duration::from_secs(10 * 60);
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+pub async fn run(
+    options: &Options,
+    own: &PropagationOptions,
+    results: &mut Results,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    programs::ensure_present(options, programs::MEMBERS).await?;
+    results.members = NAMES.len();
+    results.real_workloads = own.real_workloads;
+    let wants = |which: Which| own.only.is_none_or(|only| only == which);
+    if wants(Which::Flotilla) {
+        run_plane(Which::Flotilla, options, own, results).await?;
+    }
+    if wants(Which::Karmada) && !options.alone {
+        let karmada = async {
+            programs::ensure_present(options, programs::KARMADA).await?;
+            run_plane(Which::Karmada, options, own, results).await
+        };
+        if let Err(error) = karmada.await {
+            notes.push(format!("Karmada's side ended early: {error:#}"));
         }
     }
-    Ok(results)
+    Ok(())
 }
 
-pub use table::table;
+/// New members for each plane: what one left behind must not weigh on the other.
+async fn run_plane(
+    which: Which,
+    options: &Options,
+    own: &PropagationOptions,
+    results: &mut Results,
+) -> anyhow::Result<()> {
+    eprintln!("{which}: starts with {} members ...", NAMES.len());
+    let runs = if own.real_workloads { Runs::Pods } else { Runs::Nothing };
+    let members = Member::start_all(&NAMES, options, runs).await?;
+    let mut plane = Plane::start(which, options).await?;
+    plane.join_all(&members, options).await.context("joining")?;
+    run_paces(&plane, &members, options, own, results).await?;
+    let count = options.size(own.count, 60, 1000);
+    let flat_out = Task { count, limit: FLAT_OUT_MAX, ..task(own, "flat-out") };
+    results.flat_out.push(report(measure(&plane, &members, &flat_out).await?));
+    let growth = options.size(own.growth, 2000, 20_000);
+    if which == Which::Flotilla && growth > 0 {
+        let task = Task { count: growth, limit: GROWTH_MAX, block: Some(BLOCK), ..task(own, "growth") };
+        results.growth = Some(report(measure(&plane, &members, &task).await?));
+    }
+    if let Plane::Karmada(karmada) = &mut plane {
+        eprintln!("karmada: once more with its limits on requests raised ...");
+        let commands = karmada.stop_workers().await?;
+        karmada.start_workers(&commands, true).await?;
+        let raised = Task { namespace: "flat-out-raised".to_owned(), ..flat_out };
+        let measured = measure(&plane, &members, &raised).await?;
+        results.flat_out.push(report(Measured { raised: true, ..measured }));
+    }
+    Ok(())
+}
+
+/// Slow to fast; whoever does not hold a pace is not asked for a faster one, since what is left of it would still run.
+async fn run_paces(
+    plane: &Plane,
+    members: &[Member],
+    options: &Options,
+    own: &PropagationOptions,
+    results: &mut Results,
+) -> anyhow::Result<()> {
+    let seconds = options.size(own.pace_seconds, 6.0, 20.0).clamp(1.0, 600.0);
+    let mut paces = own.paces.clone().unwrap_or_else(|| vec![1.0, 10.0, 100.0]);
+    paces.retain(|pace| *pace > 0.0);
+    paces.sort_by(f64::total_cmp);
+    for pace in paces {
+        let task = Task {
+            count: ((seconds * pace) as usize).max(1),
+            pace: Some(pace),
+            limit: Duration::from_secs_f64(seconds) + PACE_GRACE,
+            ..task(own, &format!("paced-{pace}"))
+        };
+        let measured = report(measure(plane, members, &task).await?);
+        let holds = measured.holds_pace() == Some(true);
+        results.paced.push(measured);
+        if !holds {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn task(own: &PropagationOptions, namespace: &str) -> Task {
+    Task {
+        namespace: namespace.to_owned(),
+        count: 0,
+        pace: None,
+        replicas: own.replicas.unwrap_or(1),
+        real_workloads: own.real_workloads,
+        limit: FLAT_OUT_MAX,
+        silence: SILENCE_MAX,
+        block: None,
+    }
+}
+
+/// What restarts and others need on a plane before they begin.
+pub fn load(namespace: &str, count: usize, limit: Duration) -> Task {
+    Task { count, limit, ..task(&PropagationOptions::default(), namespace) }
+}
+
+fn report(measured: Measured) -> Measured {
+    eprintln!("  {}", table::line(&measured));
+    measured
+}

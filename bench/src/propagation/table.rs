@@ -1,56 +1,201 @@
 //! What the propagation benchmark found, with the ratios that count.
 
-use crate::propagation::measure::{Latency, Measured};
-use crate::propagation::planes::Which;
+use std::fmt::Write;
 
-const HEAD: &str = "| plane | Deployments | present/s | p50 | p99 | ready/s | p50 | p99 | CPU per object | idle memory | after |\n\
-|---|---|---|---|---|---|---|---|---|---|---|\n";
+use crate::fleet::plane::Which;
+use crate::propagation::measure::{Block, Measured};
+use crate::propagation::{BLOCK, Results};
+use crate::report::plot::{Lines, Panel};
+use crate::report::rows::{Better, Row, Target, number};
 
-/// All runs, and below them flotilla against Karmada where both ran.
-pub fn table(results: &[Measured]) -> String {
-    let mut text = HEAD.to_owned();
-    for result in results {
-        text.push_str(&line(result));
-        text.push('\n');
+const HEAD: &str = "| plane | Deployments | present/s | p50 | p99 | ready/s | p50 | p99 | CPU per object | of the members | idle memory | after |\n\
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+
+pub fn rows(results: &Results) -> Vec<Row> {
+    let find = |plane, raised| results.flat_out.iter().find(|m| m.plane == plane && m.raised == raised);
+    let Some(ours) = find(Which::Flotilla, false) else { return Vec::new() };
+    let theirs = find(Which::Karmada, false).filter(|theirs| theirs.count == ours.count);
+    let count = number(ours.count as f64);
+    let mut rows = Vec::new();
+    let mut row = |what: &str, unit, better, value: fn(&Measured) -> f64, target: Option<Target>| {
+        rows.push(Row::new(
+            format!("{count} Deployments, {what}"),
+            unit,
+            better,
+            value(ours),
+            theirs.map(value),
+            target,
+        ));
+    };
+    let tenth = Some(Target::Ratio(10.0));
+    row("present in all members", "per second", Better::Higher, |m| m.present_per_second, tenth);
+    row("present, p50", "ms", Better::Lower, |m| m.present.p50_ms, None);
+    row("present, p99", "ms", Better::Lower, |m| m.present.p99_ms, None);
+    row("ready on the template", "per second", Better::Higher, |m| m.ready_per_second, tenth);
+    row("CPU of the plane per Deployment", "ms", Better::Lower, |m| m.cpu_ms_per_object, tenth);
+    row("memory of the plane before", "MiB", Better::Lower, |m| m.idle.resident_mib, tenth);
+    row("memory of the plane after", "MiB", Better::Lower, |m| m.after.resident_mib, tenth);
+    if let Some(raised) = find(Which::Karmada, true) {
+        let versus = |what: &str, unit, better, value: fn(&Measured) -> f64| {
+            Row::new(
+                format!("{count}, Karmada with raised limits: {what}"),
+                unit,
+                better,
+                value(ours),
+                Some(value(raised)),
+                None,
+            )
+        };
+        rows.push(versus("present", "per second", Better::Higher, |m| m.present_per_second));
+        rows.push(versus("CPU per Deployment", "ms", Better::Lower, |m| m.cpu_ms_per_object));
     }
-    let karmada = results.iter().filter(|result| result.plane == Which::Karmada);
-    for theirs in karmada {
-        let same = |ours: &&Measured| ours.plane == Which::Flotilla && ours.count == theirs.count;
-        if let Some(ours) = results.iter().find(same) {
-            text.push_str(&ratios(ours, theirs));
+    for ours in results.paced.iter().filter(|m| m.plane == Which::Flotilla) {
+        let theirs = results.paced.iter().find(|m| m.plane == Which::Karmada && m.pace == ours.pace);
+        let theirs = theirs.filter(|theirs| theirs.holds_pace() == Some(true));
+        let pace = ours.pace.unwrap_or_default();
+        for (name, value) in
+            [("p50", (|m: &Measured| m.present.p50_ms) as fn(&Measured) -> f64), ("p99", |m| m.present.p99_ms)]
+        {
+            let what = format!("{pace} per second, present in all members, {name}");
+            rows.push(Row::new(what, "ms", Better::Lower, value(ours), theirs.map(value), None));
+        }
+    }
+    rows.extend(growth_row(results));
+    rows
+}
+
+/// The last blocks against the first: a rate that falls shows here. Averages, since one block alone is noise.
+fn growth_row(results: &Results) -> Option<Row> {
+    let blocks = &results.growth.as_ref()?.blocks;
+    let share = (blocks.len() / 4).max(1);
+    let mean = |blocks: &[Block]| blocks.iter().map(|b| b.per_second).sum::<f64>() / blocks.len().max(1) as f64;
+    let (first, last) = (mean(blocks.get(..share)?), mean(&blocks[blocks.len() - share..]));
+    let what = format!("rate of the last quarter of {} over the first", number(results.growth.as_ref()?.count as f64));
+    Some(Row::new(what, "", Better::Higher, last / first.max(f64::EPSILON), None, Some(Target::AtLeast(0.9))))
+}
+
+pub fn details(results: &Results) -> String {
+    let who = if results.real_workloads {
+        "real controllers, scheduler and kwok nodes"
+    } else {
+        "this program saying ready with one write for each Deployment that arrives"
+    };
+    let mut text = format!(
+        "{} members, each a kube-apiserver on an etcd of its own that does not wait for the disk, with {who}; every \
+         Deployment is duplicated to all. Karmada runs with its default settings; \"raised\" is Karmada again after its controller \
+         manager and scheduler were started anew with limits of 2,000 requests per second and four times the workers.\n\n\
+         Flat out, all created by 16 clients at once:\n\n{HEAD}",
+        results.members
+    );
+    for measured in &results.flat_out {
+        let _ = writeln!(text, "{}", line(measured));
+    }
+    text.push_str("\nAt a steady pace, from the create to present in all members:\n\n");
+    text.push_str(
+        "| plane | per second | held | arrived | p50 | p99 | CPU per object |\n|---|---:|---|---:|---:|---:|---:|\n",
+    );
+    for measured in &results.paced {
+        let _ = writeln!(text, "{}", paced_line(measured));
+    }
+    let faster = results.paced.iter().filter(|m| m.plane == Which::Karmada && m.holds_pace() == Some(false));
+    for measured in faster {
+        let pace = measured.pace.unwrap_or_default();
+        let _ = writeln!(text, "\nKarmada does not hold {pace} per second, so it was not asked for more.");
+    }
+    if let Some(growth) = &results.growth {
+        let _ = write!(text, "\nFlotilla growing to {} Deployments in one namespace:\n\n", number(growth.count as f64));
+        text.push_str("| Deployments | per second in the last 1,000 | CPU per object | of the members | memory |\n");
+        text.push_str("|---:|---:|---:|---:|---:|\n");
+        let shown = [1, 2, 5, 10, 15, 20];
+        for block in growth.blocks.iter().filter(|block| shown.contains(&(block.until / BLOCK))) {
+            let _ = writeln!(
+                text,
+                "| {} | {:.1} | {:.1} ms | {:.1} ms | {:.0} MiB |",
+                number(block.until as f64),
+                block.per_second,
+                block.cpu_ms_per_object,
+                block.members_cpu_ms_per_object,
+                block.memory.resident_mib
+            );
+        }
+        if !growth.is_complete() {
+            let _ = writeln!(text, "\nIt was ended at its limit in time, after {} Deployments.", growth.arrived);
         }
     }
     text
 }
 
-pub fn line(result: &Measured) -> String {
-    let latency = |latency: Option<Latency>| match latency {
-        Some(latency) => format!("{:.0} ms | {:.0} ms", latency.p50_ms, latency.p99_ms),
-        None => "- | -".to_owned(),
-    };
+pub fn line(m: &Measured) -> String {
+    let name = if m.raised { "karmada, raised".to_owned() } else { m.plane.to_string() };
+    let count = if m.is_complete() { m.count.to_string() } else { format!("{} of {} in time", m.arrived, m.count) };
     format!(
-        "| {} | {} | {:.1} | {} | {} | {} | {:.1} ms | {:.0} MiB | {:.0} MiB |",
-        result.plane,
-        result.count,
-        result.present_per_second,
-        latency(Some(result.present)),
-        result.ready_per_second.map_or("-".to_owned(), |rate| format!("{rate:.1}")),
-        latency(result.ready),
-        result.cpu_ms_per_object,
-        result.idle.resident_mib,
-        result.after.resident_mib,
+        "| {name} | {count} | {:.1} | {:.0} ms | {:.0} ms | {:.1} | {:.0} ms | {:.0} ms | {:.1} ms | {:.1} ms | {:.0} MiB | {:.0} MiB |",
+        m.present_per_second,
+        m.present.p50_ms,
+        m.present.p99_ms,
+        m.ready_per_second,
+        m.ready.p50_ms,
+        m.ready.p99_ms,
+        m.cpu_ms_per_object,
+        m.members_cpu_ms_per_object,
+        m.idle.resident_mib,
+        m.after.resident_mib,
     )
 }
 
-fn ratios(ours: &Measured, theirs: &Measured) -> String {
+fn paced_line(m: &Measured) -> String {
+    let held = if m.holds_pace() == Some(true) { "yes" } else { "**no**" };
     format!(
-        "\n{} Deployments: {:.1}x the rate to present, {:.1}x the rate to ready, 1/{:.1} of the CPU per object, \
-         1/{:.1} of the idle memory, 1/{:.1} after.\n",
-        ours.count,
-        ours.present_per_second / theirs.present_per_second,
-        ours.ready_per_second.unwrap_or(0.0) / theirs.ready_per_second.unwrap_or(f64::INFINITY),
-        theirs.cpu_ms_per_object / ours.cpu_ms_per_object,
-        theirs.idle.resident_mib / ours.idle.resident_mib,
-        theirs.after.resident_mib / ours.after.resident_mib,
+        "| {} | {} | {held} | {} of {} | {:.0} ms | {:.0} ms | {:.1} ms |",
+        m.plane,
+        m.pace.unwrap_or_default(),
+        m.arrived,
+        m.count,
+        m.present.p50_ms,
+        m.present.p99_ms,
+        m.cpu_ms_per_object
     )
+}
+
+/// The growth curve in three panels, with Karmada's flat-out run as a level to compare with.
+pub fn growth_panels(results: &Results) -> Vec<Panel> {
+    let Some(growth) = results.growth.as_ref().filter(|growth| growth.blocks.len() > 1) else { return Vec::new() };
+    let theirs = results.flat_out.iter().find(|m| m.plane == Which::Karmada && !m.raised);
+    let until = |block: &Block| block.until as f64;
+    let curve = |name: &str, value: fn(&Block) -> f64| Lines {
+        name: name.to_owned(),
+        points: growth.blocks.iter().map(|block| (until(block), value(block))).collect(),
+    };
+    let level = |value: fn(&Measured) -> f64| {
+        let end = growth.blocks.last().map_or(0.0, until);
+        theirs.map(|theirs| Lines {
+            name: format!("karmada at {}", theirs.arrived),
+            points: vec![(0.0, value(theirs)), (end, value(theirs))],
+        })
+    };
+    let panel = |title: &str, lines: Vec<Lines>, level: Option<Lines>| Panel {
+        title: title.to_owned(),
+        x: "Deployments on the plane".to_owned(),
+        lines: lines.into_iter().chain(level).collect(),
+    };
+    vec![
+        panel(
+            "Deployments per second, by 1,000",
+            vec![curve("flotilla", |b| b.per_second)],
+            level(|m| m.present_per_second),
+        ),
+        panel(
+            "CPU per Deployment, ms",
+            vec![
+                curve("flotilla", |b| b.cpu_ms_per_object),
+                curve("the three members", |b| b.members_cpu_ms_per_object),
+            ],
+            level(|m| m.cpu_ms_per_object),
+        ),
+        panel(
+            "memory of the plane, MiB",
+            vec![curve("flotilla", |b| b.memory.resident_mib)],
+            level(|m| m.after.resident_mib),
+        ),
+    ]
 }

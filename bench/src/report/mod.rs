@@ -1,107 +1,210 @@
-//! What was measured, and which targets it meets.
+//! One report of all parts: what is better and by how much, what is not, what did not run, and two plots.
 
-mod rows;
-pub mod text;
+pub mod plot;
+pub mod rows;
 
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::load::Figures;
-use crate::machine::Machine;
-use crate::options::{Options, Protocol};
-use crate::process::Memory;
-use crate::server::Side;
+use crate::outcome::{Outcome, Run};
+use crate::parts::Part;
+use crate::report::plot::{Bar, bars, panels};
+use crate::report::rows::{Row, table};
+use crate::{agents, api_server, failover, propagation, restart, scale, scheduler, start};
 
-#[derive(Serialize)]
-pub struct Report {
-    pub machine: Machine,
-    pub versions: Vec<String>,
-    pub clients: usize,
-    pub protocol: &'static str,
-    pub quick: bool,
-    pub took_seconds: f64,
-    pub started: Vec<Started>,
-    pub create: Vec<Measured>,
-    pub get: Vec<Measured>,
-    pub patch: Vec<Measured>,
-    pub list: Vec<Measured>,
-    pub list_gzip: Vec<Measured>,
-    pub watch: Vec<FannedOut>,
-    pub growth: Vec<Grown>,
+/// What a part has to say, whatever its figures are.
+struct Chapter {
+    part: Part,
+    title: &'static str,
+    other: &'static str,
+    /// None where it was never run here.
+    found: Option<Found>,
 }
 
-#[derive(Serialize)]
-pub struct Started {
-    pub side: Side,
-    /// The median of all starts.
-    pub ready_seconds: f64,
-    pub starts: usize,
-    pub idle_memory: Memory,
-    pub idle_cpu_percent: f64,
+struct Found {
+    run: Run,
+    took_seconds: f64,
+    failed: Option<String>,
+    notes: Vec<String>,
+    rows: Vec<Row>,
+    details: String,
 }
 
-#[derive(Serialize)]
-pub struct Measured {
-    pub side: Side,
-    pub figures: Figures,
+/// Writes report.md and its plots from the figures in the folder.
+pub fn write(folder: &Path) -> anyhow::Result<()> {
+    let chapters: Vec<Chapter> = Part::ALL.into_iter().map(|part| chapter(part, folder)).collect();
+    let propagated = Outcome::<propagation::Results>::load(folder, Part::Propagation.name());
+    let growth = propagated.map(|outcome| propagation::table::growth_panels(&outcome.results)).unwrap_or_default();
+    let text = markdown(&chapters, !growth.is_empty());
+    let ratios = bars("How many times better flotilla is, one run on one machine", &bars_of(&chapters));
+    let mut files = vec![("report.md", text.clone()), ("ratios.svg", ratios)];
+    if !growth.is_empty() {
+        files.push(("growth.svg", panels(&growth)));
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for (name, content) in files {
+        let file = folder.join(name);
+        std::fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
+        eprintln!("written: {}", file.display());
+    }
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the report")
 }
 
-#[derive(Serialize)]
-pub struct FannedOut {
-    pub side: Side,
-    pub bursts: usize,
-    /// Watches the server closed for not keeping up, and that were opened again.
-    pub reopened: usize,
-    pub median_ms: f64,
-    pub deliveries_per_second: f64,
-    pub server_cpu_us: f64,
-    pub client_cpu_us: f64,
+fn chapter(part: Part, folder: &Path) -> Chapter {
+    let karmada = "Karmada";
+    match part {
+        Part::Start => read(part, folder, "Start and idle", karmada, start::rows, start::details),
+        Part::Api => {
+            let (rows, details) = (api_server::rows::rows, api_server::text::details);
+            read(part, folder, "API server", "kube-apiserver + etcd", rows, details)
+        }
+        Part::Scheduler => read(part, folder, "Scheduler alone", karmada, scheduler::rows, scheduler::details),
+        Part::Propagation => {
+            let (rows, details) = (propagation::table::rows, propagation::table::details);
+            read(part, folder, "Propagation", karmada, rows, details)
+        }
+        Part::Restart => read(part, folder, "Restart", karmada, restart::rows, restart::details),
+        Part::Failover => read(part, folder, "Failover", karmada, failover::table::rows, failover::table::details),
+        Part::Agents => read(part, folder, "Agents", karmada, agents::rows, agents::details),
+        Part::Scale => read(part, folder, "Scale", karmada, scale::rows, scale::details),
+    }
 }
 
-#[derive(Serialize)]
-pub struct Grown {
-    pub side: Side,
-    pub size: usize,
-    pub operation: &'static str,
-    pub figures: Figures,
+fn read<T: Serialize + DeserializeOwned>(
+    part: Part,
+    folder: &Path,
+    title: &'static str,
+    other: &'static str,
+    rows: fn(&T) -> Vec<Row>,
+    details: fn(&T) -> String,
+) -> Chapter {
+    let found = Outcome::<T>::load(folder, part.name()).map(|outcome| {
+        let Outcome { run, took_seconds, failed, notes, results } = outcome;
+        Found { run, took_seconds, failed, notes, rows: rows(&results), details: details(&results) }
+    });
+    Chapter { part, title, other, found }
 }
 
-impl Report {
-    pub fn new(machine: Machine, versions: Vec<String>, options: &Options) -> Self {
-        Self {
-            machine,
-            versions,
-            clients: options.clients,
-            protocol: match options.protocol {
-                Protocol::Http1 => "HTTP/1.1",
-                Protocol::Http2 => "HTTP/2",
-            },
-            quick: options.quick,
-            took_seconds: 0.0,
-            started: Vec::new(),
-            create: Vec::new(),
-            get: Vec::new(),
-            patch: Vec::new(),
-            list: Vec::new(),
-            list_gzip: Vec::new(),
-            watch: Vec::new(),
-            growth: Vec::new(),
+fn bars_of(chapters: &[Chapter]) -> Vec<Bar> {
+    let rows = chapters.iter().filter_map(|chapter| chapter.found.as_ref()).flat_map(|found| &found.rows);
+    rows.filter_map(|row| Some(Bar { name: row.what.clone(), ratio: row.ratio? })).collect()
+}
+
+fn markdown(chapters: &[Chapter], has_growth: bool) -> String {
+    let mut text = String::from("# Benchmark\n\n");
+    text += &runs(chapters);
+    text += &in_short(chapters);
+    text.push_str("\n![How many times better flotilla is](ratios.svg)\n");
+    if has_growth {
+        text.push_str("\n![Propagation as the number of Deployments grows](growth.svg)\n");
+    }
+    for Chapter { title, other, found, .. } in chapters {
+        let Some(found) = found else { continue };
+        let _ = write!(text, "\n## {title}\n\n");
+        if let Some(reason) = &found.failed {
+            let _ = write!(text, "**Not run to its end: {}**\n\n", one_line(reason));
+        }
+        for note in &found.notes {
+            let _ = write!(text, "**{}**\n\n", one_line(note));
+        }
+        let rows = table(&found.rows, other);
+        let _ = write!(text, "{rows}{}{}", if rows.is_empty() { "" } else { "\n" }, found.details);
+        let _ = writeln!(text, "\nTook {:.0} s.", found.took_seconds);
+    }
+    text
+}
+
+/// Which machine and programs; when parts are of several runs, which are of which, so that nobody compares across them.
+fn runs(chapters: &[Chapter]) -> String {
+    let mut runs: Vec<(&Run, Vec<&str>)> = Vec::new();
+    for chapter in chapters {
+        let Some(found) = &chapter.found else { continue };
+        match runs.iter_mut().find(|(run, _)| run.started == found.run.started) {
+            Some((_, parts)) => parts.push(chapter.part.name()),
+            None => runs.push((&found.run, vec![chapter.part.name()])),
         }
     }
+    let mut text = String::new();
+    for (run, parts) in &runs {
+        let m = &run.machine;
+        let _ = write!(
+            text,
+            "{}, {} cores of {}, {} GiB, Linux {}, data on {}; load before the run {:.2}. {}.",
+            run.started,
+            m.cores,
+            m.processor,
+            m.memory_gib,
+            m.kernel,
+            m.file_system,
+            m.load_before,
+            run.versions.join(", "),
+        );
+        if runs.len() > 1 {
+            let _ = write!(text, " Parts of this run: {}.", parts.join(", "));
+        }
+        if run.quick {
+            text.push_str(" **A rough picture (--quick): sizes are small.**");
+        }
+        if run.is_debug() {
+            text.push_str(" **A debug build: the figures say nothing.**");
+        }
+        text.push_str("\n\n");
+    }
+    text.push_str(
+        "Planes, members and load generator share the processors and the disk of one machine; every ratio is of figures taken in \
+         the same run. A resident figure counts pages of files too, each process for itself.\n\n",
+    );
+    text
+}
 
-    /// Answers other than success, by measurement; they make its figures worthless.
-    pub fn refusals(&self) -> Vec<String> {
-        let measured = [("create", &self.create), ("get", &self.get), ("patch", &self.patch), ("list", &self.list)];
-        let measured = measured.into_iter().chain([("list with gzip", &self.list_gzip)]);
-        let mut refusals = Vec::new();
-        for (name, sides) in measured {
-            for Measured { side, figures } in sides.iter().filter(|m| m.figures.refused > 0) {
-                refusals.push(format!("{name}: {side:?} refused {} of {}", figures.refused, figures.requests));
+fn in_short(chapters: &[Chapter]) -> String {
+    let all = || chapters.iter().filter_map(|chapter| chapter.found.as_ref()).flat_map(|found| found.rows.iter());
+    let verdicts: Vec<bool> = all().filter_map(Row::met).collect();
+    let met = verdicts.iter().filter(|met| **met).count();
+    let mut text = format!("## In short\n\n{met} of {} targets met.\n", verdicts.len());
+    let mut list = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let _ = write!(text, "\n{title}\n\n- {}\n", lines.join("\n- "));
+        }
+    };
+    let said = |row: &Row| match row.ratio {
+        Some(ratio) => format!("{}: {ratio:.2}×", row.what),
+        None => format!("{}: {} {}", row.what, rows::number(row.flotilla), row.unit).trim_end().to_owned(),
+    };
+    list("Targets not met:", all().filter(|row| row.met() == Some(false)).map(said).collect());
+    let behind: Vec<String> = all().filter(|row| row.is_behind()).map(said).collect();
+    let nothing_behind = behind.is_empty();
+    list("Where flotilla is not ahead:", behind);
+    list("About the same:", all().filter(|row| row.is_level()).map(said).collect());
+    let mut missing: Vec<String> = Vec::new();
+    for Chapter { part, found, .. } in chapters {
+        match found {
+            None => missing.push(format!("{}: not run", part.name())),
+            Some(found) => {
+                let reasons = found.failed.iter().map(|reason| format!("{}: {}", part.name(), one_line(reason)));
+                missing.extend(reasons);
+                missing.extend(found.notes.iter().map(|note| format!("{}: {}", part.name(), one_line(note))));
             }
         }
-        for grown in self.growth.iter().filter(|grown| grown.figures.refused > 0) {
-            let Grown { side, size, operation, figures } = grown;
-            refusals.push(format!("{operation} beside {size}: {side:?} refused {}", figures.refused));
-        }
-        refusals
     }
+    list("Not run, or not to its end:", missing);
+    if nothing_behind && all().any(|row| row.ratio.is_some()) {
+        text.push_str("\nNothing that was compared is behind.\n");
+    }
+    text
 }
+
+/// Errors may show the end of a log; a report has room for its beginning.
+fn one_line(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 400;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(CHARACTERS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

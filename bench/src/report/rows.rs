@@ -1,16 +1,15 @@
-//! The figures of both sides brought together in rows with a ratio and, where one was set, a target.
+//! A figure of ours beside theirs, with the ratio and, where one was set, a target.
 
-use crate::report::{FannedOut, Measured, Report, Started};
-use crate::server::Side;
+use std::fmt::Write;
 
-/// How much slower the largest size may look before it counts as growth rather than noise.
-const GROWTH_FACTOR_MAX: f64 = 1.5;
+/// Differences below this are noise, and neither side is ahead.
+const NOISE: f64 = 1.05;
 
 pub struct Row {
     pub what: String,
     pub unit: &'static str,
     pub flotilla: f64,
-    pub kube: Option<f64>,
+    pub other: Option<f64>,
     /// How many times better flotilla is.
     pub ratio: Option<f64>,
     pub target: Option<Target>,
@@ -22,149 +21,123 @@ pub enum Target {
     Ratio(f64),
     /// Ours alone, below this.
     Below(f64),
+    /// Ours alone, no less than this.
+    AtLeast(f64),
 }
 
 #[derive(Clone, Copy)]
-enum Better {
+pub enum Better {
     Higher,
     Lower,
 }
 
-pub struct Growth {
-    pub operation: &'static str,
-    pub side: Side,
-    /// Size, p50 and p99 in milliseconds, server processor time in microseconds.
-    pub sizes: Vec<(usize, f64, f64, f64)>,
-    /// The p50 at the largest size over that at the smallest.
-    pub factor: f64,
-}
-
 impl Row {
+    pub fn new(
+        what: impl Into<String>,
+        unit: &'static str,
+        better: Better,
+        flotilla: f64,
+        other: Option<f64>,
+        target: Option<Target>,
+    ) -> Self {
+        // Nothing at all on one side is not so many times better; a ratio would be noise over zero.
+        let ratio = other.filter(|other| *other > 0.0 && flotilla > 0.0).map(|other| match better {
+            Better::Higher => flotilla / other,
+            Better::Lower => other / flotilla,
+        });
+        Self { what: what.into(), unit, flotilla, other, ratio, target }
+    }
+
     pub fn met(&self) -> Option<bool> {
         match self.target? {
             Target::Ratio(least) => Some(self.ratio? >= least),
             Target::Below(limit) => Some(self.flotilla < limit),
+            Target::AtLeast(least) => Some(self.flotilla >= least),
         }
     }
-}
 
-impl Growth {
-    /// Only ours is a target.
-    pub fn met(&self) -> Option<bool> {
-        (self.side == Side::Flotilla).then_some(self.factor <= GROWTH_FACTOR_MAX)
+    pub fn is_behind(&self) -> bool {
+        self.ratio.is_some_and(|ratio| ratio * NOISE < 1.0)
     }
-}
 
-pub fn rows(report: &Report) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let started = |value: fn(&Started) -> f64| pair(&report.started, |s| s.side, value);
-    rows.extend(row(
-        "ready from an empty directory",
-        "s",
-        Better::Lower,
-        started(|s| s.ready_seconds),
-        Some(Target::Below(1.0)),
-    ));
-    let memory = started(|s| s.idle_memory.resident_mib);
-    rows.extend(row("idle memory, resident", "MiB", Better::Lower, memory, Some(Target::Ratio(10.0))));
-    let anonymous = started(|s| s.idle_memory.anonymous_mib);
-    rows.extend(row("idle memory without file pages", "MiB", Better::Lower, anonymous, None));
-    rows.extend(row("idle processor time", "% of a core", Better::Lower, started(|s| s.idle_cpu_percent), None));
-    rows.extend(single_rows("create", &report.create, 5.0));
-    rows.extend(single_rows("get", &report.get, 8.0));
-    rows.extend(single_rows("merge patch", &report.patch, 5.0));
-    rows.extend(list_rows("list of 10,000", &report.list, Some(Target::Ratio(5.0))));
-    rows.extend(list_rows("list of 10,000, gzip", &report.list_gzip, None));
-    let watch = |value: fn(&FannedOut) -> f64| pair(&report.watch, |f| f.side, value);
-    let deliveries = watch(|f| f.deliveries_per_second);
-    rows.extend(row("watch fan-out", "deliveries/s", Better::Higher, deliveries, Some(Target::Ratio(4.0))));
-    rows.extend(row("watch fan-out, until all have all", "ms", Better::Lower, watch(|f| f.median_ms), None));
-    rows.extend(row(
-        "watch fan-out, watches closed by the server",
-        "",
-        Better::Lower,
-        watch(|f| f.reopened as f64),
-        None,
-    ));
-    rows.extend(row("watch fan-out, server CPU per delivery", "µs", Better::Lower, watch(|f| f.server_cpu_us), None));
-    rows
-}
+    pub fn is_level(&self) -> bool {
+        self.ratio.is_some_and(|ratio| ratio * NOISE >= 1.0 && ratio < NOISE)
+    }
 
-fn single_rows(name: &str, measured: &[Measured], target: f64) -> Vec<Row> {
-    let of = |value: fn(&Measured) -> f64| pair(measured, |m| m.side, value);
-    let mut rows = Vec::new();
-    rows.extend(row(name, "per second", Better::Higher, of(|m| m.figures.per_second), Some(Target::Ratio(target))));
-    rows.extend(row(&format!("{name}, p50"), "ms", Better::Lower, of(|m| m.figures.p50_ms), None));
-    rows.extend(row(&format!("{name}, p99"), "ms", Better::Lower, of(|m| m.figures.p99_ms), None));
-    let cpu = of(|m| m.figures.server_cpu_us);
-    rows.extend(row(&format!("{name}, server CPU per request"), "µs", Better::Lower, cpu, Some(Target::Ratio(5.0))));
-    rows
-}
-
-fn list_rows(name: &str, measured: &[Measured], target: Option<Target>) -> Vec<Row> {
-    let of = |value: fn(&Measured) -> f64| pair(measured, |m| m.side, value);
-    let mut rows = Vec::new();
-    rows.extend(row(&format!("{name}, p50"), "ms", Better::Lower, of(|m| m.figures.p50_ms), target));
-    let cpu = of(|m| m.figures.server_cpu_us / 1e3);
-    rows.extend(row(&format!("{name}, server CPU"), "ms", Better::Lower, cpu, target));
-    rows.extend(row(
-        &format!("{name}, size on the wire"),
-        "MiB",
-        Better::Lower,
-        of(|m| m.figures.mib_per_answer),
-        None,
-    ));
-    rows
-}
-
-fn pair<T>(sides: &[T], side: fn(&T) -> Side, value: fn(&T) -> f64) -> (Option<f64>, Option<f64>) {
-    let of = |wanted: Side| sides.iter().find(|one| side(one) == wanted).map(value);
-    (of(Side::Flotilla), of(Side::Kube))
-}
-
-fn row(
-    what: &str,
-    unit: &'static str,
-    better: Better,
-    (flotilla, kube): (Option<f64>, Option<f64>),
-    target: Option<Target>,
-) -> Option<Row> {
-    let flotilla = flotilla?;
-    // Nothing at all on one side is not so many times better; a ratio would be noise over zero.
-    let ratio = kube.filter(|kube| *kube > 0.0 && flotilla > 0.0).map(|kube| match better {
-        Better::Higher => flotilla / kube,
-        Better::Lower => kube / flotilla,
-    });
-    Some(Row { what: what.to_owned(), unit, flotilla, kube, ratio, target })
-}
-
-pub fn growth(report: &Report) -> Vec<Growth> {
-    let mut all: Vec<Growth> = Vec::new();
-    for grown in &report.growth {
-        let f = &grown.figures;
-        let point = (grown.size, f.p50_ms, f.p99_ms, f.server_cpu_us);
-        match all.iter_mut().find(|g| g.operation == grown.operation && g.side == grown.side) {
-            Some(growth) => growth.sizes.push(point),
-            None => all.push(Growth { operation: grown.operation, side: grown.side, sizes: vec![point], factor: 1.0 }),
+    fn verdict(&self) -> &'static str {
+        match self.met() {
+            Some(true) => "met",
+            Some(false) => "**not met**",
+            None if self.is_behind() => "**behind**",
+            None => "",
         }
     }
-    for growth in &mut all {
-        if let (Some(first), Some(last)) = (growth.sizes.first(), growth.sizes.last()) {
-            growth.factor = last.1 / first.1.max(1e-9);
+
+    fn target_text(&self) -> String {
+        match self.target {
+            Some(Target::Ratio(least)) => format!("≥ {least:.0}×"),
+            Some(Target::Below(limit)) => format!("< {} {}", number(limit), self.unit),
+            Some(Target::AtLeast(least)) => format!("≥ {} {}", number(least), self.unit),
+            None => String::new(),
         }
     }
-    all
+
+    pub fn line(&self) -> String {
+        let figure = |value: f64| format!("{} {}", number(value), self.unit).trim_end().to_owned();
+        format!(
+            "| {} | {} | {} | {} | {} | {} |",
+            self.what,
+            figure(self.flotilla),
+            self.other.map_or("—".to_owned(), figure),
+            self.ratio.map_or("—".to_owned(), |ratio| format!("{ratio:.1}×")),
+            self.target_text(),
+            self.verdict()
+        )
+    }
+}
+
+pub fn table(rows: &[Row], other: &str) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("|  | flotilla | {other} | times better | target |  |\n|---|---:|---:|---:|---:|---|\n");
+    for row in rows {
+        // A text is always writable.
+        let _ = writeln!(text, "{}", row.line());
+    }
+    text
+}
+
+pub fn number(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => grouped(v.round() as usize),
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Better, Target, row};
+    use super::{Better, Row, Target, grouped, number};
 
     #[test]
     fn a_target_is_met_only_by_the_better_side() {
         let check = |better, ours, theirs, target, expected| {
-            let row = row("x", "s", better, (Some(ours), theirs), Some(target));
-            assert_eq!(row.and_then(|row| row.met()), expected, "{ours} against {theirs:?}");
+            let row = Row::new("x", "s", better, ours, theirs, Some(target));
+            assert_eq!(row.met(), expected, "{ours} against {theirs:?}");
         };
         check(Better::Higher, 5000.0, Some(1000.0), Target::Ratio(5.0), Some(true));
         check(Better::Higher, 4999.0, Some(1000.0), Target::Ratio(5.0), Some(false));
@@ -172,5 +145,27 @@ mod tests {
         check(Better::Lower, 60.0, Some(10.0), Target::Ratio(5.0), Some(false));
         check(Better::Lower, 0.2, None, Target::Below(1.0), Some(true));
         check(Better::Lower, 0.2, None, Target::Ratio(5.0), None);
+        check(Better::Higher, 0.89, None, Target::AtLeast(0.9), Some(false));
+    }
+
+    #[test]
+    fn a_row_says_plainly_who_is_behind() {
+        let check = |ours, theirs, behind, level| {
+            let row = Row::new("x", "s", Better::Lower, ours, Some(theirs), None);
+            assert_eq!((row.is_behind(), row.is_level()), (behind, level), "{ours} against {theirs}");
+            assert_eq!(row.line().contains("behind"), behind);
+        };
+        check(1.0, 3.0, false, false);
+        check(1.0, 1.02, false, true);
+        check(1.0, 0.98, false, true);
+        check(3.0, 1.0, true, false);
+    }
+
+    #[test]
+    fn figures_are_short_and_grouped() {
+        assert_eq!(grouped(100_000), "100,000");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(number(1234.5), "1,235");
+        assert_eq!(number(0.1234), "0.12");
     }
 }

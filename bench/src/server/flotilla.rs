@@ -1,8 +1,8 @@
 //! `flotilla server`, with its default settings unless a measurement needs others, and what its kubeconfig says.
 
 use std::path::Path;
-use std::process::{Child, Command};
-use std::time::Instant;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use base64::Engine;
@@ -10,40 +10,60 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use crate::options::{Options, Protocol};
-use crate::server::{POLL, Server, Side, check_alive, data_directory, end, spawn, wait_until_ready};
+use crate::server::{Children, POLL, Server, Side, check_alive, data_directory, free_ports, wait_until_ready};
 use crate::wire::{Identity, Target};
+use crate::{process, programs};
 
 pub async fn start(options: &Options, arguments: &[String]) -> anyhow::Result<Server> {
     let directory = data_directory(options)?;
-    let program = options.flotilla.as_ref().context("no flotilla program was built")?;
-    let mut command = Command::new(program);
-    command.args(["server", "--bind", "127.0.0.1:0", "--data-dir"]).arg(directory.path().join("data"));
+    // One of its own rather than any, so that it comes back where its members and clients know it.
+    let [port] = free_ports()?;
+    let mut command = Command::new(programs::flotilla(options)?);
+    command.args(["server", "--bind", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(directory.path().join("data"));
     command.args(arguments);
-    let log = directory.path().join("server.log");
+    let mut children = Children::default();
+    let (target, ready_after) = run(command, directory.path(), &mut children, options.protocol).await?;
+    Ok(Server { side: Side::Flotilla, target, ready_after, children, directory })
+}
+
+/// Runs it until it is ready.
+async fn run(
+    command: Command,
+    directory: &Path,
+    children: &mut Children,
+    protocol: Protocol,
+) -> anyhow::Result<(Target, Duration)> {
+    let log = directory.join("server.log");
     let start = Instant::now();
-    let mut children = vec![spawn(command, &log)?];
-    let kubeconfig = directory.path().join("data/karmada-apiserver.config");
+    children.spawn(command, &log)?;
+    let kubeconfig = directory.join("data/karmada-apiserver.config");
     let ready = async {
-        let target = wait_for_kubeconfig(&kubeconfig, options.protocol, &mut children, &log).await?;
-        wait_until_ready(&target, &mut children, &log).await?;
+        let target = wait_for_kubeconfig(&kubeconfig, protocol, children, &log).await?;
+        wait_until_ready(&target, children, &log).await?;
         anyhow::Ok(target)
     };
-    match ready.await {
-        Ok(target) => {
-            let ready_after = start.elapsed();
-            Ok(Server { side: Side::Flotilla, target, ready_after, children, directory })
-        }
-        Err(error) => {
-            end(&mut children);
-            Err(error.context("flotilla server"))
-        }
+    let target = ready.await.context("flotilla server")?;
+    Ok((target, start.elapsed()))
+}
+
+impl Server {
+    /// Ends `flotilla server` the hard way and starts it again on its data; says how long that took to ready.
+    pub async fn start_again(&mut self, options: &Options) -> anyhow::Result<Duration> {
+        let pid = *self.pids().first().context("the server has a process")?;
+        let mut arguments = process::command_line(pid)?.into_iter();
+        let mut command = Command::new(arguments.next().context("the server has a program")?);
+        command.args(arguments);
+        self.children.end();
+        let (target, ready_after) = run(command, self.directory.path(), &mut self.children, options.protocol).await?;
+        self.target = target;
+        Ok(ready_after)
     }
 }
 
-async fn wait_for_kubeconfig(
+pub async fn wait_for_kubeconfig(
     path: &Path,
     protocol: Protocol,
-    children: &mut [Child],
+    children: &mut Children,
     log: &Path,
 ) -> anyhow::Result<Target> {
     let start = Instant::now();

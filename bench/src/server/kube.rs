@@ -2,21 +2,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::options::Options;
-use crate::server::{POLL, Server, Side, check_alive, data_directory, end, free_ports, spawn, wait_until_ready};
+use crate::server::{
+    Children, Durability, POLL, Server, Side, answers_ok, check_alive, data_directory, free_ports, wait_until_ready,
+};
 use crate::wire::{Identity, Target};
 
-pub async fn start(options: &Options) -> anyhow::Result<Server> {
+pub async fn start(options: &Options, durability: Durability) -> anyhow::Result<Server> {
     let directory = data_directory(options)?;
     let ports = free_ports()?;
     let [_, _, api_port] = ports;
@@ -27,18 +27,11 @@ pub async fn start(options: &Options) -> anyhow::Result<Server> {
     let target = Target::new(format!("127.0.0.1:{api_port}"), &identity, options.protocol)?;
     write_kubeconfig(directory.path(), api_port, &ca, &admin)?;
     let start = Instant::now();
-    let mut children = Vec::new();
-    let run = Run { bin: options.kube_bin(), directory: directory.path(), ports };
-    match run.start(&target, &mut children).await {
-        Ok(()) => {
-            let ready_after = start.elapsed();
-            Ok(Server { side: Side::Kube, target, ready_after, children, directory })
-        }
-        Err(error) => {
-            end(&mut children);
-            Err(error.context("kube-apiserver on etcd"))
-        }
-    }
+    let mut children = Children::default();
+    let run = Run { bin: options.kube_bin(), directory: directory.path(), ports, durability };
+    run.start(&target, &mut children).await.context("kube-apiserver on etcd")?;
+    let ready_after = start.elapsed();
+    Ok(Server { side: Side::Kube, target, ready_after, children, directory })
 }
 
 struct Run<'a> {
@@ -46,15 +39,16 @@ struct Run<'a> {
     directory: &'a Path,
     /// etcd's for clients and for peers, kube-apiserver's.
     ports: [u16; 3],
+    durability: Durability,
 }
 
 impl Run<'_> {
-    async fn start(&self, target: &Target, children: &mut Vec<Child>) -> anyhow::Result<()> {
+    async fn start(&self, target: &Target, children: &mut Children) -> anyhow::Result<()> {
         let etcd_log = self.directory.join("etcd.log");
-        children.push(spawn(self.etcd(), &etcd_log)?);
+        children.spawn(self.etcd(), &etcd_log)?;
         self.wait_for_etcd(children, &etcd_log).await?;
         let api_log = self.directory.join("api.log");
-        children.push(spawn(self.api_server(), &api_log)?);
+        children.spawn(self.api_server(), &api_log)?;
         wait_until_ready(target, children, &api_log).await
     }
 
@@ -65,6 +59,9 @@ impl Run<'_> {
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &format!("default={peer}"), "--quota-backend-bytes", "8589934592"]);
+        if self.durability == Durability::None {
+            command.arg("--unsafe-no-fsync");
+        }
         command
     }
 
@@ -87,25 +84,14 @@ impl Run<'_> {
     }
 
     /// kube-apiserver would otherwise lose time between its own attempts to reach etcd.
-    async fn wait_for_etcd(&self, children: &mut [Child], log: &Path) -> anyhow::Result<()> {
+    async fn wait_for_etcd(&self, children: &mut Children, log: &Path) -> anyhow::Result<()> {
         let start = Instant::now();
-        while !etcd_is_healthy(self.ports[0]).await {
+        while !answers_ok(&format!("127.0.0.1:{}", self.ports[0]), "/health").await {
             check_alive(children, start, log)?;
             tokio::time::sleep(POLL).await;
         }
         Ok(())
     }
-}
-
-async fn etcd_is_healthy(port: u16) -> bool {
-    let ask = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        stream.write_all(b"GET /health HTTP/1.1\r\nhost: etcd\r\nconnection: close\r\n\r\n").await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer)
-    };
-    ask.await.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 
 /// For the programs that work beside the API server.

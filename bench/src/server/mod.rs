@@ -3,7 +3,7 @@
 mod flotilla;
 mod kube;
 
-pub use flotilla::target_of_kubeconfig;
+pub use flotilla::{target_of_kubeconfig, wait_for_kubeconfig};
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,7 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::options::Options;
 use crate::wire::{Call, Connection, Target};
@@ -19,7 +21,7 @@ use crate::wire::{Call, Connection, Target};
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(5);
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     Flotilla,
@@ -31,9 +33,17 @@ pub struct Server {
     pub target: Target,
     /// From the start of the first process until /readyz said yes.
     pub ready_after: Duration,
-    children: Vec<Child>,
+    children: Children,
     /// Held so that the data lives as long as the server.
     directory: tempfile::TempDir,
+}
+
+/// How long its data is waited for on the disk is part of what is measured, except where the server is only a member.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    Disk,
+    /// Writes may be lost with the machine: the disk is left to what is measured.
+    None,
 }
 
 impl Server {
@@ -46,8 +56,13 @@ impl Server {
     pub async fn start(side: Side, options: &Options) -> anyhow::Result<Self> {
         match side {
             Side::Flotilla => flotilla::start(options, &[]).await,
-            Side::Kube => kube::start(options).await,
+            Side::Kube => kube::start(options, Durability::Disk).await,
         }
+    }
+
+    /// kube-apiserver for a member.
+    pub async fn start_member(options: &Options) -> anyhow::Result<Self> {
+        kube::start(options, Durability::None).await
     }
 
     /// `flotilla server` with settings of its own.
@@ -56,30 +71,48 @@ impl Server {
     }
 
     pub fn pids(&self) -> Vec<u32> {
-        self.children.iter().map(Child::id).collect()
+        self.children.pids()
     }
 }
 
-impl Drop for Server {
+/// Programs this one has started; they end with it, in reversed order, whatever the reason.
+#[derive(Default)]
+pub struct Children(Vec<Child>);
+
+impl Children {
+    pub fn spawn(&mut self, mut command: Command, log: &Path) -> anyhow::Result<u32> {
+        let file = std::fs::File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+        let second = file.try_clone().context("cannot share the log file")?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.stdin(Stdio::null()).stdout(file).stderr(second).spawn();
+        let child = child.with_context(|| format!("cannot start {program}"))?;
+        let pid = child.id();
+        self.0.push(child);
+        Ok(pid)
+    }
+
+    pub fn pids(&self) -> Vec<u32> {
+        self.0.iter().map(Child::id).collect()
+    }
+
+    pub fn one_has_ended(&mut self) -> bool {
+        self.0.iter_mut().any(|child| child.try_wait().is_ok_and(|status| status.is_some()))
+    }
+
+    /// Ends them the hard way, as a power cut would. They may have ended by themselves.
+    pub fn end(&mut self) {
+        for child in self.0.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        self.0.clear();
+    }
+}
+
+impl Drop for Children {
     fn drop(&mut self) {
-        end(&mut self.children);
+        self.end();
     }
-}
-
-/// They may have ended by themselves.
-pub fn end(children: &mut [Child]) {
-    for child in children.iter_mut().rev() {
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-}
-
-pub fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
-    let file = std::fs::File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
-    let second = file.try_clone().context("cannot share the log file")?;
-    let program = command.get_program().to_string_lossy().into_owned();
-    let child = command.stdin(Stdio::null()).stdout(file).stderr(second).spawn();
-    child.with_context(|| format!("cannot start {program}"))
 }
 
 pub fn data_directory(options: &Options) -> anyhow::Result<tempfile::TempDir> {
@@ -90,7 +123,7 @@ pub fn data_directory(options: &Options) -> anyhow::Result<tempfile::TempDir> {
 }
 
 /// Asks /readyz over one connection, opened again when it breaks, until the answer is yes.
-async fn wait_until_ready(target: &Target, children: &mut [Child], log: &Path) -> anyhow::Result<()> {
+pub async fn wait_until_ready(target: &Target, children: &mut Children, log: &Path) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut connection = None;
     loop {
@@ -116,9 +149,8 @@ async fn is_ready(target: &Target, connection: &mut Option<Connection>) -> bool 
     }
 }
 
-fn check_alive(children: &mut [Child], start: Instant, log: &Path) -> anyhow::Result<()> {
-    let ended = children.iter_mut().any(|child| child.try_wait().is_ok_and(|status| status.is_some()));
-    if ended || start.elapsed() > START_TIMEOUT {
+fn check_alive(children: &mut Children, start: Instant, log: &Path) -> anyhow::Result<()> {
+    if children.one_has_ended() || start.elapsed() > START_TIMEOUT {
         let text = std::fs::read_to_string(log).unwrap_or_default();
         let tail: Vec<&str> = text.lines().rev().take(20).collect();
         let tail: Vec<&str> = tail.into_iter().rev().collect();
@@ -127,8 +159,21 @@ fn check_alive(children: &mut [Child], start: Instant, log: &Path) -> anyhow::Re
     Ok(())
 }
 
+/// Asks a plain HTTP server at HOST:PORT.
+pub async fn answers_ok(address: &str, path: &str) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    };
+    ask.await.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
 /// All listeners are open at once, so that the ports differ.
-fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
+pub fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
     let mut ports = [0; N];
     let mut listeners = Vec::with_capacity(N);
     for port in &mut ports {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use crate::api_server::objects::{collection, pause, turns};
+use crate::api_server::results::Measured;
 use crate::load::{Calls, Sample, Until, drive};
-use crate::options::Options;
-use crate::report::Measured;
-use crate::scenario::{collection, pause, turns};
+use crate::options::Api;
 use crate::server::Server;
 use crate::wire::Call;
 
@@ -22,7 +22,7 @@ pub async fn measure(
     encoding: Encoding,
     namespace: &str,
     servers: &[Server],
-    options: &Options,
+    options: Api<'_>,
 ) -> anyhow::Result<Vec<Measured>> {
     let path = collection(namespace);
     let calls: Calls = Arc::new(move |_, _| Call { gzip: encoding == Encoding::Gzip, ..Call::get(path.clone()) });

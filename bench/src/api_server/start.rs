@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use crate::options::Options;
+use crate::api_server::results::Started;
+use crate::options::Api;
 use crate::process::{self, Memory};
-use crate::report::Started;
 use crate::server::{Server, Side};
 
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Starts every side several times, always alone, and keeps the last one of each running.
-pub async fn measure(sides: &[Side], options: &Options) -> anyhow::Result<(Vec<Server>, Vec<Started>)> {
+pub async fn measure(sides: &[Side], options: Api<'_>) -> anyhow::Result<(Vec<Server>, Vec<Started>)> {
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); sides.len()];
     for _ in 0..options.rounds() {
         for (side, times) in sides.iter().zip(&mut times) {
-            times.push(Server::start(*side, options).await?.ready_after.as_secs_f64());
+            times.push(Server::start(*side, options.options).await?.ready_after.as_secs_f64());
         }
     }
     let servers = start_all(sides, options).await?;
@@ -39,10 +39,10 @@ pub async fn measure(sides: &[Side], options: &Options) -> anyhow::Result<(Vec<S
     Ok((servers, started))
 }
 
-pub async fn start_all(sides: &[Side], options: &Options) -> anyhow::Result<Vec<Server>> {
+pub async fn start_all(sides: &[Side], options: Api<'_>) -> anyhow::Result<Vec<Server>> {
     let mut servers = Vec::new();
     for side in sides {
-        let server = Server::start(*side, options).await?;
+        let server = Server::start(*side, options.options).await?;
         eprintln!("  {side:?} ready after {:.3} s, processes {:?}", server.ready_after.as_secs_f64(), server.pids());
         servers.push(server);
     }

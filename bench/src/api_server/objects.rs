@@ -1,10 +1,4 @@
-//! The measurements, and how both servers take turns in each.
-
-pub mod growth;
-pub mod list;
-pub mod single;
-pub mod start;
-pub mod watch;
+//! The objects both servers are loaded with, and how they take turns.
 
 use std::time::Duration;
 

@@ -11,11 +11,11 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::api_server::objects::{collection, config_map, make_namespace, pause, turns};
+use crate::api_server::results::FannedOut;
 use crate::load::{Calls, Until, drive};
-use crate::options::Options;
+use crate::options::Api;
 use crate::process;
-use crate::report::FannedOut;
-use crate::scenario::{collection, config_map, make_namespace, pause, turns};
 use crate::server::Server;
 use crate::wire::{Call, Connection};
 
@@ -35,7 +35,7 @@ struct Audience {
     client_cpu: Duration,
 }
 
-pub async fn measure(servers: &[Server], options: &Options) -> anyhow::Result<Vec<FannedOut>> {
+pub async fn measure(servers: &[Server], options: Api<'_>) -> anyhow::Result<Vec<FannedOut>> {
     let mut audiences = Vec::new();
     for server in servers {
         make_namespace(server, "watched").await?;
@@ -43,7 +43,7 @@ pub async fn measure(servers: &[Server], options: &Options) -> anyhow::Result<Ve
         tokio::time::sleep(Duration::from_secs(1)).await;
         audiences.push(gather_audience(server).await?);
     }
-    let bursts = if options.quick { 3 } else { BURSTS };
+    let bursts = if options.options.quick { 3 } else { BURSTS };
     // Burst 0 warms up and does not count.
     for burst in 0..=bursts {
         for turn in turns(burst, servers) {

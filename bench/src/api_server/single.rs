@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::api_server::objects::{collection, config_map, item, object_name, pause, turns};
+use crate::api_server::results::Measured;
 use crate::load::{Calls, Sample, Until, drive};
-use crate::options::Options;
-use crate::report::Measured;
-use crate::scenario::{collection, config_map, item, object_name, pause, turns};
+use crate::options::Api;
 use crate::server::Server;
 use crate::wire::Call;
 
@@ -26,11 +26,11 @@ pub async fn measure(
     operation: Operation,
     namespace: &str,
     servers: &[Server],
-    options: &Options,
+    options: Api<'_>,
 ) -> anyhow::Result<Vec<Measured>> {
     let mut clients = Vec::new();
     for server in servers {
-        clients.push(server.target.connect_many(options.clients).await?);
+        clients.push(server.target.connect_many(options.own.clients).await?);
     }
     let mut samples: Vec<Sample> = servers.iter().map(|_| Sample::default()).collect();
     for round in 0..=options.rounds() {
@@ -49,9 +49,9 @@ pub async fn measure(
     Ok(sides.zip(samples).map(|(side, sample)| Measured { side, figures: sample.figures() }).collect())
 }
 
-fn calls(operation: Operation, namespace: &str, round: usize, options: &Options) -> Calls {
+fn calls(operation: Operation, namespace: &str, round: usize, options: Api<'_>) -> Calls {
     let namespace = namespace.to_owned();
-    let (clients, objects) = (options.clients, options.listed_objects());
+    let (clients, objects) = (options.own.clients, options.listed_objects());
     match operation {
         Operation::Create => {
             let path = collection(&namespace);

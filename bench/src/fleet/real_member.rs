@@ -1,45 +1,68 @@
 //! A real Kubernetes cluster as a member: kube-apiserver on etcd, controllers, scheduler, and nodes without machines.
 
 use std::path::PathBuf;
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, bail};
-use bytes::Bytes;
-use serde_json::{Value, json};
+use anyhow::{Context, ensure};
+use serde_json::json;
 
+use crate::fleet::{create, eventually, get, has_condition};
 use crate::options::Options;
-use crate::propagation::PropagationOptions;
-use crate::server::{Server, Side, end, spawn};
-use crate::wire::{Call, Target};
+use crate::server::{Children, Server};
+use crate::wire::Target;
 
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,namespace-controller,\
 garbage-collector-controller,serviceaccount-controller,serviceaccount-token-controller,node-lifecycle-controller";
 const NODES: usize = 4;
 const READY_WAIT: Duration = Duration::from_secs(60);
 
+/// What becomes of Deployments in a member.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    /// Real controllers, scheduler and nodes without machines.
+    Pods,
+    /// Nothing: whoever measures says that they are ready.
+    Nothing,
+}
+
 pub struct Member {
     pub name: String,
     pub kubeconfig: PathBuf,
     server: Server,
-    children: Vec<Child>,
+    children: Children,
 }
 
 impl Member {
-    pub async fn start(name: &str, options: &Options, own: &PropagationOptions) -> anyhow::Result<Self> {
-        let server = Server::start(Side::Kube, options).await?;
+    pub async fn start(name: &str, options: &Options, runs: Runs) -> anyhow::Result<Self> {
+        let server = Server::start_member(options).await.with_context(|| format!("member {name}"))?;
         let kubeconfig = server.directory().join("admin.kubeconfig");
-        let mut member = Self { name: name.to_owned(), kubeconfig, server, children: Vec::new() };
+        let mut member = Self { name: name.to_owned(), kubeconfig, server, children: Children::default() };
         // Token secrets are filled by a controller, and joining needs them.
-        let controllers =
-            if own.real_workloads { CONTROLLERS } else { "serviceaccount-token-controller,namespace-controller" };
+        let controllers = match runs {
+            Runs::Pods => CONTROLLERS,
+            Runs::Nothing => "serviceaccount-token-controller,namespace-controller",
+        };
         member.start_controllers(options, controllers)?;
-        if own.real_workloads {
+        if runs == Runs::Pods {
             member.start_program(options, "kube-scheduler", &["--leader-elect=false", "--secure-port=0"])?;
             member.start_program(options, "kwok", &["--manage-all-nodes=true", "--node-lease-duration-seconds=40"])?;
             member.make_nodes().await?;
         }
         Ok(member)
+    }
+
+    /// Three by these names, or however many there are.
+    pub async fn start_all(names: &[&str], options: &Options, runs: Runs) -> anyhow::Result<Vec<Self>> {
+        let mut members = Vec::new();
+        for name in names {
+            members.push(Self::start(name, options, runs).await?);
+        }
+        Ok(members)
+    }
+
+    pub fn pids(&self) -> Vec<u32> {
+        self.server.pids().into_iter().chain(self.children.pids()).collect()
     }
 
     pub fn target(&self) -> &Target {
@@ -60,12 +83,11 @@ impl Member {
     fn start_program(&mut self, options: &Options, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new(options.kube_bin().join(name));
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).env("HOME", self.server.directory());
-        self.children.push(spawn(command, &self.server.directory().join(format!("{name}.log")))?);
+        self.children.spawn(command, &self.server.directory().join(format!("{name}.log")))?;
         Ok(())
     }
 
     async fn make_nodes(&self) -> anyhow::Result<()> {
-        let mut connection = self.target().connect().await?;
         for number in 0..NODES {
             let room = json!({"cpu": "64", "memory": "512Gi", "pods": "20000"});
             let node = json!({
@@ -73,31 +95,14 @@ impl Member {
                 "metadata": {"name": format!("node-{number}"), "annotations": {"kwok.x-k8s.io/node": "fake"}},
                 "status": {"allocatable": room, "capacity": room},
             });
-            let body = Bytes::from(node.to_string());
-            connection.read(Call::create("/api/v1/nodes".to_owned(), body)).await.context("a node")?;
+            create(self.target(), "/api/v1/nodes", &node).await.context("a node")?;
         }
-        let start = Instant::now();
-        loop {
-            let body = connection.read(Call::get("/api/v1/nodes".to_owned())).await?;
-            let list: Value = serde_json::from_slice(&body).context("nodes")?;
-            let nodes = list["items"].as_array().context("a list of nodes")?;
-            let is_ready = |node: &&Value| {
-                let conditions = node["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-                conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-            };
-            if nodes.iter().filter(is_ready).count() == NODES {
-                return Ok(());
-            }
-            if start.elapsed() > READY_WAIT {
-                bail!("the nodes of {} are not ready", self.name);
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        end(&mut self.children);
+        let are_ready = eventually(READY_WAIT, async || {
+            let list = get(self.target(), "/api/v1/nodes").await.unwrap_or_default();
+            let nodes = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+            nodes.iter().filter(|node| has_condition(node, "Ready")).count() == NODES
+        });
+        ensure!(are_ready.await, "the nodes of {} are not ready", self.name);
+        Ok(())
     }
 }

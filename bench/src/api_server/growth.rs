@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::api_server::objects::{collection, config_map, fill, item, make_namespace, object_name, pause};
+use crate::api_server::results::Grown;
 use crate::load::{Calls, Figures, Until, drive};
-use crate::options::Options;
-use crate::report::Grown;
-use crate::scenario::{collection, config_map, fill, item, make_namespace, object_name, pause};
+use crate::options::Api;
 use crate::server::{Server, Side};
 use crate::wire::Call;
 
@@ -18,7 +18,7 @@ const CLIENTS: usize = 4;
 const REQUESTS_EACH: usize = 300;
 
 /// On fresh servers, so that the sizes are true.
-pub async fn measure(sides: &[Side], options: &Options) -> anyhow::Result<Vec<Grown>> {
+pub async fn measure(sides: &[Side], options: Api<'_>) -> anyhow::Result<Vec<Grown>> {
     let mut grown = Vec::new();
     for side in sides {
         let sizes = options.growth_sizes().iter().copied();
@@ -29,12 +29,12 @@ pub async fn measure(sides: &[Side], options: &Options) -> anyhow::Result<Vec<Gr
         if sizes.is_empty() {
             continue;
         }
-        let server = Server::start(*side, options).await?;
+        let server = Server::start(*side, options.options).await?;
         make_namespace(&server, NAMESPACE).await?;
         let mut held = 0;
         for size in sizes {
             let start = Instant::now();
-            fill(&server, NAMESPACE, held..size, options.clients).await?;
+            fill(&server, NAMESPACE, held..size, options.own.clients).await?;
             eprintln!("  {side:?} holds {size} objects after {:.1} s more", start.elapsed().as_secs_f64());
             held = size;
             pause().await;
@@ -65,7 +65,7 @@ async fn measure_at(server: &Server, size: usize) -> anyhow::Result<Vec<Grown>> 
     for (operation, calls) in operations {
         let sample = drive(server, &mut clients, Until::Count(REQUESTS_EACH), &calls).await?;
         let figures: Figures = sample.figures();
-        grown.push(Grown { side: server.side, size, operation, figures });
+        grown.push(Grown { side: server.side, size, operation: operation.to_owned(), figures });
         pause().await;
     }
     Ok(grown)

@@ -1,0 +1,76 @@
+//! What was measured of the API servers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::load::Figures;
+use crate::process::Memory;
+use crate::server::Side;
+
+#[derive(Default, Serialize, Deserialize)]
+pub struct Results {
+    pub clients: usize,
+    pub protocol: String,
+    pub started: Vec<Started>,
+    pub create: Vec<Measured>,
+    pub get: Vec<Measured>,
+    pub patch: Vec<Measured>,
+    pub list: Vec<Measured>,
+    pub list_gzip: Vec<Measured>,
+    pub watch: Vec<FannedOut>,
+    pub growth: Vec<Grown>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct Started {
+    pub side: Side,
+    /// The median of all starts.
+    pub ready_seconds: f64,
+    pub starts: usize,
+    pub idle_memory: Memory,
+    pub idle_cpu_percent: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct Measured {
+    pub side: Side,
+    pub figures: Figures,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct FannedOut {
+    pub side: Side,
+    pub bursts: usize,
+    /// Watches the server closed for not keeping up, and that were opened again.
+    pub reopened: usize,
+    pub median_ms: f64,
+    pub deliveries_per_second: f64,
+    pub server_cpu_us: f64,
+    pub client_cpu_us: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct Grown {
+    pub side: Side,
+    pub size: usize,
+    pub operation: String,
+    pub figures: Figures,
+}
+
+impl Results {
+    /// Answers other than success, by measurement; they make its figures worthless.
+    pub fn refusals(&self) -> Vec<String> {
+        let measured = [("create", &self.create), ("get", &self.get), ("patch", &self.patch), ("list", &self.list)];
+        let measured = measured.into_iter().chain([("list with gzip", &self.list_gzip)]);
+        let mut refusals = Vec::new();
+        for (name, sides) in measured {
+            for Measured { side, figures } in sides.iter().filter(|m| m.figures.refused > 0) {
+                refusals.push(format!("{name}: {side:?} refused {} of {}", figures.refused, figures.requests));
+            }
+        }
+        for grown in self.growth.iter().filter(|grown| grown.figures.refused > 0) {
+            let Grown { side, size, operation, figures } = grown;
+            refusals.push(format!("{operation} beside {size}: {side:?} refused {}", figures.refused));
+        }
+        refusals
+    }
+}

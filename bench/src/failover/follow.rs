@@ -1,0 +1,125 @@
+//! The stages an application passes from a lost member to another, as watches on the plane and on members show them.
+
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::failover::{LOST, NAMESPACE, OTHERS};
+use crate::fleet::plane::Plane;
+use crate::fleet::real_member::Member;
+use crate::fleet::watch::{Watches, name_of};
+use crate::propagation::measure::say_ready;
+use crate::propagation::objects::deployments;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Its binding has a task that drives it out.
+    Evicted,
+    /// Its binding names another cluster.
+    Scheduled,
+    /// A work for that cluster exists.
+    Worked,
+    /// The other member has it.
+    Applied,
+    /// The other member says it is ready.
+    Ready,
+    /// Its binding knows that.
+    Reported,
+}
+
+impl Stage {
+    pub const ALL: [Self; 6] =
+        [Self::Evicted, Self::Scheduled, Self::Worked, Self::Applied, Self::Ready, Self::Reported];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Evicted => "evicted",
+            Self::Scheduled => "scheduled elsewhere",
+            Self::Worked => "work made",
+            Self::Applied => "applied in the member",
+            Self::Ready => "ready in the member",
+            Self::Reported => "healthy on the binding",
+        }
+    }
+}
+
+pub enum Seen {
+    Tainted,
+    LeftAt { name: String, told: String },
+    Reached { stage: Stage, name: String },
+}
+
+type Sender = mpsc::UnboundedSender<(Seen, Instant)>;
+
+fn tell(sender: &Sender, seen: Seen) {
+    // The measurement may be over.
+    let _ = sender.send((seen, Instant::now()));
+}
+
+/// Every application that arrives is ready at once, and told of when it is.
+pub fn follow_member(watches: &mut Watches, member: &Member, sender: Sender) {
+    let (arrived, arrivals) = mpsc::unbounded_channel();
+    say_ready(watches, member.target(), NAMESPACE, 1, arrivals);
+    let path = format!("{}?watch=true", deployments(NAMESPACE));
+    watches.follow(member.target().clone(), path, move |event| {
+        let name = name_of(event);
+        if event["type"] == "ADDED" {
+            // Who is gone needs to know nothing.
+            let _ = arrived.send(name.clone());
+            tell(&sender, Seen::Reached { stage: Stage::Applied, name: name.clone() });
+        }
+        if event["object"]["status"]["readyReplicas"] == 1 && event["type"] != "DELETED" {
+            tell(&sender, Seen::Reached { stage: Stage::Ready, name });
+        }
+    });
+}
+
+pub fn follow_plane(watches: &mut Watches, plane: &Plane, sender: &Sender) {
+    let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters?watch=true".to_owned();
+    let of_clusters = sender.clone();
+    watches.follow(plane.target().clone(), clusters, move |event| {
+        let drives_out = |taint: &Value| taint["effect"] == "NoExecute";
+        if name_of(event) == LOST && list(&event["object"]["spec"]["taints"]).iter().any(drives_out) {
+            tell(&of_clusters, Seen::Tainted);
+        }
+    });
+    let bindings = format!("/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings?watch=true");
+    let of_bindings = sender.clone();
+    watches.follow(plane.target().clone(), bindings, move |event| tell_of_binding(&event["object"], &of_bindings));
+    for cluster in OTHERS {
+        let works = format!("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-{cluster}/works?watch=true");
+        let sender = sender.clone();
+        watches.follow(plane.target().clone(), works, move |event| {
+            let name = &event["object"]["spec"]["workload"]["manifests"][0]["metadata"]["name"];
+            if event["type"] == "ADDED"
+                && let Some(name) = name.as_str()
+            {
+                tell(&sender, Seen::Reached { stage: Stage::Worked, name: name.to_owned() });
+            }
+        });
+    }
+}
+
+fn tell_of_binding(binding: &Value, sender: &Sender) {
+    let name = || binding["spec"]["resource"]["name"].as_str().unwrap_or_default().to_owned();
+    let is_elsewhere = |cluster: &Value| OTHERS.iter().any(|other| cluster == other);
+    if list(&binding["spec"]["gracefulEvictionTasks"]).iter().any(|task| task["fromCluster"] == LOST) {
+        let history = &binding["metadata"]["annotations"]["flotilla.dev/failover-history"];
+        let moves: Value = serde_json::from_str(history.as_str().unwrap_or_default()).unwrap_or_default();
+        let told = moves[0]["time"].as_str().unwrap_or_default().to_owned();
+        tell(sender, Seen::LeftAt { name: name(), told });
+        tell(sender, Seen::Reached { stage: Stage::Evicted, name: name() });
+    }
+    if list(&binding["spec"]["clusters"]).iter().any(|cluster| is_elsewhere(&cluster["name"])) {
+        tell(sender, Seen::Reached { stage: Stage::Scheduled, name: name() });
+    }
+    let is_well = |item: &&Value| item["health"] == "Healthy" && is_elsewhere(&item["clusterName"]);
+    if list(&binding["status"]["aggregatedStatus"]).iter().any(|item| is_well(&item)) {
+        tell(sender, Seen::Reached { stage: Stage::Reported, name: name() });
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}

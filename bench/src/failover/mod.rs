@@ -1,0 +1,293 @@
+//! Loses one of three members with hundreds of applications on it: how soon they are ready elsewhere, how many leave in a
+//! second, whether that keeps to the rate that was set, and where the time goes.
+
+mod follow;
+pub mod table;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::failover::follow::{Seen, Stage, follow_member, follow_plane};
+use crate::fleet::plane::Plane;
+use crate::fleet::real_member::{Member, Runs};
+use crate::fleet::watch::Watches;
+use crate::fleet::{create, make_namespace};
+use crate::load::Percentiles;
+use crate::options::Options;
+use crate::process;
+use crate::programs;
+use crate::propagation::objects::{deployment, deployments, policies};
+use crate::restart::until_quiet;
+use crate::wire::Call;
+
+/// What the failover benchmark can be told.
+#[derive(Clone, Default, Args)]
+pub struct FailoverOptions {
+    /// Applications on the member that is lost [default: 500; --quick 100].
+    #[arg(long, value_name = "N")]
+    applications: Option<usize>,
+    /// `--resource-eviction-rate` of the plane, one run for each [default: 50,1000; --quick 50].
+    #[arg(long, value_delimiter = ',', value_name = "RATE,...")]
+    rates: Option<Vec<f64>>,
+    /// `tolerationSeconds` of the applications [default: 5].
+    #[arg(long, value_name = "SECONDS")]
+    patience: Option<u64>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+pub struct Results {
+    pub runs: Vec<Measured>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Measured {
+    pub applications: usize,
+    pub rate: f64,
+    pub patience_seconds: u64,
+    /// From the death of the member's API server until the plane taints it.
+    pub detection_seconds: f64,
+    /// From the taint until the first application was ready elsewhere, beyond its patience.
+    pub first_ready_beyond_patience_seconds: f64,
+    pub last_ready_seconds: f64,
+    /// From leaving to being ready elsewhere.
+    pub moves: Percentiles,
+    pub stages: Vec<StageTimes>,
+    /// Evictions per second from the first to the last.
+    pub evictions_per_second: f64,
+    /// The most in one second of the plane's own clock, as the bindings remember it.
+    pub evictions_in_a_second_max: usize,
+    pub rate_holds: bool,
+    pub cpu_ms_per_application: f64,
+    /// Of the members that are left and of this program: they share the processors with the plane.
+    pub others_cpu_ms_per_application: f64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct StageTimes {
+    pub name: String,
+    /// Since the stage before, application by application.
+    pub step: Percentiles,
+    /// How many came to this stage in a second, from the first to the last.
+    pub per_second: f64,
+}
+
+const NAMESPACE: &str = "bench-failover";
+const LOST: &str = "lost";
+const OTHERS: [&str; 2] = ["north", "south"];
+const CREATORS: usize = 8;
+/// Nothing new for this long is the end of a run that will not end by itself.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+const QUIET_MAX: Duration = Duration::from_secs(30);
+
+type Receiver = mpsc::UnboundedReceiver<(Seen, Instant)>;
+
+pub async fn run(options: &Options, own: &FailoverOptions, results: &mut Results) -> anyhow::Result<()> {
+    programs::ensure_present(options, programs::MEMBERS).await?;
+    for rate in options.size(own.rates.clone(), vec![50.0], vec![50.0, 1000.0]) {
+        let applications = options.size(own.applications, 100, 500);
+        eprintln!("{applications} applications leave a lost member, at most {rate} in a second ...");
+        let patience = own.patience.unwrap_or(5);
+        let measured = measure(options, applications, rate, patience).await?;
+        eprintln!("  {}\n{}", table::line(&measured), table::stages(&measured));
+        results.runs.push(measured);
+    }
+    Ok(())
+}
+
+async fn measure(options: &Options, applications: usize, rate: f64, patience: u64) -> anyhow::Result<Measured> {
+    let names = [LOST, OTHERS[0], OTHERS[1]];
+    let mut members = Member::start_all(&names, options, Runs::Nothing).await?;
+    let settings = [
+        format!("--resource-eviction-rate={rate}"),
+        "--cluster-status-update-frequency=1s".to_owned(),
+        "--cluster-failure-threshold=2s".to_owned(),
+        "--cluster-success-threshold=1s".to_owned(),
+    ];
+    let plane = Plane::start_flotilla(options, &settings).await?;
+    plane.join_all(&members, options).await?;
+    prepare(&plane, patience).await?;
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let mut watches = Watches::default();
+    for member in &members {
+        follow_member(&mut watches, member, sender.clone());
+    }
+    create_all(&plane, applications).await?;
+    until_ready(&mut receiver, applications).await?;
+    follow_plane(&mut watches, &plane, &sender);
+    // A plane that still sums up what it was just given would be slow for another reason than the loss.
+    until_quiet(&plane.pids(), 5.0, QUIET_MAX).await?;
+    let left: Vec<u32> = members[1..].iter().flat_map(Member::pids).chain([std::process::id()]).collect();
+    let before = (process::cpu(&plane.pids())?, process::cpu(&left)?);
+    let lost_at = Instant::now();
+    drop(members.remove(0));
+    let mut seen = Collected { lost_at, ..Collected::new() };
+    let collected = collect(&mut receiver, applications, &mut seen).await;
+    let cpu = process::cpu(&plane.pids())?.saturating_sub(before.0);
+    let others = process::cpu(&left)?.saturating_sub(before.1);
+    collected.with_context(|| format!("{} left, {} ready", seen.count(Stage::Evicted), seen.count(Stage::Ready)))?;
+    let run = Run { applications, rate, patience, cpu, others };
+    summarize(&run, &seen)
+}
+
+/// Half of the applications go north first, half south.
+async fn prepare(plane: &Plane, patience: u64) -> anyhow::Result<()> {
+    make_namespace(plane.target(), NAMESPACE).await?;
+    for (index, first) in OTHERS.iter().enumerate() {
+        let second = OTHERS[1 - index];
+        let weight = |name: &str, weight: i32| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
+        let policy = json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": first, "namespace": NAMESPACE},
+            "spec": {
+                "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment",
+                    "labelSelector": {"matchLabels": {"next": first}}}],
+                "propagateDeps": true,
+                "placement": {"replicaScheduling": {
+                    "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+                    "weightPreference": {"staticWeightList": [weight(LOST, 1), weight(first, 0), weight(second, 0)]},
+                }},
+                "failover": {"application": {
+                    "decisionConditions": {"tolerationSeconds": patience}, "purgeMode": "Gracefully"}},
+            },
+        });
+        create(plane.target(), &policies(NAMESPACE), &policy).await?;
+    }
+    Ok(())
+}
+
+async fn create_all(plane: &Plane, count: usize) -> anyhow::Result<()> {
+    let mut creators = JoinSet::new();
+    for creator in 0..CREATORS {
+        let target = plane.target().clone();
+        creators.spawn(async move {
+            let mut connection = target.connect().await?;
+            for number in (creator..count).step_by(CREATORS) {
+                let mut application = deployment(&format!("web-{number:05}"), 1);
+                application["metadata"]["labels"]["next"] = OTHERS[number % 2].into();
+                connection.read(Call::create(deployments(NAMESPACE), application.to_string().into())).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(creator) = creators.join_next().await {
+        creator.context("a client ended badly")??;
+    }
+    Ok(())
+}
+
+async fn next(receiver: &mut Receiver) -> anyhow::Result<(Seen, Instant)> {
+    let seen = tokio::time::timeout(SILENCE_MAX, receiver.recv()).await;
+    seen.ok().flatten().context("nothing more happens")
+}
+
+async fn until_ready(receiver: &mut Receiver, count: usize) -> anyhow::Result<()> {
+    let mut ready = std::collections::HashSet::new();
+    while ready.len() < count {
+        if let (Seen::Reached { stage: Stage::Ready, name }, _) = next(receiver).await? {
+            ready.insert(name);
+        }
+    }
+    Ok(())
+}
+
+struct Collected {
+    lost_at: Instant,
+    tainted: Option<Instant>,
+    /// When each application came to each stage first.
+    reached: [HashMap<String, Instant>; Stage::ALL.len()],
+    /// When they left by the clock of the plane, in whole seconds.
+    told: HashMap<String, String>,
+}
+
+impl Collected {
+    fn new() -> Self {
+        Self { lost_at: Instant::now(), tainted: None, reached: Default::default(), told: HashMap::new() }
+    }
+
+    fn at(&self, stage: Stage) -> &HashMap<String, Instant> {
+        &self.reached[stage as usize]
+    }
+
+    fn count(&self, stage: Stage) -> usize {
+        self.at(stage).len()
+    }
+}
+
+/// Until every application has come to the last stage.
+async fn collect(receiver: &mut Receiver, count: usize, collected: &mut Collected) -> anyhow::Result<()> {
+    while collected.count(Stage::Reported) < count || collected.count(Stage::Ready) < count {
+        let (seen, at) = next(receiver).await?;
+        match seen {
+            Seen::Tainted => drop(collected.tainted.get_or_insert(at)),
+            Seen::LeftAt { name, told } => drop(collected.told.entry(name).or_insert(told)),
+            // What the lost member said last may still be on its way.
+            Seen::Reached { stage, name } if collected.tainted.is_some() => {
+                collected.reached[stage as usize].entry(name).or_insert(at);
+            }
+            Seen::Reached { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+struct Run {
+    applications: usize,
+    rate: f64,
+    patience: u64,
+    cpu: Duration,
+    others: Duration,
+}
+
+fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<Measured> {
+    let tainted = seen.tainted.context("the member was never tainted")?;
+    let ready = seen.at(Stage::Ready);
+    let first_ready = *ready.values().min().context("nothing was ready")?;
+    let last_ready = *ready.values().max().context("nothing was ready")?;
+    let stages: Vec<StageTimes> = Stage::ALL.windows(2).map(|pair| stage_times(seen, pair[0], pair[1])).collect();
+    ensure!(seen.count(Stage::Evicted) > 1, "nothing was evicted");
+    let mut seconds: HashMap<&str, usize> = HashMap::new();
+    for told in seen.told.values() {
+        *seconds.entry(told).or_default() += 1;
+    }
+    let most = seconds.into_values().max().unwrap_or(0);
+    let average = per_second(seen.at(Stage::Evicted));
+    let each = |time: Duration| time.as_secs_f64() * 1000.0 / run.applications as f64;
+    Ok(Measured {
+        applications: run.applications,
+        rate: run.rate,
+        patience_seconds: run.patience,
+        detection_seconds: (tainted - seen.lost_at).as_secs_f64(),
+        first_ready_beyond_patience_seconds: (first_ready - tainted).as_secs_f64() - run.patience as f64,
+        last_ready_seconds: (last_ready - tainted).as_secs_f64(),
+        moves: between(seen.at(Stage::Evicted), ready),
+        stages,
+        evictions_per_second: average,
+        evictions_in_a_second_max: most,
+        // A second holds both of its ends, and what a tenth of one before it missed.
+        rate_holds: average <= run.rate * 1.02 && most as f64 <= run.rate * 1.1 + 1.0,
+        cpu_ms_per_application: each(run.cpu),
+        others_cpu_ms_per_application: each(run.others),
+    })
+}
+
+fn stage_times(seen: &Collected, from: Stage, to: Stage) -> StageTimes {
+    let (from, reached) = (seen.at(from), seen.at(to));
+    StageTimes { name: to.name().to_owned(), step: between(from, reached), per_second: per_second(reached) }
+}
+
+fn between(from: &HashMap<String, Instant>, to: &HashMap<String, Instant>) -> Percentiles {
+    let steps = to.iter().filter_map(|(name, at)| Some(at.saturating_duration_since(*from.get(name)?)));
+    Percentiles::of(steps.collect())
+}
+
+fn per_second(reached: &HashMap<String, Instant>) -> f64 {
+    let Some((first, last)) = reached.values().min().zip(reached.values().max()) else { return 0.0 };
+    (reached.len() as f64 - 1.0) / (*last - *first).as_secs_f64().max(1e-3)
+}

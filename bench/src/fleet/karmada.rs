@@ -1,0 +1,190 @@
+//! The real Karmada as `tools/kube/karmada/up` starts it: its processes, how they end, and how two of them start again.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::options::Options;
+use crate::server::{Children, data_directory, target_of_kubeconfig};
+use crate::wire::Target;
+use crate::{process, programs};
+
+const POLL: Duration = Duration::from_millis(5);
+const END_WAIT: Duration = Duration::from_secs(10);
+
+/// What is ended and started again when the plane's own code is to restart while its API stays.
+pub const WORKERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler"];
+
+/// Settings beyond the defaults for who wants to see Karmada without its limits on requests per second.
+pub const RAISED: [(&str, &[&str]); 2] = [
+    (
+        WORKERS[0],
+        &[
+            "--kube-api-qps=2000",
+            "--kube-api-burst=4000",
+            "--cluster-api-qps=2000",
+            "--cluster-api-burst=4000",
+            "--rate-limiter-qps=2000",
+            "--rate-limiter-bucket-size=4000",
+            "--concurrent-work-syncs=20",
+            "--concurrent-resourcebinding-syncs=20",
+            "--concurrent-resource-template-syncs=20",
+        ],
+    ),
+    (
+        WORKERS[1],
+        &["--kube-api-qps=2000", "--kube-api-burst=4000", "--rate-limiter-qps=2000", "--rate-limiter-bucket-size=4000"],
+    ),
+];
+
+pub struct Karmada {
+    pub target: Target,
+    pub kubeconfig: PathBuf,
+    /// From the start of its etcd until the controller manager is healthy; its kinds are installed on the way.
+    pub ready_after: Duration,
+    running: Running,
+    /// The workers that this program has started itself.
+    own: Children,
+    bin: PathBuf,
+}
+
+/// Ends the processes the script has started, even when it did not come to its end.
+struct Running {
+    directory: tempfile::TempDir,
+}
+
+impl Running {
+    /// Names and process ids in the order of their start.
+    fn processes(&self) -> Vec<(String, u32)> {
+        let text = std::fs::read_to_string(self.directory.path().join("pids")).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(name, pid)| Some((name.to_owned(), pid.parse().ok()?)))
+            .collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for (_, pid) in self.processes().into_iter().rev() {
+            process::end_in(pid, self.directory.path());
+        }
+    }
+}
+
+impl Karmada {
+    pub async fn start(options: &Options) -> anyhow::Result<Self> {
+        let running = Running { directory: data_directory(options)? };
+        let directory = running.directory.path();
+        let mut script = tokio::process::Command::new(programs::root().join("tools/kube/karmada/up"));
+        script.arg(directory).env("FLOTILLA_KUBE_BIN", options.kube_bin()).kill_on_drop(true);
+        let script = script.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let script = script.context("cannot run tools/kube/karmada/up")?;
+        let ended = script.wait_with_output();
+        // Its keys are made before etcd starts, as any installer would, and do not count.
+        let (start, ended) = tokio::join!(first_process(directory), ended);
+        let ended = ended.context("tools/kube/karmada/up")?;
+        if !ended.status.success() {
+            bail!("karmada did not start: {}", String::from_utf8_lossy(&ended.stderr).trim());
+        }
+        let kubeconfig = directory.join("kubeconfig");
+        let target = target_of_kubeconfig(&kubeconfig, options.protocol)?;
+        let ready_after = start.map(|start| start.elapsed()).unwrap_or_default();
+        let bin = options.kube_bin();
+        Ok(Self { target, kubeconfig, ready_after, running, own: Children::default(), bin })
+    }
+
+    /// Names and process ids of what runs now.
+    pub fn processes(&self) -> Vec<(String, u32)> {
+        let all = self.running.processes().into_iter().chain(self.own.pids().into_iter().filter_map(|pid| {
+            let program = process::command_line(pid).ok()?.into_iter().next()?;
+            Some((Path::new(&program).file_name()?.to_string_lossy().into_owned(), pid))
+        }));
+        all.filter(|(_, pid)| !process::has_ended(*pid)).collect()
+    }
+
+    /// Ends the controller manager and the scheduler.
+    pub async fn stop_workers(&mut self) -> anyhow::Result<Vec<Vec<String>>> {
+        let mut commands = Vec::new();
+        for (name, pid) in self.processes().into_iter().filter(|(name, _)| WORKERS.contains(&name.as_str())) {
+            commands.push(process::command_line(pid)?);
+            process::end_in(pid, self.running.directory.path());
+            let start = Instant::now();
+            // Those of our own are collected below, and count as ended before that.
+            while !process::has_ended(pid) {
+                if start.elapsed() > END_WAIT {
+                    bail!("{name} does not end");
+                }
+                tokio::time::sleep(POLL).await;
+            }
+        }
+        self.own.end();
+        Ok(commands)
+    }
+
+    /// Starts them with what they had, without or with the raised settings; waits until they are healthy.
+    pub async fn start_workers(&mut self, commands: &[Vec<String>], raised: bool) -> anyhow::Result<Duration> {
+        let begin = Instant::now();
+        let mut health = Vec::new();
+        for command in commands {
+            let (program, arguments) = command.split_first().context("a worker has a program")?;
+            let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+            let name = name.context("a program has a name")?;
+            let of_name = RAISED.iter().find(|(of, _)| *of == name).map(|(_, settings)| *settings).unwrap_or_default();
+            let is_raised = |argument: &&String| of_name.iter().any(|setting| setting == argument);
+            let mut again = std::process::Command::new(self.bin.join(&name));
+            again.args(arguments.iter().filter(|argument| !is_raised(argument)));
+            if raised {
+                again.args(of_name);
+            }
+            self.own.spawn(again, &self.running.directory.path().join(format!("{name}-again.log")))?;
+            health.extend(health_address(arguments));
+        }
+        for address in health {
+            wait_until_healthy(&address).await?;
+        }
+        Ok(begin.elapsed())
+    }
+}
+
+/// When the script has started the first of its processes; none when it ended before.
+async fn first_process(directory: &Path) -> Option<Instant> {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < limit {
+        if std::fs::metadata(directory.join("pids")).is_ok_and(|pids| pids.len() > 0) {
+            return Some(Instant::now());
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    None
+}
+
+fn health_address(arguments: &[String]) -> Option<String> {
+    let at = arguments.iter().position(|argument| argument == "--health-probe-bind-address")?;
+    arguments.get(at + 1).cloned()
+}
+
+async fn wait_until_healthy(address: &str) -> anyhow::Result<()> {
+    let start = Instant::now();
+    while !crate::server::answers_ok(address, "/healthz").await {
+        if start.elapsed() > Duration::from_secs(60) {
+            bail!("nothing healthy at {address}");
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::health_address;
+
+    #[test]
+    fn the_address_of_health_stands_behind_its_option() {
+        let arguments = ["--kubeconfig", "x", "--health-probe-bind-address", "127.0.0.1:1"].map(str::to_owned);
+        assert_eq!(health_address(&arguments).as_deref(), Some("127.0.0.1:1"));
+        assert_eq!(health_address(&arguments[..3]), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! Watches that last as long as a measurement, and tell of every event.
+
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use futures::StreamExt;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::wire::{Call, Target};
+
+/// Before a watch that broke off is opened again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Ends all its watches when it goes.
+#[derive(Default)]
+pub struct Watches(JoinSet<()>);
+
+impl Watches {
+    /// Calls with every event. Servers close watches of clients that do not keep up; a watch opened again begins with
+    /// all there is, so whoever listens must not mind to hear of an object twice.
+    pub fn follow(&mut self, target: Target, path: String, mut tell: impl FnMut(&Value) + Send + 'static) {
+        self.0.spawn(async move {
+            loop {
+                // A server that has ended is found out by those who need it.
+                let _ = follow_once(&target, &path, &mut tell).await;
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+    }
+
+    /// Work that ends with the watches.
+    pub fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(work);
+    }
+}
+
+async fn follow_once(target: &Target, path: &str, tell: &mut impl FnMut(&Value)) -> anyhow::Result<()> {
+    let mut connection = target.connect().await?;
+    let (_, body) = connection.open(Call::get(path.to_owned())).await?;
+    let mut frames = body.into_data_stream();
+    let mut buffer = BytesMut::new();
+    while let Some(frame) = frames.next().await {
+        buffer.extend_from_slice(&frame?);
+        while let Some(end) = memchr::memchr(b'\n', &buffer) {
+            let event: Value = serde_json::from_slice(&buffer[..end])?;
+            buffer.advance(end + 1);
+            tell(&event);
+        }
+    }
+    Ok(())
+}
+
+pub fn name_of(event: &Value) -> String {
+    event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}

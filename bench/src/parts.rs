@@ -1,0 +1,185 @@
+//! The parts of a run: how long each may take, how it is run, and what it leaves behind.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Parser;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::options::{Api, ApiOptions, Command, Options};
+use crate::outcome::{Outcome, Run};
+use crate::{agents, api_server, failover, machine, programs, propagation, report, restart, scale, scheduler, start};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    Start,
+    Api,
+    Scheduler,
+    Propagation,
+    Restart,
+    Failover,
+    Agents,
+    Scale,
+}
+
+impl Part {
+    pub const ALL: [Self; 8] = [
+        Self::Start,
+        Self::Api,
+        Self::Scheduler,
+        Self::Propagation,
+        Self::Restart,
+        Self::Failover,
+        Self::Agents,
+        Self::Scale,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Api => "api",
+            Self::Scheduler => "scheduler",
+            Self::Propagation => "propagation",
+            Self::Restart => "restart",
+            Self::Failover => "failover",
+            Self::Agents => "agents",
+            Self::Scale => "scale",
+        }
+    }
+
+    /// What it takes on two cores, and what it is given at most, in seconds.
+    fn seconds(self, quick: bool) -> (u64, u64) {
+        match (self, quick) {
+            (Self::Start, false) => (120, 180),
+            (Self::Start, true) => (75, 120),
+            (Self::Api, false) => (200, 300),
+            (Self::Api, true) => (60, 120),
+            (Self::Scheduler, false) => (35, 60),
+            (Self::Scheduler, true) => (10, 40),
+            (Self::Propagation, false) => (1150, 1380),
+            (Self::Propagation, true) => (150, 240),
+            (Self::Restart, false) => (210, 330),
+            (Self::Restart, true) => (100, 180),
+            (Self::Failover, false) => (110, 210),
+            (Self::Failover, true) => (40, 120),
+            (Self::Agents, false) => (240, 330),
+            (Self::Agents, true) => (60, 120),
+            (Self::Scale, false) => (390, 540),
+            (Self::Scale, true) => (60, 120),
+        }
+    }
+}
+
+pub async fn run(options: &Options) -> anyhow::Result<()> {
+    let parts: &[Part] = match &options.command {
+        None | Some(Command::All) => &Part::ALL,
+        Some(Command::Report) => return report::write(&options.out),
+        Some(Command::Start) => &[Part::Start],
+        Some(Command::Api(_)) => &[Part::Api],
+        Some(Command::Scheduler(_)) => &[Part::Scheduler],
+        Some(Command::Propagation(_)) => &[Part::Propagation],
+        Some(Command::Restart(_)) => &[Part::Restart],
+        Some(Command::Failover(_)) => &[Part::Failover],
+        Some(Command::Agents(_)) => &[Part::Agents],
+        Some(Command::Scale(_)) => &[Part::Scale],
+    };
+    let options = &programs::with_flotilla(options).await?;
+    let run = describe(options)?;
+    let (expected, most) =
+        parts.iter().map(|part| part.seconds(options.quick)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    eprintln!("{}: about {} minutes, at most {}", names.join(", "), expected.div_ceil(60), most.div_ceil(60));
+    if run.is_debug() {
+        eprintln!("{} is a debug build: its figures say nothing", run.program);
+    }
+    for part in parts {
+        eprintln!("\n== {} (about {} s)", part.name(), part.seconds(options.quick).0);
+        run_part(*part, options, &run).await?;
+    }
+    report::write(&options.out)
+}
+
+fn describe(options: &Options) -> anyhow::Result<Run> {
+    Ok(Run {
+        started: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        machine: machine::describe(&options.data),
+        versions: programs::versions(options)?,
+        program: programs::flotilla(options)?.display().to_string(),
+        quick: options.quick,
+    })
+}
+
+async fn run_part(part: Part, options: &Options, run: &Run) -> anyhow::Result<()> {
+    let it = Attempt { part, options, run };
+    let command = options.command.as_ref();
+    match part {
+        Part::Start => it.make(async |found, notes| start::run(options, found, notes).await).await,
+        Part::Api => {
+            // What the command line says when it says nothing.
+            let default = Options::parse_from(["bench", "api"]).command;
+            let of = |command: Option<&Command>| match command {
+                Some(Command::Api(own)) => Some(own.clone()),
+                _ => None,
+            };
+            let own: ApiOptions = of(command).or_else(|| of(default.as_ref())).context("the defaults of api")?;
+            let api = Api { options, own: &own };
+            it.make(async |found, notes| api_server::run(api, found, notes).await).await
+        }
+        Part::Scheduler => {
+            let own = if let Some(Command::Scheduler(own)) = command { own.clone() } else { Default::default() };
+            it.make(async |found, _| scheduler::run(options, &own, found).await).await
+        }
+        Part::Propagation => {
+            let own = if let Some(Command::Propagation(own)) = command { own.clone() } else { Default::default() };
+            it.make(async |found, notes| propagation::run(options, &own, found, notes).await).await
+        }
+        Part::Restart => {
+            let own = if let Some(Command::Restart(own)) = command { own.clone() } else { Default::default() };
+            it.make(async |found, notes| restart::run(options, &own, found, notes).await).await
+        }
+        Part::Failover => {
+            let own = if let Some(Command::Failover(own)) = command { own.clone() } else { Default::default() };
+            it.make(async |found, _| failover::run(options, &own, found).await).await
+        }
+        Part::Agents => {
+            let own = if let Some(Command::Agents(own)) = command { own.clone() } else { Default::default() };
+            it.make(async |found, _| agents::run(options, &own, found).await).await
+        }
+        Part::Scale => {
+            let own = if let Some(Command::Scale(own)) = command { own.clone() } else { Default::default() };
+            it.make(async |found, notes| scale::run(options, &own, found, notes).await).await
+        }
+    }
+}
+
+/// One part within its time.
+struct Attempt<'a> {
+    part: Part,
+    options: &'a Options,
+    run: &'a Run,
+}
+
+impl Attempt<'_> {
+    /// Keeps what was found even when the part failed or took too long; the parts after it go on.
+    async fn make<T: Default + Serialize + DeserializeOwned>(
+        &self,
+        work: impl AsyncFnOnce(&mut T, &mut Vec<String>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let (mut results, mut notes) = (T::default(), Vec::new());
+        let limit = Duration::from_secs(self.part.seconds(self.options.quick).1);
+        let begin = Instant::now();
+        let failed = match tokio::time::timeout(limit, work(&mut results, &mut notes)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(format!("{error:#}")),
+            Err(_) => Some(format!("not done after {} s", limit.as_secs())),
+        };
+        let took_seconds = begin.elapsed().as_secs_f64();
+        for trouble in failed.iter().chain(&notes) {
+            eprintln!("  {}: {trouble}", self.part.name());
+        }
+        eprintln!("  took {took_seconds:.0} s");
+        let outcome = Outcome { run: self.run.clone(), took_seconds, failed, notes, results };
+        outcome.save(&self.options.out, self.part.name())
+    }
+}
