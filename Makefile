@@ -5,15 +5,15 @@ FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
 export FLOTILLA_KUBE_BIN
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
 
-.PHONY: help up down test check fmt bench bench-propagation setup setup-tests kube karmada python lxd
+.PHONY: help up down test check fmt bench bench-quick setup setup-tests kube karmada python lxd
 
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
 	@echo "make down   stop it and keep its data"
 	@echo "make test   run every test, with what they need installed first"
 	@echo "make check  formatting, lints and house rules only"
-	@echo "make bench  compare speed and memory with kube-apiserver and etcd"
-	@echo "make bench-propagation  compare propagation to three real members with Karmada"
+	@echo "make bench  measure everything beside Karmada, kube-apiserver and etcd (45 minutes); report in bench/out/report.md"
+	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART one part alone: see bench/README.md"
 
 up: setup
 	@echo "==> building the release binary (the first time takes minutes)"
@@ -28,7 +28,8 @@ test: setup-tests check kube python lxd
 	cargo build --locked -p cli
 	cargo test --locked --workspace --no-run
 	@echo "==> running the tests"
-	cargo test --locked --workspace
+	cargo test --locked --workspace --exclude e2e
+	cargo run --locked -p xtask -- whole-system
 
 check: setup
 	@echo "==> formatting, lints, house rules"
@@ -39,13 +40,19 @@ check: setup
 fmt:
 	cargo fmt --all
 
-bench: setup kube
-	cargo build --release --locked -p cli -p bench
-	./target/release/bench
+BENCH = FLOTILLA_BIN=target/release/flotilla ./target/release/bench
 
-bench-propagation: setup kube karmada
+bench: setup kube karmada
 	cargo build --release --locked -p cli -p bench
-	FLOTILLA_BIN=target/release/flotilla ./target/release/bench propagation
+	$(BENCH) all
+
+bench-quick: setup kube karmada
+	cargo build --release --locked -p cli -p bench
+	$(BENCH) all --quick
+
+bench-%: setup kube karmada
+	cargo build --release --locked -p cli -p bench
+	$(BENCH) $*
 
 setup:
 	@tools/setup
