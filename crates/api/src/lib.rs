@@ -16,6 +16,7 @@ pub mod networking;
 pub mod policy;
 pub mod remedy;
 pub mod resource;
+pub mod safe_mode;
 pub mod search;
 pub mod tunnel;
 pub mod work;

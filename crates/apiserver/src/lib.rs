@@ -28,6 +28,7 @@ pub mod outgoing;
 pub mod registry;
 pub mod request;
 pub mod respond;
+pub mod restored;
 mod reviews;
 pub mod server;
 pub mod storage;

@@ -8,9 +8,10 @@ use interpreter::{InterpretError, Operation};
 use object::{GroupVersionKind, Object, Status};
 use reconcile::ObjectKey;
 
+use crate::gate::Verdict;
 use crate::manifest::Manifest;
 use crate::member::{FIELD_MANAGER, Member};
-use crate::retain;
+use crate::{retain, work_status};
 
 /// What applying did, and the object as it is in the member now.
 #[derive(Clone, Debug)]
@@ -42,6 +43,9 @@ pub enum ApplyError {
          strategy value is empty, Karmada will not manage this resource"
     )]
     Taken { kind: String, key: String, cluster: String },
+    /// Safe mode: what is there, if anything, stays as it is.
+    #[error("it would {action} {object}")]
+    Held { action: &'static str, object: String, observed: Option<Arc<Object>> },
     #[error(transparent)]
     Interpret(#[from] InterpretError),
 }
@@ -120,6 +124,10 @@ pub async fn look(member: &Member, place: &Place) -> Result<Option<Arc<Object>>,
 pub async fn apply(member: &Member, work: &Object, manifest: Manifest<'_>) -> Result<Applied, ApplyError> {
     let place = Place::of(member, manifest).await.map_err(ApplyError::Look)?;
     let Some(observed) = look(member, &place).await.map_err(ApplyError::Look)? else {
+        // Had it never been there, making it takes nothing away. What is gone was removed after the backup, or moved.
+        if was_applied(work) {
+            pass(member, manifest, "bring back", None).await?;
+        }
         return create(member, work, manifest, &place).await;
     };
     if member.records.is_settled(work, manifest.ordinal, &observed) {
@@ -134,6 +142,29 @@ pub async fn apply(member: &Member, work: &Object, manifest: Manifest<'_>) -> Re
             }
         }
         result => result,
+    }
+}
+
+fn was_applied(work: &Object) -> bool {
+    api::read_at(work, &["status"]).is_ok_and(|status| work_status::is_applied(&status))
+}
+
+/// Refuses while the gate is shut.
+async fn pass(
+    member: &Member,
+    manifest: Manifest<'_>,
+    action: &'static str,
+    observed: Option<&Arc<Object>>,
+) -> Result<(), ApplyError> {
+    match member.plane.settings.gate.verdict().await {
+        Verdict::Free => Ok(()),
+        Verdict::Held => {
+            Err(ApplyError::Held { action, object: manifest.described(), observed: observed.map(Arc::clone) })
+        }
+        Verdict::Unknown => {
+            let text = "whether the control plane is in safe mode is not known yet";
+            Err(ApplyError::Look(Status::unavailable(text)))
+        }
     }
 }
 
@@ -170,6 +201,9 @@ async fn update(
     }
     retain::retain_metadata(&mut desired, &observed);
     let desired = retain_by_rule(member, desired, &observed).await?;
+    if !retain::is_same(&desired, &observed) {
+        pass(member, manifest, "change", Some(&observed)).await?;
+    }
     let written = write_if_different(member, place, desired, &observed).await.map_err(ApplyError::Update)?;
     let applied = match written {
         // The member made of it what it was: its admission changes it back.

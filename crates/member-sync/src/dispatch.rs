@@ -11,7 +11,7 @@ use reconcile::{Outcome as Next, ReconcileError, Regarding};
 use crate::apply::{self, Action, Applied, ApplyError, Place};
 use crate::manifest::{Manifest, is_suspended, manifests};
 use crate::member::{Member, Standing};
-use crate::reflect::{reflect, tell_health};
+use crate::reflect::{reflect, tell_status};
 use crate::work_status::{self, Dispatching, Outcome};
 
 /// Brings the member in line with the work as far as it is ready for it, and the work in line with what the member says.
@@ -153,7 +153,7 @@ async fn told(
     let before = work_status::manifest_status(current, manifest.ordinal);
     let Some(observed) = observed else { return Ok(before.cloned()) };
     let status = reflect(member, work, manifest, observed).await?;
-    tell_health(member, work, manifest, before.map(|b| b.health.as_str()).unwrap_or_default(), &status.health);
+    tell_status(member, work, manifest, before.map(|b| b.health.as_str()), &status.health);
     Ok(Some(status))
 }
 

@@ -3,6 +3,7 @@
 mod apply;
 pub mod connect;
 mod dispatch;
+pub mod gate;
 pub mod interpretation;
 mod manifest;
 pub mod member;

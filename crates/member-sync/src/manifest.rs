@@ -43,6 +43,14 @@ impl<'a> Manifest<'a> {
         self.text("/apiVersion")
     }
 
+    /// Kind, namespace and name, as people write them.
+    pub fn described(&self) -> String {
+        match self.namespace() {
+            "" => format!("{} {}", self.kind(), self.name()),
+            namespace => format!("{} {namespace}/{}", self.kind(), self.name()),
+        }
+    }
+
     pub fn annotation(&self, key: &str) -> &'a str {
         self.value["metadata"]["annotations"][key].as_str().unwrap_or_default()
     }

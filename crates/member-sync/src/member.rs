@@ -11,7 +11,7 @@ use api::features::Features;
 use api::names;
 use cluster_client::{ClusterClient, RestMapper};
 use metrics::Metrics;
-use object::Object;
+use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
 use reconcile::controller::ending_of;
 use reconcile::{Clock, Mirror, ObjectKey, Outcome, Priority, ReconcileError, Recorder, WorkQueue};
@@ -22,7 +22,8 @@ use crate::manifest::{self, manifests};
 use crate::record::Records;
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
-use crate::watches::{Waits, Watches};
+use crate::status::unschedulable::Waiting;
+use crate::watches::{Waits, Watches, work_of_object};
 use crate::{dispatch, removal, status, workers};
 
 /// Whoever writes through this crate.
@@ -75,6 +76,8 @@ pub struct Member {
     pub mapper: RestMapper,
     pub watches: Watches,
     pub records: Records,
+    /// Pods that find no node, which what is told of works says too.
+    pub waiting: Mutex<Waiting>,
     /// When its readiness is believed to have changed.
     pub threshold: Arc<Mutex<Threshold>>,
     /// Asks for a heartbeat now.
@@ -127,6 +130,7 @@ impl Member {
             client,
             link_problem,
             records: Records::default(),
+            waiting: Mutex::default(),
             threshold,
             poke: Notify::new(),
             cancel,
@@ -218,6 +222,15 @@ impl Member {
         for work in self.plane.works.list_within(&self.execution_namespace) {
             self.queue.forget(&work.name().to_owned());
             self.queue.add_now(work.name().to_owned(), priority(&work, true));
+        }
+    }
+
+    /// There is news of pods of a Deployment that find no node: if it is of a work, the work tells it.
+    pub fn deployment_waits(&self, deployment: &ObjectKey) {
+        let gvr = GroupVersionResource::new("apps", "v1", "deployments");
+        let Some(found) = self.watches.known(&gvr).and_then(|mirror| mirror.get(deployment)) else { return };
+        if let Some(work) = work_of_object(&found, &self.execution_namespace) {
+            self.queue.add_after(work, self.plane.settings.reflect_wait, Priority::NORMAL);
         }
     }
 

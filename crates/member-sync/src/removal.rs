@@ -53,7 +53,8 @@ pub async fn remove(member: &Member, work: &Arc<Object>, standing: Standing) -> 
 /// Says on the work that it waits. It is looked at again when safe mode ends.
 async fn hold(member: &Member, work: &Object) -> Result<Outcome, ReconcileError> {
     let mut status: WorkStatus = api::read_at(work, &["status"])?;
-    let what: Vec<String> = manifests(work).map(|manifest| format!("it would delete {}", manifest.described())).collect();
+    let what: Vec<String> =
+        manifests(work).map(|manifest| format!("it would delete {}", manifest.described())).collect();
     let now = format_seconds(member.plane.clock.now());
     if work_status::set_dispatching(&mut status, &Dispatching::Held(what.join(", ")), &now) {
         tracing::warn!(cluster = member.cluster, work = work.name(), "{HELD_BACK}: {}", what.join(", "));

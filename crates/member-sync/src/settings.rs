@@ -5,6 +5,8 @@ use std::time::Duration;
 use cluster_client::remote::limit::RateLimit;
 use reconcile::backoff::Backoff;
 
+use crate::gate::Gate;
+
 /// One set for all members of a control plane.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -27,6 +29,8 @@ pub struct Settings {
     pub reflect_wait: Duration,
     /// Between tries of a work that failed.
     pub backoff: Backoff,
+    /// Shut while what is in members must stay as it is.
+    pub gate: Gate,
 }
 
 impl Default for Settings {
@@ -43,6 +47,7 @@ impl Default for Settings {
             reflect_wait: Duration::from_millis(100),
             // Karmada goes up to 1000 s; whoever mends an admission policy should not wait a quarter of an hour.
             backoff: Backoff { base: Duration::from_millis(5), max: Duration::from_secs(300) },
+            gate: Gate::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::core::{Condition, find_condition, set_condition};
+use api::safe_mode;
 use api::work::{CONDITION_APPLIED, CONDITION_DISPATCHING, ManifestStatus, WORKS, WorkStatus};
 use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
 use object::{Object, Status};
@@ -28,14 +29,39 @@ pub fn is_applied(status: &WorkStatus) -> bool {
     find_condition(&status.conditions, CONDITION_APPLIED).is_some_and(|applied| applied.status == "True")
 }
 
-/// Says whether works may be sent; true when that is news.
-pub fn set_dispatching(status: &mut WorkStatus, is_suspended: bool, now: &str) -> bool {
-    let (value, reason, message) = match is_suspended {
-        true => ("False", "SuspendDispatching", "Work dispatching is in a suspended state."),
-        false => ("True", "Dispatching", "Work is being dispatched to member clusters."),
+/// Whether a work is on its way into its member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dispatching {
+    Yes,
+    Suspended,
+    /// By safe mode: what it would do.
+    Held(String),
+    Unchanged,
+}
+
+/// Whether safe mode keeps the work from its member.
+pub fn is_held(status: &WorkStatus) -> bool {
+    find_condition(&status.conditions, CONDITION_DISPATCHING).is_some_and(|held| held.reason == safe_mode::REASON)
+}
+
+/// Says whether the work is sent; true when that is news.
+pub fn set_dispatching(status: &mut WorkStatus, dispatching: &Dispatching, now: &str) -> bool {
+    let held;
+    let (value, reason, message) = match dispatching {
+        Dispatching::Suspended => ("False", "SuspendDispatching", "Work dispatching is in a suspended state."),
+        Dispatching::Yes => ("True", "Dispatching", "Work is being dispatched to member clusters."),
+        Dispatching::Held(what) => {
+            held = format!("{}: {what}", safe_mode::HELD_BACK);
+            ("False", safe_mode::REASON, held.as_str())
+        }
+        Dispatching::Unchanged => return false,
     };
     let old = find_condition(&status.conditions, CONDITION_DISPATCHING);
-    if old.is_some_and(|old| old.status == value) {
+    let is_same = |old: &Condition| {
+        let is_ours = old.reason == safe_mode::REASON || reason == safe_mode::REASON;
+        old.status == value && (!is_ours || (old.reason == reason && old.message == message))
+    };
+    if old.is_some_and(is_same) {
         return false;
     }
     set_condition(&mut status.conditions, condition(CONDITION_DISPATCHING, value, reason, message, now))
@@ -152,8 +178,22 @@ mod tests {
     #[test]
     fn suspension_is_told_once() {
         let mut status = WorkStatus::default();
-        let told: Vec<bool> = [false, false, true, true, false].map(|s| set_dispatching(&mut status, s, NOW)).into();
-        assert_eq!(told, [true, false, true, false, true]);
+        let (yes, suspended) = (Dispatching::Yes, Dispatching::Suspended);
+        let held = |what: &str| Dispatching::Held(what.to_owned());
+        let steps = [
+            (&yes, true),
+            (&yes, false),
+            (&suspended, true),
+            (&suspended, false),
+            (&held("a"), true),
+            (&held("a"), false),
+            (&held("b"), true),
+            (&Dispatching::Unchanged, false),
+            (&yes, true),
+        ];
+        for (step, expected) in steps {
+            assert_eq!(set_dispatching(&mut status, step, NOW), expected, "{step:?}");
+        }
         assert_eq!(status.conditions.len(), 1);
         assert_eq!(status.conditions[0].message, "Work is being dispatched to member clusters.");
     }

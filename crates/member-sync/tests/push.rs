@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use api::cluster::{CLUSTERS, ClusterSpec, FINALIZER};
 use api::features::Features;
+use api::safe_mode::SafeMode;
+use api::work::WORKS;
 use cluster_client::{ClusterClient, Patch, ResourceRef};
 use member_sync::connect::{LinkError, remote_config};
+use member_sync::gate::Gate;
 use member_sync::{Parts, Settings, push};
 use object::Object;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::bench::{Door, Hub, deployment, eventually, gvr, interpreter, object};
+use crate::bench::{Door, Hub, condition, deployment, eventually, gvr, interpreter, message, object, work};
 
 const APPLIED: &str = "True/AppliedSuccessful";
 
@@ -49,6 +52,10 @@ struct Running {
 }
 
 fn start() -> Running {
+    start_with(Settings::default())
+}
+
+fn start_with(settings: Settings) -> Running {
     let (hub, network, cancel) = (Hub::start(), Network::default(), CancellationToken::new());
     let parts = Parts {
         client: hub.api.client(),
@@ -57,7 +64,7 @@ fn start() -> Running {
         features: Arc::new(Features::default()),
         clock: Arc::clone(&hub.clock),
         metrics: Default::default(),
-        settings: Settings::default(),
+        settings,
     };
     let reached = network.clone();
     let connect: Arc<push::Connect> =
@@ -183,5 +190,45 @@ async fn two_hundred_members_each_get_their_own() {
     assert!(members.iter().filter(|(name, _)| name != "m7").all(|(_, door)| door.writes().len() == 1));
     members[7].1.reopen();
     eventually("applied at last", APPLIED.to_owned(), || running.hub.applied("m7", &works[7].1)).await;
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_safe_mode_only_what_was_never_there_is_made_and_the_rest_follows_at_its_end() {
+    let mode = SafeMode::unknown();
+    mode.set(true);
+    let running = start_with(Settings { gate: Gate::shared(mode.clone()), ..Settings::default() });
+    let door = running.member("m1");
+    running.secret("m1", "dG9r");
+    running.join("m1", "Push");
+    let hub = &running.hub;
+    let new = hub.work("m1", deployment("new", 2), json!({}));
+    eventually("applied", "True/AppliedSuccessful".to_owned(), || hub.applied("m1", &new)).await;
+
+    // As a backup has it: it was there, and it is not any more.
+    let mut moved = work("m1", deployment("moved", 1), json!({}));
+    let applied = json!({"type": "Applied", "status": "True", "reason": "AppliedSuccessful", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    moved.set(&["status"], json!({"conditions": [applied]}));
+    let moved_name = moved.name().to_owned();
+    hub.api.seed(&WORKS.gvr(), moved);
+    let dispatching = |name: String| async move {
+        let work = hub.get_work("m1", &name).await;
+        (condition(&work, "Dispatching"), message(&work, "Dispatching"))
+    };
+    let held = |what: &str| ("False/SafeMode".to_owned(), format!("held back by safe mode: it would {what}"));
+    eventually("not brought back", held("bring back Deployment default/moved"), || dispatching(moved_name.clone())).await;
+    let next = work("m1", deployment("new", 1), json!({}));
+    hub.change_work("m1", &new, json!({"spec": next.get(&["spec"])})).await;
+    eventually("not changed", held("change Deployment default/new"), || dispatching(new.clone())).await;
+    hub.delete_work("m1", &new).await;
+    eventually("not deleted", held("delete Deployment default/new"), || dispatching(new.clone())).await;
+    assert_eq!(door.writes(), ["create deployments default/"]);
+
+    mode.set(false);
+    eventually("deleted", "gone".to_owned(), || hub.applied("m1", &new)).await;
+    eventually("brought back", true, || async { door.deployment("moved").await.is_some() }).await;
+    assert!(door.deployment("new").await.is_none());
+    eventually("told", "True/Dispatching".to_owned(), || async { dispatching(moved_name.clone()).await.0 }).await;
     running.end().await;
 }

@@ -13,6 +13,7 @@ use crate::Store;
 use crate::error::{Error, Result};
 use crate::kv::Revision;
 use crate::shifted::Shifted;
+use crate::snapshot::{self, Snapshot};
 
 const PREFIX: &str = "/flotilla.store/";
 pub(crate) const FORMAT_KEY: &str = "/flotilla.store/format";
@@ -100,6 +101,15 @@ pub async fn forget_restored(store: &dyn Store) -> Result<()> {
 /// Says that the contents are elsewhere now; a server is refused from here on.
 pub async fn mark_moved(raw: &dyn Store, text: &str) -> Result<()> {
     put(raw, MOVED, text.to_owned().into()).await
+}
+
+/// Everything in a store, with the revisions servers see, also when it is marked as moved. Writes nothing.
+pub async fn read_marked(raw: Arc<dyn Store>, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Snapshot> {
+    let revisions = revisions(&*raw).await?;
+    if let (Some(why), _) = raw.get(UNFINISHED).await? {
+        return Err(Error::Unfinished(format!("the store is not whole: {}", String::from_utf8_lossy(&why.value))));
+    }
+    snapshot::take(&Shifted::new(raw, revisions), progress).await
 }
 
 /// Takes back [`mark_moved`].

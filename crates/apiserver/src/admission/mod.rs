@@ -9,6 +9,7 @@ pub mod namespace_lifecycle;
 pub mod policies;
 pub mod priority;
 pub mod quota;
+pub mod safe_mode;
 pub mod service_account;
 pub mod service_ip;
 pub mod storage_class;

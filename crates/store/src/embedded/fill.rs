@@ -101,18 +101,23 @@ pub fn unmark_moved(directory: &Path) -> Result<()> {
 }
 
 pub(super) fn refuse_unfinished(directory: &Path) -> Result<()> {
-    for (name, what) in [(UNFINISHED, "is not whole"), (MOVED, "is no longer in use")] {
-        let mark = directory.join(name);
-        match std::fs::read_to_string(&mark) {
-            Ok(why) => {
-                let (directory, mark) = (directory.display(), mark.display());
-                return Err(Error::Unfinished(format!("{directory} {what}: {why} ({mark})")));
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(open::io_error(&mark, &error)),
+    refuse(directory, UNFINISHED, "is not whole")
+}
+
+pub(super) fn refuse_moved(directory: &Path) -> Result<()> {
+    refuse(directory, MOVED, "is no longer in use")
+}
+
+fn refuse(directory: &Path, name: &str, what: &str) -> Result<()> {
+    let mark = directory.join(name);
+    match std::fs::read_to_string(&mark) {
+        Ok(why) => {
+            let (directory, mark) = (directory.display(), mark.display());
+            Err(Error::Unfinished(format!("{directory} {what}: {why} ({mark})")))
         }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(open::io_error(&mark, &error)),
     }
-    Ok(())
 }
 
 /// Writes the database and reads it back.

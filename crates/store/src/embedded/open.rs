@@ -54,6 +54,7 @@ pub(super) fn open(options: &Options) -> Result<Embedded> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
     let lock = DirLock::acquire(&files.lock)?;
     fill::refuse_unfinished(directory)?;
+    fill::refuse_moved(directory)?;
     let acknowledged = AckFile::read(&files.ack)?;
     refuse_missing_database(&files, acknowledged)?;
     wal::verify(&files.log)?;

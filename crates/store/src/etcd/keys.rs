@@ -26,6 +26,11 @@ impl Keys {
         Ok(Bytes::from(format!("{}{key}", self.prefix)))
     }
 
+    /// A key beside all those of the store.
+    pub fn epoch(&self) -> Bytes {
+        Bytes::from(format!("{}-epoch", self.prefix))
+    }
+
     /// First key and end of all keys beginning with `prefix`, of which the empty one means all.
     pub fn prefix(&self, prefix: &str) -> Result<(Bytes, Bytes)> {
         let start = self.key(if prefix.is_empty() { "/" } else { prefix })?;

@@ -16,7 +16,7 @@ use tonic::Code;
 
 use crate::error::{Error, Result};
 use crate::etcd::client::{Client, Failure, is_compacted, is_future};
-use crate::etcd::guarded::{Change, Guarded, Outcome};
+use crate::etcd::guarded::{Change, Epoch, Guarded, Outcome};
 use crate::etcd::keys::Keys;
 use crate::kv::{KeyValue, LeaseId, RangeEnd, RangeRequest, RangeResult, Revision};
 use crate::{Store, WatchStream};
@@ -67,6 +67,7 @@ impl Options {
 pub struct Etcd {
     client: Arc<Client>,
     keys: Arc<Keys>,
+    epoch: Epoch,
     /// The newest compaction heard of.
     compacted: AtomicU64,
     closed: tokio::sync::watch::Sender<bool>,
@@ -82,9 +83,11 @@ impl Etcd {
             let (major, minor) = VERSION_MIN;
             return Err(Error::Invalid(format!("etcd {} is too old: {major}.{minor} is needed", status.version)));
         }
+        let keys = Arc::new(Keys::new(&options.prefix));
         Ok(Etcd {
             client: Arc::new(client),
-            keys: Arc::new(Keys::new(&options.prefix)),
+            epoch: Epoch::new(keys.epoch()),
+            keys,
             compacted: AtomicU64::new(0),
             closed: tokio::sync::watch::Sender::new(false),
         })
@@ -113,7 +116,8 @@ impl Etcd {
 
     async fn guarded(&self, key: &str, expected: Revision, change: Change) -> Result<Outcome> {
         self.open()?;
-        Guarded { client: &self.client, key: self.keys.key(key)?, expected: expected as i64, change }.run().await
+        let (client, epoch, key) = (&*self.client, &self.epoch, self.keys.key(key)?);
+        Guarded { client, key, expected: expected as i64, change, epoch }.run().await
     }
 
     fn lease_error(lease: LeaseId) -> impl Fn(Failure) -> Error {

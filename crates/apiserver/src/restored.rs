@@ -1,0 +1,36 @@
+//! Whether the store was restored and nobody has confirmed it yet: read at the start, watched until it ends.
+
+use std::time::Duration;
+
+use api::safe_mode::SafeMode;
+use object::Status;
+use store::reserved::{self, Restored};
+
+use crate::server::Server;
+
+/// How soon a replica hears that another was told to end safe mode.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What the restore left behind; `None` when there was none, or it was confirmed.
+pub async fn find(server: &Server) -> Result<Option<Restored>, Status> {
+    let found = reserved::restored(&**server.objects.store()).await;
+    found.map_err(|error| Status::unavailable(format!("cannot read whether the store was restored: {error}")))
+}
+
+/// Ends safe mode in every server on this store.
+pub async fn confirm(server: &Server, mode: &SafeMode) -> Result<(), Status> {
+    let forgotten = reserved::forget_restored(&**server.objects.store()).await;
+    forgotten.map_err(|error| Status::unavailable(format!("cannot end safe mode: {error}")))?;
+    mode.set(false);
+    Ok(())
+}
+
+/// Ends safe mode here when another server on this store was told to. Returns when it is over.
+pub async fn follow(server: &Server, mode: &SafeMode) {
+    while mode.is_on() && !server.stop.is_cancelled() {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if matches!(find(server).await, Ok(None)) {
+            mode.set(false);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether what is in the member may be changed: not while the control plane is in safe mode after a restore.
+//!
+//! A pushing plane knows by itself. An agent asks its plane, and anew before it acts when the answer is old: the plane may
+//! have been lost and restored while the agent ran. Planes that are not Flotilla have no such mode.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::safe_mode::{STATE_PATH, SafeMode};
+use bytes::Bytes;
+use cluster_client::{ClusterClient, is_unreachable};
+use http::Request;
+use object::Status;
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How long an answer counts. No plane is stopped, restored and started within it.
+const ANSWER_COUNTS: Duration = Duration::from_secs(1);
+/// How long it counts that a plane has no such path.
+const ABSENCE_COUNTS: Duration = Duration::from_secs(60);
+/// How often is looked whether safe mode has ended.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Free,
+    /// Nothing in the member may be changed, taken away or brought back.
+    Held,
+    /// The plane has not said yet; it is to be asked again.
+    Unknown,
+}
+
+/// The default lets everything through.
+#[derive(Clone, Default)]
+pub struct Gate {
+    mode: SafeMode,
+    asking: Option<Arc<Asking>>,
+}
+
+struct Asking {
+    plane: ClusterClient,
+    answer: Mutex<(Verdict, Option<Instant>)>,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").field("mode", &self.mode).field("asks", &self.asking.is_some()).finish()
+    }
+}
+
+impl Gate {
+    /// Of the plane in this process.
+    pub fn shared(mode: SafeMode) -> Self {
+        Self { mode, asking: None }
+    }
+
+    /// Of a plane elsewhere.
+    pub fn asking(plane: ClusterClient) -> Self {
+        let asking = Asking { plane, answer: Mutex::new((Verdict::Unknown, None)) };
+        Self { mode: SafeMode::default(), asking: Some(Arc::new(asking)) }
+    }
+
+    pub async fn verdict(&self) -> Verdict {
+        match &self.asking {
+            Some(asking) => asking.verdict().await,
+            None if !self.mode.is_known() => Verdict::Unknown,
+            None if self.mode.is_on() => Verdict::Held,
+            None => Verdict::Free,
+        }
+    }
+
+    /// Returns when safe mode was on and is no longer.
+    pub async fn ended(&self) {
+        let mut was_held = false;
+        loop {
+            // A plane is restored before it starts, never while it runs.
+            if self.asking.is_none() && !was_held && !self.mode.is_on() {
+                return std::future::pending().await;
+            }
+            let verdict = match &self.asking {
+                // An agent that has nothing to do has nothing to ask either.
+                Some(asking) if !was_held => asking.answer.lock().await.0,
+                _ => self.verdict().await,
+            };
+            if was_held && verdict == Verdict::Free {
+                return;
+            }
+            was_held |= verdict == Verdict::Held;
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl Asking {
+    async fn verdict(&self) -> Verdict {
+        let mut answer = self.answer.lock().await;
+        if answer.1.is_some_and(|until| Instant::now() < until) {
+            return answer.0;
+        }
+        let (verdict, counts) = match self.ask().await {
+            Ok(is_on) => (if is_on { Verdict::Held } else { Verdict::Free }, ANSWER_COUNTS),
+            // Who cannot be reached hands out no works either: what was known of it still holds.
+            Err(status) if is_unreachable(&status) => (answer.0, ANSWER_COUNTS),
+            Err(status) if status.code == 429 || status.code >= 500 => (Verdict::Unknown, Duration::ZERO),
+            Err(_) => (Verdict::Free, ABSENCE_COUNTS),
+        };
+        *answer = (verdict, Some(Instant::now() + counts));
+        verdict
+    }
+
+    async fn ask(&self) -> Result<bool, Status> {
+        let request = Request::get(STATE_PATH).body(Bytes::new()).map_err(Status::internal)?;
+        let response = self.plane.raw(request).await?;
+        let code = response.status().as_u16();
+        if code >= 400 {
+            return Err(Status::from_response(code, response.body()));
+        }
+        let answer: Value = serde_json::from_slice(response.body()).map_err(Status::internal)?;
+        answer["on"].as_bool().ok_or_else(|| Status::internal("an answer without words"))
+    }
+}
