@@ -138,7 +138,9 @@ pub fn binary() -> PathBuf {
         return named.into();
     }
     let test = std::env::current_exe().expect("this test has a path");
-    let built = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").join("flotilla");
+    // target/PROFILE/deps/TEST, or target/PROFILE/PROGRAM.
+    let folder = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps")).expect("a folder");
+    let built = folder.join("flotilla");
     assert!(built.exists(), "{} is missing: run `cargo build -p cli` first, or `make test`", built.display());
     built
 }

@@ -1,15 +1,23 @@
 //! Whole-system tests: the real binary, real clients, and a real kube-apiserver to compare with.
 
 pub mod agent;
+pub mod balancer;
 pub mod etcd;
 pub mod eventually;
+pub mod faults;
 pub mod fleet;
 pub mod flotilla;
+pub mod history;
 #[path = "../../crates/cluster-client/tests/kube/mod.rs"]
 pub mod kube_apiserver;
+pub mod light_fleet;
 pub mod light_member;
 pub mod member;
 pub mod netns;
 pub mod normalize;
+pub mod ready;
+pub mod replicas;
+pub mod rights;
 pub mod script;
+pub mod soak;
 pub mod testbed;

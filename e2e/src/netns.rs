@@ -55,7 +55,11 @@ impl Namespace {
 
     /// Whether the link of that number was free. The kernel decides between tests that want the same one.
     fn claim(&self) -> Result<bool, String> {
-        succeeded(&ip(&["netns", "add", &self.name]))?;
+        match succeeded(&ip(&["netns", "add", &self.name])) {
+            // Another one of this process.
+            Err(why) if why.contains("File exists") => return Ok(false),
+            other => other?,
+        }
         let inner = self.inner_link();
         let made = ip(&["link", "add", &self.link, "type", "veth", "peer", "name", &inner, "netns", &self.name]);
         if let Err(why) = succeeded(&made) {
@@ -94,7 +98,7 @@ impl Namespace {
                     format!("chain {hook} {{ type filter hook {hook} priority 0; {side} \"{inner}\" drop; }}")
                 };
                 let rules =
-                    format!("table inet cut {{ {} {} }}", chain("input", "iifname"), chain("output", "oifname"));
+                    format!("table inet cut {{ {}; {}; }}", chain("input", "iifname"), chain("output", "oifname"));
                 must(&self.command("nft").arg(rules).output().expect("nft runs"));
             }
         }

@@ -1,0 +1,61 @@
+//! A small disk of its own for a program under test, so that it can be filled for real.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Refused;
+
+/// A tmpfs that goes away when dropped; the programs on it have to be gone by then.
+pub struct SmallDisk {
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    pub fn mount(path: &Path, mebibytes: u32) -> Result<Self, Refused> {
+        std::fs::create_dir_all(path).map_err(|error| Refused(format!("{}: {error}", path.display())))?;
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &format!("size={mebibytes}m,mode=0700"), "flotilla-faults"]).arg(path);
+        let output = command.output().map_err(|error| Refused(format!("mount: {error}")))?;
+        match output.status.success() {
+            true => Ok(Self { path: path.to_owned() }),
+            false => {
+                let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                Err(Refused(format!("a disk that can be filled needs root and tmpfs: {why}")))
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes all the room there is.
+    pub fn fill(&self) {
+        let mut ballast = std::fs::File::create(self.ballast()).expect("a file on the disk");
+        let mut block = vec![0xA5_u8; 1 << 20];
+        while !block.is_empty() {
+            match ballast.write(&block) {
+                Ok(_) => {}
+                // No room for so much: the rest goes in smaller pieces.
+                Err(_) => block.truncate(block.len() / 2),
+            }
+        }
+    }
+
+    pub fn empty(&self) {
+        // It may never have been filled.
+        let _ = std::fs::remove_file(self.ballast());
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.path.join("ballast")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // A process that is only just gone may still hold it.
+        let _ = Command::new("umount").arg("-l").arg(&self.path).output();
+    }
+}

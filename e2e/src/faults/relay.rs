@@ -1,0 +1,106 @@
+//! A TCP relay on loopback between two programs that hangs, resets or delays what goes through it.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// What the relay does with what it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Road {
+    Open,
+    /// Every piece is held back for so long.
+    Slow(Duration),
+    /// Nothing gets through and nobody is told.
+    Silent,
+    /// Connections are ended, and new ones at once.
+    Reset,
+}
+
+/// Ends with its listener when dropped.
+pub struct Relay {
+    pub port: u16,
+    road: Arc<watch::Sender<Road>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Relay {
+    /// Listens on a loopback port of its own and leads to another.
+    pub async fn to(target: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let road = Arc::new(watch::Sender::new(Road::Open));
+        let accepting = Arc::clone(&road);
+        let task = tokio::spawn(async move {
+            while let Ok((inward, _)) = listener.accept().await {
+                tokio::spawn(connect(inward, target, accepting.subscribe()));
+            }
+        });
+        Ok(Self { port, road, task })
+    }
+
+    pub fn set(&self, road: Road) {
+        self.road.send_replace(road);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.task.abort();
+        // Those that run see that nobody steers them any more and end.
+        self.road.send_replace(Road::Reset);
+    }
+}
+
+async fn connect(inward: TcpStream, target: SocketAddr, mut road: watch::Receiver<Road>) {
+    let mut resets = road.clone();
+    let through = async {
+        passable(&mut road).await;
+        let Ok(outward) = TcpStream::connect(target).await else { return };
+        let _ = inward.set_nodelay(true);
+        let _ = outward.set_nodelay(true);
+        let ((from_in, to_in), (from_out, to_out)) = (inward.into_split(), outward.into_split());
+        let back = road.clone();
+        tokio::select! {
+            () = pump(from_in, to_out, road) => {}
+            () = pump(from_out, to_in, back) => {}
+        }
+    };
+    tokio::select! {
+        () = through => {}
+        _ = resets.wait_for(|road| *road == Road::Reset) => {}
+    }
+}
+
+/// Waits while nothing gets through.
+async fn passable(road: &mut watch::Receiver<Road>) {
+    // An error means that the relay is gone, and so will this connection be.
+    let _ = road.wait_for(|road| *road != Road::Silent).await;
+}
+
+async fn pump(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    mut road: watch::Receiver<Road>,
+) {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = match from.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(count) => count,
+        };
+        let now = *road.borrow();
+        if let Road::Slow(delay) = now {
+            tokio::time::sleep(delay).await;
+        }
+        passable(&mut road).await;
+        if to.write_all(&buffer[..count]).await.is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown().await;
+}

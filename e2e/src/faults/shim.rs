@@ -1,0 +1,131 @@
+//! The shim in a program under test that bends its disk and its wall clock, and the file it is steered by.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Refused;
+
+const SOURCE: &str = include_str!("shim.c");
+const CONTROL_LEN: usize = 64;
+
+/// Where a setting is in the shared file, in steps of eight bytes. The order is that of `struct control` in shim.c.
+#[derive(Clone, Copy)]
+enum Knob {
+    ClockOffset = 0,
+    SyncDelay = 1,
+    WriteDelay = 2,
+    WriteError = 3,
+    SyncError = 4,
+    WritesHit = 5,
+    SyncsHit = 6,
+    ClocksRead = 7,
+}
+
+/// How often a program ran into what its shim was told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hits {
+    pub writes: i64,
+    pub syncs: i64,
+    pub clocks: i64,
+}
+
+/// What a disk may answer instead of writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskError {
+    Full,
+    Broken,
+}
+
+pub struct Shim {
+    library: PathBuf,
+    control_path: PathBuf,
+    control: File,
+}
+
+impl Shim {
+    /// Builds the library into the directory and makes the file that steers it.
+    pub fn build(directory: &Path, name: &str) -> Result<Self, Refused> {
+        let library = directory.join("faults.so");
+        if !library.exists() {
+            compile(directory, &library)?;
+        }
+        let control_path = directory.join(format!("{name}.faults"));
+        let io = |error: std::io::Error| Refused(format!("{}: {error}", control_path.display()));
+        let control =
+            File::options().create(true).truncate(false).read(true).write(true).open(&control_path).map_err(io)?;
+        control.write_all_at(&[0; CONTROL_LEN], 0).map_err(io)?;
+        Ok(Self { library, control_path, control })
+    }
+
+    /// Puts the shim into a program that is about to start. Only programs that go through libc notice: ours do, Go's do not.
+    pub fn preload(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", &self.library).env("FLOTILLA_FAULTS", &self.control_path);
+    }
+
+    pub fn slow_disk(&self, delay: Duration) {
+        let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
+        self.set(Knob::SyncDelay, micros);
+        // A write only reaches the cache of the system: it is slow where it has to wait for the disk.
+        self.set(Knob::WriteDelay, micros / 20);
+    }
+
+    pub fn failing_disk(&self, error: DiskError) {
+        const ENOSPC: i64 = 28;
+        const EIO: i64 = 5;
+        match error {
+            DiskError::Full => self.set(Knob::WriteError, ENOSPC),
+            DiskError::Broken => {
+                self.set(Knob::WriteError, EIO);
+                self.set(Knob::SyncError, EIO);
+            }
+        }
+    }
+
+    /// Only the wall clock moves: no machine's monotonic clock does.
+    pub fn move_clock(&self, seconds: i64) {
+        self.set(Knob::ClockOffset, seconds.saturating_mul(1_000_000_000));
+    }
+
+    pub fn heal_disk(&self) {
+        for knob in [Knob::SyncDelay, Knob::WriteDelay, Knob::WriteError, Knob::SyncError] {
+            self.set(knob, 0);
+        }
+    }
+
+    pub fn heal(&self) {
+        self.heal_disk();
+        self.move_clock(0);
+    }
+
+    pub fn hits(&self) -> Hits {
+        Hits { writes: self.get(Knob::WritesHit), syncs: self.get(Knob::SyncsHit), clocks: self.get(Knob::ClocksRead) }
+    }
+
+    fn set(&self, knob: Knob, value: i64) {
+        self.control.write_all_at(&value.to_ne_bytes(), knob as u64 * 8).expect("the control file is ours");
+    }
+
+    fn get(&self, knob: Knob) -> i64 {
+        let mut bytes = [0; 8];
+        self.control.read_exact_at(&mut bytes, knob as u64 * 8).expect("the control file is whole");
+        i64::from_ne_bytes(bytes)
+    }
+}
+
+fn compile(directory: &Path, library: &Path) -> Result<(), Refused> {
+    // Several at once may build it; each moves a whole library into place.
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let (source, built) = (directory.join(format!("faults-{nanos}.c")), directory.join(format!("faults-{nanos}.so")));
+    std::fs::write(&source, SOURCE).map_err(|error| Refused(format!("{}: {error}", source.display())))?;
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&built).arg(&source);
+    let output =
+        command.output().map_err(|error| Refused(format!("no C compiler for disk and clock faults: cc: {error}")))?;
+    if !output.status.success() {
+        return Err(Refused(format!("the shim does not build: {}", String::from_utf8_lossy(&output.stderr))));
+    }
+    std::fs::rename(&built, library).map_err(|error| Refused(format!("{}: {error}", library.display())))
+}

@@ -1,0 +1,343 @@
+//! Checks that members hold exactly what the control plane decided, and that on the way there nothing undecided was done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::writes::Violation;
+use super::{Micros, Revision};
+
+/// A binding needs to have wanted a cluster for so long before taking its work away is a mistake and not a race.
+const SETTLED: Micros = 2_000_000;
+
+/// What exists when nothing moves any more. Objects are named `Kind/name` in one namespace.
+#[derive(Clone, Debug, Default)]
+pub struct Rest {
+    /// Templates that a policy selects.
+    pub templates: BTreeMap<String, Template>,
+    pub bindings: BTreeMap<String, Binding>,
+    pub works: Vec<Work>,
+    /// Only what carries our label, by member.
+    pub members: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Template {
+    pub uid: String,
+    /// What users want different where: a value for an annotation, by member.
+    pub overrides: BTreeMap<String, String>,
+    pub object: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// The permanent id its works carry.
+    pub id: String,
+    pub template: String,
+    pub template_uid: String,
+    /// The replicas each cluster was given, where they were divided.
+    pub targets: BTreeMap<String, Option<i64>>,
+    pub evicting: BTreeSet<String>,
+    pub is_going: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    pub uid: String,
+    pub cluster: String,
+    pub binding: String,
+    pub object: String,
+    pub manifest: Value,
+    pub is_applied: bool,
+    pub is_going: bool,
+}
+
+/// What was seen on the way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum Step {
+    /// A binding in the plane's order of revisions; `None` when it went.
+    Bound { at: Micros, revision: Revision, name: String, binding: Option<Binding> },
+    /// A work in the same order. `print` names what its manifest asks for.
+    Worked { at: Micros, revision: Revision, cluster: String, object: String, binding: String, work: WorkSeen },
+    /// An object in a member.
+    Held { at: Micros, cluster: String, object: String, uid: String, generation: i64, print: String },
+    /// It went from the member.
+    Dropped { at: Micros, cluster: String, object: String, uid: String },
+    /// Something may have been missed: what needs the whole story is not checked.
+    Missed { at: Micros, what: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkSeen {
+    pub uid: String,
+    pub generation: i64,
+    pub print: String,
+    pub is_going: bool,
+}
+
+/// Everything that is not as decided, now that it should be. An empty answer means that everything is at rest.
+pub fn check_rest(rest: &Rest) -> Vec<Violation> {
+    let mut found = Vec::new();
+    check_bindings(rest, &mut found);
+    check_works(rest, &mut found);
+    check_members(rest, &mut found);
+    found
+}
+
+fn check_bindings(rest: &Rest, found: &mut Vec<Violation>) {
+    let mut add = |what: String| found.push(Violation { rule: "bindings are of templates", what });
+    let by_template: BTreeMap<&str, &Binding> =
+        rest.bindings.values().map(|binding| (binding.template.as_str(), binding)).collect();
+    for (name, template) in &rest.templates {
+        match by_template.get(name.as_str()) {
+            None => add(format!("{name} has no binding")),
+            Some(binding) if binding.template_uid != template.uid => {
+                add(format!("the binding of {name} is of an earlier {name} ({})", binding.template_uid));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, binding) in &rest.bindings {
+        if !rest.templates.contains_key(&binding.template) {
+            add(format!("binding {name} is of {}, which is not there", binding.template));
+        }
+        if binding.is_going {
+            add(format!("binding {name} is being deleted and stays"));
+        }
+        if !binding.evicting.is_empty() {
+            add(format!("binding {name} still leaves {:?}", binding.evicting));
+        }
+    }
+}
+
+fn check_works(rest: &Rest, found: &mut Vec<Violation>) {
+    let mut add = |what: String| found.push(Violation { rule: "works are of bindings", what });
+    let by_id: BTreeMap<&str, (&String, &Binding)> =
+        rest.bindings.iter().map(|(name, binding)| (binding.id.as_str(), (name, binding))).collect();
+    let mut have: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for work in &rest.works {
+        let Work { cluster, object, .. } = work;
+        let Some((name, binding)) = by_id.get(work.binding.as_str()) else {
+            add(format!("the work of {object} for {cluster} is of no binding"));
+            continue;
+        };
+        if !have.insert((name, cluster)) {
+            add(format!("{name} has two works for {cluster}"));
+        }
+        let Some(replicas) = binding.targets.get(cluster) else {
+            add(format!("{name} has a work for {cluster}, which is no target"));
+            continue;
+        };
+        if work.is_going || !work.is_applied {
+            add(format!("the work of {object} for {cluster} is not applied or being deleted"));
+        }
+        let template = rest.templates.get(&binding.template);
+        if let Some(difference) = template.and_then(|template| differs_from(template, work, *replicas)) {
+            add(format!("the work of {object} for {cluster} is not of its template: {difference}"));
+        }
+    }
+    for (name, binding) in &rest.bindings {
+        for cluster in binding.targets.keys().filter(|cluster| !have.contains(&(name.as_str(), cluster.as_str()))) {
+            add(format!("{name} has no work for {cluster}"));
+        }
+    }
+}
+
+/// How a work's manifest departs from what template, decision and overrides say.
+fn differs_from(template: &Template, work: &Work, replicas: Option<i64>) -> Option<String> {
+    let (overrides, template, manifest) = (&template.overrides, &template.object, &work.manifest);
+    let (is, should) = (manifest.pointer("/metadata/annotations/soak~1override"), overrides.get(&work.cluster));
+    if is.and_then(Value::as_str) != should.map(String::as_str) {
+        return Some(format!("the override is {} and should be {should:?}", text(is)));
+    }
+    for pointer in ["/data", "/spec/template/spec", "/metadata/annotations/soak~1value"] {
+        let (is, should) = (manifest.pointer(pointer), template.pointer(pointer));
+        if is != should {
+            return Some(format!("{pointer} is {} and should be {}", text(is), text(should)));
+        }
+    }
+    let should = replicas.or_else(|| template.pointer("/spec/replicas")?.as_i64());
+    let is = manifest.pointer("/spec/replicas").and_then(Value::as_i64);
+    (is != should).then(|| format!("replicas are {is:?} and should be {should:?}"))
+}
+
+fn check_members(rest: &Rest, found: &mut Vec<Violation>) {
+    let mut add = |what: String| found.push(Violation { rule: "members hold what works say", what });
+    let nothing = BTreeMap::new();
+    let mut wanted: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for work in &rest.works {
+        wanted.insert((&work.cluster, &work.object));
+        let held = rest.members.get(&work.cluster).unwrap_or(&nothing).get(&work.object);
+        match held {
+            None => add(format!("{} has no {}", work.cluster, work.object)),
+            Some(held) => {
+                if let Some(difference) = lacks(&work.manifest, held, "") {
+                    add(format!("{} holds another {}: {difference}", work.cluster, work.object));
+                }
+            }
+        }
+    }
+    for (cluster, objects) in &rest.members {
+        for object in objects.keys().filter(|object| !wanted.contains(&(cluster.as_str(), object.as_str()))) {
+            add(format!("{cluster} holds {object}, which no work says"));
+        }
+    }
+}
+
+/// The first place where the held object is not what was decided. What a member adds by itself is its own affair.
+fn lacks(decided: &Value, held: &Value, path: &str) -> Option<String> {
+    match (decided, held) {
+        (Value::Object(decided), Value::Object(held)) => decided
+            .iter()
+            .filter(|(name, _)| !(path.is_empty() && *name == "status"))
+            .find_map(|(name, value)| lacks(value, held.get(name).unwrap_or(&Value::Null), &format!("{path}/{name}"))),
+        (Value::Array(decided), Value::Array(held)) if decided.len() == held.len() => {
+            decided.iter().zip(held).find_map(|(decided, held)| lacks(decided, held, path))
+        }
+        _ if decided == held || decided.is_null() => None,
+        _ => Some(format!("{path} is {held} and should be {decided}")),
+    }
+}
+
+fn text(value: Option<&Value>) -> String {
+    value.map_or_else(|| "nothing".to_owned(), Value::to_string)
+}
+
+/// Everything done on the way that was not decided.
+pub fn check_steps(steps: &[Step], rest: &Rest) -> Vec<Violation> {
+    let mut found = Vec::new();
+    check_dropped(steps, rest, &mut found);
+    let is_whole = !steps.iter().any(|step| matches!(step, Step::Missed { .. }));
+    if is_whole {
+        check_works_taken(steps, &mut found);
+        check_order(steps, &mut found);
+        check_churn(steps, &mut found);
+    }
+    found
+}
+
+/// A work that is there at the end and was there before was wanted all the time: a deletion cannot be taken back.
+fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
+    let mut first_seen: BTreeMap<&str, Micros> = BTreeMap::new();
+    for step in steps {
+        if let Step::Worked { at, work, .. } = step {
+            first_seen.entry(&work.uid).or_insert(*at);
+        }
+    }
+    for step in steps {
+        let Step::Dropped { at, cluster, object, .. } = step else { continue };
+        let wanted = rest.works.iter().find(|work| {
+            work.cluster == *cluster
+                && work.object == *object
+                && !work.is_going
+                && first_seen.get(work.uid.as_str()).is_some_and(|seen| seen < at)
+        });
+        if let Some(work) = wanted {
+            let what = format!("{cluster} lost {object} at {at} µs, while work {} wanted it", work.uid);
+            found.push(Violation { rule: "deleted while decided", what });
+        }
+    }
+}
+
+/// Works go only from clusters their binding has left. Bindings and works share one order of revisions.
+fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
+    let mut order: Vec<(Revision, &Step)> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Bound { revision, .. } | Step::Worked { revision, .. } => Some((*revision, step)),
+            _ => None,
+        })
+        .collect();
+    order.sort_by_key(|(revision, _)| *revision);
+    // By permanent id: since when each cluster is wanted.
+    let mut wanted: BTreeMap<&str, BTreeMap<&str, Micros>> = BTreeMap::new();
+    let mut id_of: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut going: BTreeSet<&str> = BTreeSet::new();
+    for (_, step) in order {
+        match step {
+            Step::Bound { name, binding: None, .. } => {
+                if let Some(id) = id_of.remove(name.as_str()) {
+                    wanted.remove(id);
+                }
+            }
+            Step::Bound { at, name, binding: Some(binding), .. } => {
+                id_of.insert(name, &binding.id);
+                let before = wanted.remove(binding.id.as_str()).unwrap_or_default();
+                if !binding.is_going {
+                    let now = binding.targets.keys().chain(&binding.evicting);
+                    let since =
+                        now.map(|cluster| (cluster.as_str(), before.get(cluster.as_str()).copied().unwrap_or(*at)));
+                    wanted.insert(&binding.id, since.collect());
+                }
+            }
+            Step::Worked { at, cluster, object, binding, work, .. } if work.is_going && going.insert(&work.uid) => {
+                let since = wanted.get(binding.as_str()).and_then(|clusters| clusters.get(cluster.as_str()));
+                if since.is_some_and(|since| since + SETTLED < *at) {
+                    let what = format!("the work of {object} for {cluster} was deleted while its binding wanted it");
+                    found.push(Violation { rule: "deleted while decided", what });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A member never goes back to an earlier decision, nor to anything that never was one.
+fn check_order(steps: &[Step], found: &mut Vec<Violation>) {
+    let mut decided: BTreeMap<(&str, &str), Vec<(Revision, &str)>> = BTreeMap::new();
+    let mut held: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for step in steps {
+        match step {
+            Step::Worked { revision, cluster, object, work, .. } if !work.is_going => {
+                decided.entry((cluster, object)).or_default().push((*revision, &work.print));
+            }
+            Step::Held { cluster, object, print, .. } => {
+                let prints = held.entry((cluster, object)).or_default();
+                if prints.last() != Some(&print.as_str()) {
+                    prints.push(print);
+                }
+            }
+            _ => {}
+        }
+    }
+    for ((cluster, object), prints) in held {
+        let mut decisions = decided.remove(&(cluster, object)).unwrap_or_default();
+        decisions.sort_unstable();
+        let mut decisions = decisions.iter().map(|(_, print)| *print);
+        for print in &prints {
+            if !decisions.any(|decision| decision == *print) {
+                let what = format!("{cluster} held {object} as {print} out of order: it held {prints:?}");
+                found.push(Violation { rule: "applied what was decided", what });
+                break;
+            }
+        }
+    }
+}
+
+/// A member's object is not written more often than its work was decided.
+fn check_churn(steps: &[Step], found: &mut Vec<Violation>) {
+    let mut decisions: BTreeMap<(&str, &str), BTreeMap<&str, i64>> = BTreeMap::new();
+    let mut written: BTreeMap<(&str, &str, &str), i64> = BTreeMap::new();
+    for step in steps {
+        match step {
+            Step::Worked { cluster, object, work, .. } => {
+                let of_work = decisions.entry((cluster, object)).or_default().entry(&work.uid).or_default();
+                *of_work = (*of_work).max(work.generation);
+            }
+            Step::Held { cluster, object, uid, generation, .. } => {
+                let of_uid = written.entry((cluster, object, uid)).or_default();
+                *of_uid = (*of_uid).max(*generation);
+            }
+            _ => {}
+        }
+    }
+    for ((cluster, object, _), generation) in written {
+        let allowed: i64 = decisions.get(&(cluster, object)).map_or(0, |works| works.values().sum());
+        if generation > allowed {
+            let what = format!("{cluster} has generation {generation} of {object}, decided {allowed} times");
+            found.push(Violation { rule: "applied once", what });
+        }
+    }
+}

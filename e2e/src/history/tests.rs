@@ -1,0 +1,389 @@
+//! Histories with a planted violation are caught, and those without are let through.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::applied::{Binding, Rest, Step, Template, Work, WorkSeen, check_rest, check_steps};
+use super::writes::check;
+use super::{Entry, Operation, Outcome, Revision, Seen, Version};
+
+fn version(revision: Revision, value: &str) -> Version {
+    Version { revision, value: value.to_owned() }
+}
+
+fn write(times: (u64, u64), operation: Operation, outcome: Outcome) -> Entry {
+    let (invoked, returned) = times;
+    Entry::Write { session: "s".into(), invoked, returned, key: "k".into(), operation, outcome }
+}
+
+fn create(times: (u64, u64), value: &str, at: Revision) -> Entry {
+    write(times, Operation::Create { value: value.into() }, Outcome::Acknowledged(Some(at)))
+}
+
+fn update(times: (u64, u64), value: &str, expected: Revision, at: Revision) -> Entry {
+    write(times, Operation::Update { value: value.into(), expected }, Outcome::Acknowledged(Some(at)))
+}
+
+fn maybe(times: (u64, u64), value: &str) -> Entry {
+    write(times, Operation::Patch { value: value.into() }, Outcome::Unknown("timeout".into()))
+}
+
+fn delete(times: (u64, u64), expected: Revision) -> Entry {
+    write(times, Operation::Delete { expected }, Outcome::Acknowledged(None))
+}
+
+fn read(times: (u64, u64), found: Option<Version>) -> Entry {
+    Entry::Read { session: "r".into(), invoked: times.0, returned: times.1, key: "k".into(), found }
+}
+
+fn list(times: (u64, u64), revision: Revision, items: &[(&str, Version)]) -> Entry {
+    let items = items.iter().map(|(key, version)| ((*key).to_owned(), version.clone())).collect();
+    Entry::List { session: "l".into(), invoked: times.0, returned: times.1, revision, items }
+}
+
+fn saw(watcher: &str, at: u64, seen: Seen) -> Entry {
+    Entry::Watch { watcher: watcher.into(), at, seen }
+}
+
+fn put(watcher: &str, at: u64, revision: Revision, value: &str) -> Entry {
+    saw(watcher, at, Seen::Put { key: "k".into(), version: version(revision, value) })
+}
+
+fn gone(watcher: &str, at: u64, revision: Revision) -> Entry {
+    saw(watcher, at, Seen::Gone { key: "k".into(), revision })
+}
+
+fn from(watcher: &str, revision: Revision) -> Entry {
+    saw(watcher, 0, Seen::From(revision))
+}
+
+#[track_caller]
+fn finds(name: &str, expected: &[&str], entries: Vec<Entry>) {
+    let found = check(&entries);
+    let mut rules: Vec<&str> = found.iter().map(|violation| violation.rule).collect();
+    rules.dedup();
+    assert_eq!(rules, expected, "{name}: {found:#?}");
+}
+
+#[test]
+fn a_good_history_has_nothing_to_complain_of() {
+    finds(
+        "one writer",
+        &[],
+        vec![
+            from("w", 1),
+            create((1, 2), "a", 2),
+            update((3, 4), "b", 2, 5),
+            read((5, 6), Some(version(5, "b"))),
+            list((5, 6), 5, &[("k", version(5, "b"))]),
+            delete((7, 8), 5),
+            read((9, 10), None),
+            create((11, 12), "c", 9),
+            put("w", 3, 2, "a"),
+            put("w", 5, 5, "b"),
+            saw("w", 6, Seen::Bookmark(6)),
+            gone("w", 9, 7),
+            put("w", 13, 9, "c"),
+        ],
+    );
+    finds(
+        "an unknown write that happened, later than its client waited",
+        &[],
+        vec![
+            from("w", 1),
+            create((1, 2), "a", 2),
+            maybe((3, 4), "b"),
+            read((5, 6), Some(version(2, "a"))),
+            put("w", 3, 2, "a"),
+            put("w", 9, 4, "b"),
+            read((10, 11), Some(version(4, "b"))),
+        ],
+    );
+    finds(
+        "an unknown write that did not happen",
+        &[],
+        vec![
+            from("w", 1),
+            create((1, 2), "a", 2),
+            maybe((3, 4), "b"),
+            put("w", 3, 2, "a"),
+            read((5, 6), Some(version(2, "a"))),
+        ],
+    );
+    finds(
+        "a read while the key is being deleted",
+        &[],
+        vec![
+            from("w", 1),
+            create((1, 2), "a", 2),
+            put("w", 3, 2, "a"),
+            delete((4, 9), 2),
+            read((5, 6), None),
+            gone("w", 10, 3),
+        ],
+    );
+    finds(
+        "a watch that goes on elsewhere",
+        &[],
+        vec![
+            from("w", 1),
+            create((1, 2), "a", 2),
+            put("w", 3, 2, "a"),
+            saw("w", 4, Seen::Ended("reset".into())),
+            update((5, 6), "b", 2, 3),
+            from("w", 2),
+            put("w", 7, 3, "b"),
+        ],
+    );
+}
+
+#[test]
+fn each_planted_violation_of_a_history_is_caught() {
+    let base = || vec![from("w", 1), create((1, 2), "a", 2), put("w", 3, 2, "a")];
+    let cases: Vec<(&str, &[&str], Vec<Entry>)> = vec![
+        (
+            "acknowledged, then never seen",
+            &["lost write"],
+            vec![
+                update((4, 5), "b", 2, 3),
+                put("w", 7, 4, "x"),
+                write((6, 7), Operation::Patch { value: "x".into() }, Outcome::Acknowledged(Some(4))),
+            ],
+        ),
+        (
+            "acknowledged at a revision that is another's",
+            &["lost write"],
+            vec![update((4, 5), "b", 2, 3), maybe((4, 5), "c"), put("w", 6, 3, "c")],
+        ),
+        (
+            "two updates of one revision",
+            &["compare and set"],
+            vec![update((4, 9), "b", 2, 3), update((4, 9), "c", 2, 4), put("w", 10, 3, "b"), put("w", 11, 4, "c")],
+        ),
+        (
+            "an unknown update that jumped over another",
+            &["compare and set"],
+            vec![
+                update((4, 9), "b", 2, 3),
+                write((4, 9), Operation::Update { value: "c".into(), expected: 2 }, Outcome::Unknown("reset".into())),
+                put("w", 10, 3, "b"),
+                put("w", 11, 4, "c"),
+            ],
+        ),
+        ("a create over what is there", &["compare and set"], vec![create((4, 5), "b", 3), put("w", 6, 3, "b")]),
+        (
+            "a deletion that did not happen",
+            &["lost write"],
+            vec![delete((4, 5), 2), maybe((6, 7), "b"), put("w", 8, 3, "b")],
+        ),
+        (
+            "two deletions of one state",
+            &["compare and set"],
+            vec![delete((4, 5), 2), delete((4, 5), 2), gone("w", 6, 3)],
+        ),
+        (
+            "refused and done",
+            &["refused but done"],
+            vec![write((4, 5), Operation::Patch { value: "b".into() }, Outcome::Refused(409)), put("w", 6, 3, "b")],
+        ),
+        ("done twice", &["happened twice"], vec![maybe((4, 5), "b"), put("w", 6, 3, "b"), put("w", 7, 4, "b")]),
+        ("from nowhere", &["invented"], vec![put("w", 6, 3, "z")]),
+        (
+            "a read of what never was",
+            &["invented"],
+            vec![maybe((4, 5), "b"), put("w", 6, 4, "b"), read((4, 5), Some(version(3, "y")))],
+        ),
+        (
+            "a read behind an acknowledged write",
+            &["stale read"],
+            vec![update((4, 5), "b", 2, 3), read((6, 7), Some(version(2, "a"))), put("w", 8, 3, "b")],
+        ),
+        (
+            "a read behind another session's read",
+            &["stale read"],
+            vec![
+                maybe((4, 20), "b"),
+                read((6, 7), Some(version(3, "b"))),
+                read((8, 9), Some(version(2, "a"))),
+                put("w", 30, 3, "b"),
+            ],
+        ),
+        ("nothing there, though nobody deleted it", &["stale read"], vec![read((4, 5), None)]),
+        (
+            "revisions that begin again",
+            &["lost write", "revisions grow"],
+            vec![
+                update((4, 5), "b", 2, 9),
+                put("w", 6, 9, "b"),
+                write((7, 8), Operation::Patch { value: "c".into() }, Outcome::Acknowledged(Some(5))),
+            ],
+        ),
+        (
+            "an old list",
+            &["stale list"],
+            vec![update((4, 5), "b", 2, 3), put("w", 6, 3, "b"), list((7, 8), 2, &[("k", version(2, "a"))])],
+        ),
+        ("a list without what is there", &["wrong list"], vec![list((4, 5), 2, &[])]),
+        (
+            "a list with what is gone",
+            &["wrong list"],
+            vec![delete((4, 5), 2), gone("w", 6, 3), list((7, 8), 3, &[("k", version(2, "a"))])],
+        ),
+        (
+            "a watch that skips",
+            &["watch gap"],
+            vec![from("v", 1), update((4, 5), "b", 2, 3), put("w", 6, 3, "b"), put("v", 6, 3, "b")],
+        ),
+        (
+            "a watch that skips while it goes on elsewhere",
+            &["watch gap"],
+            vec![from("v", 2), update((4, 5), "b", 2, 3), put("w", 6, 3, "b"), saw("v", 7, Seen::Bookmark(3))],
+        ),
+        ("a watch that repeats", &["watch order"], vec![put("w", 6, 2, "a")]),
+        ("two watches that disagree", &["one history"], vec![from("v", 1), maybe((1, 2), "b"), put("v", 5, 2, "b")]),
+    ];
+    for (name, expected, more) in cases {
+        finds(name, expected, base().into_iter().chain(more).collect());
+    }
+}
+
+fn manifest(value: &str, replicas: i64) -> Value {
+    json!({"kind": "Deployment", "metadata": {"name": "web", "annotations": {"soak/value": value}},
+           "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "main", "image": value}]}}}})
+}
+
+/// One template, divided over two members, everything as decided.
+fn rest() -> Rest {
+    let targets: BTreeMap<String, Option<i64>> = [("m1".into(), Some(2)), ("m2".into(), Some(1))].into();
+    let binding = Binding {
+        id: "id".into(),
+        template: "Deployment/web".into(),
+        template_uid: "u".into(),
+        targets,
+        ..Binding::default()
+    };
+    let work = |cluster: &str, replicas| Work {
+        uid: format!("work-{cluster}"),
+        cluster: cluster.into(),
+        binding: "id".into(),
+        object: "Deployment/web".into(),
+        manifest: manifest("a", replicas),
+        is_applied: true,
+        is_going: false,
+    };
+    let held = |replicas| {
+        let mut object = manifest("a", replicas);
+        object["spec"]["paused"] = json!(false);
+        BTreeMap::from([("Deployment/web".to_owned(), object)])
+    };
+    Rest {
+        templates: [(
+            "Deployment/web".into(),
+            Template { uid: "u".into(), object: manifest("a", 3), ..Template::default() },
+        )]
+        .into(),
+        bindings: [("web-deployment".into(), binding)].into(),
+        works: vec![work("m1", 2), work("m2", 1)],
+        members: [("m1".into(), held(2)), ("m2".into(), held(1))].into(),
+    }
+}
+
+#[test]
+fn whatever_is_not_as_decided_is_caught() {
+    assert_eq!(check_rest(&rest()), []);
+    let cases: Vec<(&str, &str, fn(&mut Rest))> = vec![
+        ("a template without a binding", "has no binding", |rest| {
+            rest.templates.insert("Deployment/x".into(), Template::default());
+        }),
+        ("a binding of an earlier template", "an earlier", |rest| {
+            rest.templates.values_mut().for_each(|template| template.uid = "v".into());
+        }),
+        ("a binding that stays", "is not there", |rest| rest.templates.clear()),
+        ("an eviction without an end", "still leaves", |rest| {
+            rest.bindings.values_mut().for_each(|binding| drop(binding.evicting.insert("m3".into())));
+        }),
+        ("a work too many", "is no target", |rest| {
+            rest.bindings.values_mut().for_each(|binding| drop(binding.targets.remove("m2")));
+        }),
+        ("a work too few", "has no work for m2", |rest| drop(rest.works.pop())),
+        ("a work of another time", "is not of its template", |rest| rest.works[0].manifest = manifest("old", 2)),
+        ("an override left out", "the override is nothing", |rest| {
+            rest.templates.values_mut().for_each(|template| drop(template.overrides.insert("m1".into(), "o".into())));
+        }),
+        ("other replicas than decided", "replicas are", |rest| rest.works[0].manifest = manifest("a", 3)),
+        ("a member without", "m1 has no", |rest| drop(rest.members.remove("m1"))),
+        ("a member with another", "holds another", |rest| {
+            rest.members.insert("m1".into(), [("Deployment/web".into(), manifest("old", 2))].into());
+        }),
+        ("a member with more", "which no work says", |rest| {
+            rest.members.get_mut("m1").expect("m1").insert("ConfigMap/x".into(), json!({}));
+        }),
+        ("a work that was not applied", "not applied", |rest| rest.works[1].is_applied = false),
+    ];
+    for (name, expected, plant) in cases {
+        let mut rest = rest();
+        plant(&mut rest);
+        let found = check_rest(&rest);
+        assert!(found.iter().any(|violation| violation.what.contains(expected)), "{name}: {found:#?}");
+    }
+}
+
+fn worked(at: u64, revision: Revision, print: &str, is_going: bool) -> Step {
+    let work = WorkSeen {
+        uid: "work-m1".into(),
+        generation: i64::try_from(revision).expect("small"),
+        print: print.into(),
+        is_going,
+    };
+    Step::Worked { at, revision, cluster: "m1".into(), object: "Deployment/web".into(), binding: "id".into(), work }
+}
+
+fn held(at: u64, generation: i64, print: &str) -> Step {
+    Step::Held {
+        at,
+        cluster: "m1".into(),
+        object: "Deployment/web".into(),
+        uid: "o".into(),
+        generation,
+        print: print.into(),
+    }
+}
+
+fn bound(at: u64, revision: Revision) -> Step {
+    let binding = rest().bindings.remove("web-deployment");
+    Step::Bound { at, revision, name: "web-deployment".into(), binding }
+}
+
+#[test]
+fn whatever_was_done_on_the_way_without_a_decision_is_caught() {
+    let dropped =
+        || Step::Dropped { at: 9_000_000, cluster: "m1".into(), object: "Deployment/web".into(), uid: "o".into() };
+    let cases: Vec<(&str, &[&str], Vec<Step>)> = vec![
+        ("in order", &[], vec![worked(1, 1, "a", false), worked(2, 2, "b", false), held(3, 1, "a"), held(4, 2, "b")]),
+        ("one left out", &[], vec![worked(1, 1, "a", false), worked(2, 2, "b", false), held(4, 1, "b")]),
+        (
+            "back and forth",
+            &["applied what was decided"],
+            vec![worked(1, 1, "a", false), worked(2, 3, "b", false), held(3, 1, "a"), held(4, 2, "b"), held(5, 3, "a")],
+        ),
+        ("what nobody decided", &["applied what was decided"], vec![worked(1, 1, "a", false), held(3, 1, "z")]),
+        ("written more often than decided", &["applied once"], vec![worked(1, 1, "a", false), held(3, 4, "a")]),
+        ("dropped by mistake", &["deleted while decided"], vec![worked(1, 1, "a", false), held(3, 1, "a"), dropped()]),
+        (
+            "a work taken by mistake",
+            &["deleted while decided"],
+            vec![bound(1, 1), worked(2, 2, "a", false), worked(8_000_000, 5, "a", true)],
+        ),
+        (
+            "a story with a gap is not judged by its order",
+            &[],
+            vec![Step::Missed { at: 1, what: "compacted".into() }, worked(1, 1, "a", false), held(3, 1, "z")],
+        ),
+    ];
+    for (name, expected, steps) in cases {
+        let found = check_steps(&steps, &rest());
+        let rules: Vec<&str> = found.iter().map(|violation| violation.rule).collect();
+        assert_eq!(rules, expected, "{name}: {found:#?}");
+    }
+}

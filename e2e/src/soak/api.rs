@@ -1,0 +1,149 @@
+//! A client that never asks twice by itself and tells "refused" from "not known", as a history needs it.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use http::{Method, Request};
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::WatchEvent;
+use serde_json::Value;
+
+/// A request that takes longer has an unknown outcome.
+pub const ASK_TIMEOUT: Duration = Duration::from_secs(8);
+/// A watch that is silent for longer is taken for dead. Servers send bookmarks once a minute.
+const WATCH_SILENCE: Duration = Duration::from_secs(40);
+
+#[derive(Clone)]
+pub struct Api {
+    client: kube::Client,
+}
+
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Done(Value),
+    /// It certainly did not happen.
+    Refused(u16, String),
+    Unknown(String),
+}
+
+/// How a watch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// What it asked for is not kept any more.
+    TooOld,
+    Otherwise(String),
+}
+
+pub enum Change {
+    Put(Value),
+    Gone(Value),
+    Bookmark(String),
+}
+
+impl Api {
+    pub async fn open(kubeconfig: &Path) -> Result<Self, String> {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).map_err(|error| error.to_string())?;
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let mut config = config.map_err(|error| error.to_string())?;
+        config.connect_timeout = Some(Duration::from_secs(3));
+        // A repeated write would hide what became of the first.
+        config.default_retry = false;
+        Ok(Self { client: kube::Client::try_from(config).map_err(|error| error.to_string())? })
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, None).await
+    }
+
+    pub async fn create(&self, path: &str, object: &Value) -> Answer {
+        self.ask(Method::POST, path, Some(("application/json", object))).await
+    }
+
+    pub async fn update(&self, path: &str, object: &Value) -> Answer {
+        self.ask(Method::PUT, path, Some(("application/json", object))).await
+    }
+
+    pub async fn merge(&self, path: &str, patch: &Value) -> Answer {
+        self.ask(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
+    }
+
+    pub async fn delete(&self, path: &str, options: &Value) -> Answer {
+        self.ask(Method::DELETE, path, Some(("application/json", options))).await
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some((kind, _)) = body {
+            request = request.header("Content-Type", kind);
+        }
+        let bytes = body.map_or_else(Vec::new, |(_, value)| value.to_string().into_bytes());
+        let request = request.body(Body::from(bytes)).expect("paths and headers are ours");
+        let answered = tokio::time::timeout(ASK_TIMEOUT, async {
+            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let code = response.status().as_u16();
+            let bytes = response.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
+            Ok::<_, String>((code, bytes))
+        });
+        match answered.await {
+            Err(_) => Answer::Unknown("timeout".to_owned()),
+            Ok(Err(why)) => Answer::Unknown(why),
+            Ok(Ok((code, bytes))) => judge(code, serde_json::from_slice(&bytes).unwrap_or_default()),
+        }
+    }
+
+    /// Hands on what a watch says until it ends.
+    pub async fn watch(&self, path: &str, from: &str, mut on: impl FnMut(Change)) -> Ended {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let path =
+            format!("{path}{separator}watch=1&allowWatchBookmarks=true&timeoutSeconds=30&resourceVersion={from}");
+        let request = Request::get(&path).body(Vec::new()).expect("paths are ours");
+        let opened = tokio::time::timeout(ASK_TIMEOUT, self.client.request_events::<Value>(request)).await;
+        let events = match opened {
+            Err(_) => return Ended::Otherwise("timeout".to_owned()),
+            Ok(Err(error)) => return ended(&error),
+            Ok(Ok(events)) => events,
+        };
+        // The trait behind the stream hides what its items are; a plain stream says it.
+        let mut events: Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Value>>> + Send>> = Box::pin(events);
+        loop {
+            match tokio::time::timeout(WATCH_SILENCE, events.next()).await {
+                Err(_) => return Ended::Otherwise("silence".to_owned()),
+                Ok(None) => return Ended::Otherwise("over".to_owned()),
+                Ok(Some(Err(error))) => return ended(&error),
+                Ok(Some(Ok(event))) => match event {
+                    WatchEvent::Added(object) | WatchEvent::Modified(object) => on(Change::Put(object)),
+                    WatchEvent::Deleted(object) => on(Change::Gone(object)),
+                    WatchEvent::Bookmark(mark) => on(Change::Bookmark(mark.metadata.resource_version)),
+                    WatchEvent::Error(status) if status.code == 410 => return Ended::TooOld,
+                    WatchEvent::Error(status) => return Ended::Otherwise(status.message.clone()),
+                },
+            }
+        }
+    }
+}
+
+fn ended(error: &kube::Error) -> Ended {
+    match error {
+        kube::Error::Api(status) if status.code == 410 => Ended::TooOld,
+        other => Ended::Otherwise(other.to_string()),
+    }
+}
+
+/// A server error leaves open what became of the request; "try again later" and every complaint about it do not.
+fn judge(code: u16, body: Value) -> Answer {
+    let message = || body["message"].as_str().unwrap_or_default().to_owned();
+    match code {
+        200..=299 => Answer::Done(body),
+        429 => Answer::Refused(code, message()),
+        500.. => Answer::Unknown(format!("{code} {}", message())),
+        _ => Answer::Refused(code, message()),
+    }
+}
+
+/// The revision an object or a list has.
+pub fn revision(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+}

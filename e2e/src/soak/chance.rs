@@ -1,0 +1,35 @@
+//! Numbers out of a seed that are the same for ever, on every machine and with every version of every library.
+
+/// SplitMix64.
+#[derive(Clone, Debug)]
+pub struct Chance(u64);
+
+impl Chance {
+    /// Different streams of one seed have nothing to do with each other.
+    pub fn new(seed: u64, stream: u64) -> Self {
+        let mut chance = Self(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        chance.next();
+        chance
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From the first number up to, and without, the second.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.next() % (high - low)
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        let count = u64::try_from(from.len()).expect("a list in memory");
+        &from[usize::try_from(self.between(0, count)).expect("below its length")]
+    }
+
+    pub fn percent(&mut self, share: u64) -> bool {
+        self.between(0, 100) < share
+    }
+}

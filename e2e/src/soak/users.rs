@@ -1,0 +1,237 @@
+//! What users do to templates, policies, overrides and members, each thing tried until it is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::api::Answer;
+use super::schedule::{Deed, POLICIES};
+use super::world::World;
+
+pub const NAMESPACE: &str = "soak";
+const DEED_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// What users asked for last.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// By policy: the member that gets an annotation of its own, and its value.
+    pub overrides: BTreeMap<u64, (String, String)>,
+    pub joined: BTreeSet<String>,
+}
+
+pub struct Users {
+    pub world: Arc<World>,
+    pub wishes: Arc<Mutex<Wishes>>,
+    /// Makes every write different.
+    pub written: u64,
+    attempt: usize,
+}
+
+impl Users {
+    pub fn new(world: Arc<World>) -> Self {
+        Self { world, wishes: Arc::default(), written: 0, attempt: 0 }
+    }
+
+    /// The namespace, the policies, and all members joined.
+    pub async fn settle_in(&mut self) -> Result<(), String> {
+        self.put(
+            "/api/v1/namespaces",
+            NAMESPACE,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        )
+        .await?;
+        for policy in 0..POLICIES {
+            self.place(policy, policy).await?;
+        }
+        for number in 0..self.world.members.len() {
+            if !self.world.members[number].is_pull {
+                self.join(number).await?;
+            }
+        }
+        let names = self.world.members.iter().map(|site| site.name.clone());
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).joined = names.collect();
+        Ok(())
+    }
+
+    pub async fn act(&mut self, deed: &Deed) -> Result<(), String> {
+        let member = |cluster: u64| self.world.members[usize::try_from(cluster).unwrap_or(0)].name.clone();
+        match deed {
+            Deed::Write { template, replicas } => self.write(*template, *replicas).await,
+            Deed::Delete { template } => self.delete(&template_path(*template), &template_name(*template)).await,
+            Deed::Place { policy, placement } => self.place(*policy, *placement).await,
+            Deed::Override { policy, cluster } => self.override_for(*policy, member(*cluster)).await,
+            Deed::DropOverride { policy } => {
+                self.delete(&policies_path("overridepolicies"), &format!("o{policy}")).await?;
+                self.wishes.lock().unwrap_or_else(PoisonError::into_inner).overrides.remove(policy);
+                Ok(())
+            }
+            Deed::Cordon { cluster } => self.command(&["cordon", &member(*cluster)]).await,
+            Deed::Uncordon { cluster } => self.command(&["uncordon", &member(*cluster)]).await,
+            Deed::Taint { cluster } => self.taint(&member(*cluster), "soak=yes:NoExecute").await,
+            Deed::Untaint { cluster } => self.taint(&member(*cluster), "soak:NoExecute-").await,
+            Deed::Unjoin { cluster } => self.unjoin(usize::try_from(*cluster).unwrap_or(0)).await,
+            Deed::Join { cluster } => self.join(usize::try_from(*cluster).unwrap_or(0)).await,
+        }
+    }
+
+    async fn write(&mut self, template: u64, replicas: u64) -> Result<(), String> {
+        self.written += 1;
+        let (name, value) = (template_name(template), format!("v{}", self.written));
+        let metadata = json!({"name": name, "namespace": NAMESPACE,
+            "labels": {"soak-policy": format!("p{}", template % POLICIES)}, "annotations": {"soak/value": value}});
+        let object = if is_map(template) {
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}})
+        } else {
+            let labels = json!({"app": name});
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {
+                "replicas": replicas, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": format!("nginx:{value}")}]}}}})
+        };
+        self.put(&template_path(template), &name, object).await
+    }
+
+    async fn place(&mut self, policy: u64, placement: u64) -> Result<(), String> {
+        let selector = json!({"matchLabels": {"soak-policy": format!("p{policy}")}});
+        let of_kind =
+            |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "labelSelector": selector});
+        let object = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": format!("p{policy}"), "namespace": NAMESPACE},
+            "spec": {"resourceSelectors": [of_kind("apps/v1", "Deployment"), of_kind("v1", "ConfigMap")],
+                     "placement": placement_of(placement)}});
+        self.put(&policies_path("propagationpolicies"), &format!("p{policy}"), object).await
+    }
+
+    async fn override_for(&mut self, policy: u64, member: String) -> Result<(), String> {
+        self.written += 1;
+        let value = format!("o{}", self.written);
+        let selector = json!({"matchLabels": {"soak-policy": format!("p{policy}")}});
+        let of_kind =
+            |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "labelSelector": selector});
+        let overrider = json!({"path": "/metadata/annotations/soak~1override", "operator": "add", "value": value});
+        let object = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+            "metadata": {"name": format!("o{policy}"), "namespace": NAMESPACE},
+            "spec": {"resourceSelectors": [of_kind("apps/v1", "Deployment"), of_kind("v1", "ConfigMap")],
+                     "overrideRules": [{"targetCluster": {"clusterNames": [member]}, "overriders": {"plaintext": [overrider]}}]}});
+        self.put(&policies_path("overridepolicies"), &format!("o{policy}"), object).await?;
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).overrides.insert(policy, (member, value));
+        Ok(())
+    }
+
+    async fn taint(&mut self, member: &str, taint: &str) -> Result<(), String> {
+        match self.command(&["taint", "clusters", member, taint]).await {
+            // It says so when there is nothing to take away or it is there already.
+            Err(why) if why.contains("not found") || why.contains("already") => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn join(&mut self, number: usize) -> Result<(), String> {
+        let site = self.world.members[number].clone();
+        let kubeconfig = site.kubeconfig.display().to_string();
+        match self.command(&["join", &site.name, "--cluster-kubeconfig", &kubeconfig]).await {
+            // An earlier try that was not answered.
+            Err(why) if why.contains("already") || why.contains("exist") => {}
+            other => other?,
+        }
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).joined.insert(site.name);
+        Ok(())
+    }
+
+    async fn unjoin(&mut self, number: usize) -> Result<(), String> {
+        let site = self.world.members[number].clone();
+        let kubeconfig = site.kubeconfig.display().to_string();
+        match self.command(&["unjoin", &site.name, "--cluster-kubeconfig", &kubeconfig, "--wait=50s"]).await {
+            Err(why) if why.contains("not found") || why.contains("no cluster") => {}
+            other => other?,
+        }
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).joined.remove(&site.name);
+        Ok(())
+    }
+
+    async fn command(&mut self, arguments: &[&str]) -> Result<(), String> {
+        let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+        let start = Instant::now();
+        loop {
+            self.attempt += 1;
+            match self.world.flotilla(self.attempt, &arguments).await {
+                Ok(()) => return Ok(()),
+                Err(why) if is_final(&why) || start.elapsed() > DEED_TIMEOUT => {
+                    return Err(format!("flotilla {}: {why}", arguments.join(" ")));
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(500)).await,
+            }
+        }
+    }
+
+    /// Creates it, or brings what is there to this state.
+    async fn put(&mut self, path: &str, name: &str, object: Value) -> Result<(), String> {
+        let start = Instant::now();
+        loop {
+            self.attempt += 1;
+            let api = self.world.replicas[self.attempt % self.world.replicas.len()].clone();
+            let answer = match api.merge(&format!("{path}/{name}"), &object).await {
+                Answer::Refused(404, _) => api.create(path, &object).await,
+                other => other,
+            };
+            match answer {
+                Answer::Done(_) => return Ok(()),
+                other if start.elapsed() > DEED_TIMEOUT => return Err(format!("{path}/{name}: {other:?}")),
+                Answer::Refused(code @ (400 | 422), why) => return Err(format!("{path}/{name}: {code} {why}")),
+                _ => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        }
+    }
+
+    async fn delete(&mut self, path: &str, name: &str) -> Result<(), String> {
+        let start = Instant::now();
+        loop {
+            self.attempt += 1;
+            let api = self.world.replicas[self.attempt % self.world.replicas.len()].clone();
+            match api.delete(&format!("{path}/{name}"), &json!({})).await {
+                Answer::Done(_) | Answer::Refused(404, _) => return Ok(()),
+                other if start.elapsed() > DEED_TIMEOUT => return Err(format!("{path}/{name}: {other:?}")),
+                _ => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        }
+    }
+}
+
+/// What no further try would change.
+fn is_final(why: &str) -> bool {
+    ["not found", "already", "exist"].iter().any(|word| why.contains(word))
+}
+
+fn placement_of(number: u64) -> Value {
+    let weight = |name: &str, weight: u64| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
+    let divided = |preference: Value| json!({"replicaScheduling": preference});
+    match number {
+        0 => json!({"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}),
+        1 => json!({"clusterAffinity": {"clusterNames": ["member-0", "member-2"]}}),
+        2 => divided(json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"staticWeightList": [weight("member-0", 1), weight("member-1", 2), weight("member-2", 1)]}})),
+        3 => divided(json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"})),
+        _ => json!({"clusterAffinity": {"clusterNames": ["member-1"]}}),
+    }
+}
+
+/// Every third template is a ConfigMap, the others are Deployments.
+fn is_map(template: u64) -> bool {
+    template.is_multiple_of(3)
+}
+
+fn template_name(template: u64) -> String {
+    format!("t{template}")
+}
+
+fn template_path(template: u64) -> String {
+    match is_map(template) {
+        true => format!("/api/v1/namespaces/{NAMESPACE}/configmaps"),
+        false => format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments"),
+    }
+}
+
+fn policies_path(plural: &str) -> String {
+    format!("/apis/policy.karmada.io/v1alpha1/namespaces/{NAMESPACE}/{plural}")
+}
