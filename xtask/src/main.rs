@@ -1,12 +1,31 @@
-//! `cargo xtask`: prints what the house rules find, without running the rest of the tests.
+//! `xtask` prints what the house rules find; `xtask whole-system` builds and runs the whole-system tests.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut complaints = xtask::tidy::complaints(&root);
-    match xtask::layers::complaints(&root) {
+    match std::env::args().nth(1).as_deref() {
+        None => house_rules(&root),
+        Some("whole-system") => match xtask::whole_system::run(&root) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        },
+        Some(other) => {
+            eprintln!(
+                "xtask: no chore is called {other:?}; there is `whole-system`, and without a word the house rules"
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn house_rules(root: &Path) -> ExitCode {
+    let mut complaints = xtask::tidy::complaints(root);
+    match xtask::layers::complaints(root) {
         Ok(found) => complaints.extend(found),
         Err(error) => complaints.push(format!("{error:#}")),
     }
