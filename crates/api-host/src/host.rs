@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::certificates::Certificates;
 use crate::options::{Options, Storage};
+use crate::{peers, shared_keys};
 
 /// `iss` of ServiceAccount tokens, as in every Kubernetes cluster that was not told otherwise.
 const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -60,6 +61,8 @@ pub struct ApiHost {
     pub address: SocketAddr,
     /// Where clients on this machine reach it, or what `advertise` says.
     pub url: String,
+    /// Where other servers on the same storage reach it, `HOST:PORT`; `None` when there can be no others.
+    pub peer_address: Option<String>,
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     pub server: Arc<Server>,
@@ -81,7 +84,8 @@ impl ApiHost {
             format!("cannot listen on {}: choose another address with --bind, or port 0 for a free one", options.bind)
         })?;
         let address = listener.local_addr()?;
-        let certificates = Arc::new(Certificates::ensure(&options.data_dir.join("pki"), address, &options.names)?);
+        let peer_address = peers::address(options, address)?;
+        let certificates = Arc::new(certificates(options, &*store, address, peer_address.as_deref()).await?);
         let url = options.advertise.clone().unwrap_or_else(|| format!("https://{}", reachable(address)));
         let kubeconfig = options.kubeconfig();
         certificates.write_admin_kubeconfig(&kubeconfig, &options.context, &url)?;
@@ -95,7 +99,7 @@ impl ApiHost {
         server.set_ready();
         let keep = (kubeconfig.clone(), options.context.clone(), url.clone());
         tokio::spawn(certificates.clone().keep_fresh(keep, stop.clone()));
-        Ok(Self { address, url, kubeconfig, server, certificates, stop, listening, store })
+        Ok(Self { address, url, peer_address, kubeconfig, server, certificates, stop, listening, store })
     }
 
     /// A client in this process.
@@ -119,11 +123,11 @@ impl ApiHost {
             authority: Arc::new(authority),
             sign_token,
             server_url: self.url.clone(),
+            agent_approval: AgentApproval::default(),
             clock,
         };
         Ok((Clients { manager, controller: Arc::new(acting) }, parameters))
     }
-            agent_approval: AgentApproval::default(),
 
     /// Lets requests and writes finish, then closes the store.
     pub async fn stop(self) {
@@ -151,8 +155,29 @@ async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
             let opened = tokio::task::spawn_blocking(move || store::embedded::Embedded::open(&place)).await?;
             Arc::new(opened.context("cannot open the store")?)
         }
-        Storage::Etcd(etcd) => Arc::new(store::etcd::Etcd::connect(etcd).await.context("cannot use etcd")?),
+        Storage::Etcd(etcd) => {
+            let raw = Arc::new(store::etcd::Etcd::connect(etcd).await.context("cannot use etcd")?);
+            let place = format!("etcd at {} (prefix {})", etcd.endpoints.join(","), etcd.prefix);
+            store::reserved::admit(raw, &place).await.context("cannot use etcd")?
+        }
     })
+}
+
+/// The keys, shared with whoever shares the storage, and a certificate for this server's own addresses.
+async fn certificates(
+    options: &Options,
+    store: &dyn Store,
+    address: SocketAddr,
+    peer_address: Option<&str>,
+) -> anyhow::Result<Certificates> {
+    let directory = options.data_dir.join("pki");
+    if matches!(options.storage, Storage::Etcd(_)) {
+        shared_keys::settle(store, &directory, jiff::Timestamp::now()).await?;
+    }
+    let mut names = options.names.clone();
+    let host = peer_address.and_then(|peer| peer.rsplit_once(':')).map(|(host, _)| host.trim_matches(['[', ']']));
+    names.extend(host.map(str::to_owned));
+    Certificates::ensure(&directory, address, &names)
 }
 
 fn server_parts(

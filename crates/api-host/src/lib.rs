@@ -3,6 +3,8 @@
 mod certificates;
 mod host;
 mod options;
+mod peers;
+mod shared_keys;
 
 pub use certificates::Certificates;
 pub use host::{Additions, ApiHost};

@@ -29,6 +29,8 @@ pub struct Options {
     pub names: Vec<String>,
     /// What kubeconfigs point at when it is not the bind address (a load balancer, a forwarded port).
     pub advertise: Option<String>,
+    /// Where servers on the same storage reach this one, `HOST:PORT`; found out when it is not given.
+    pub peer_address: Option<String>,
     /// Cluster, user and context in the administrator's kubeconfig.
     pub context: String,
     /// Name of that kubeconfig in the data directory.
@@ -55,6 +57,7 @@ impl Options {
             bind,
             names: Vec::new(),
             advertise: None,
+            peer_address: None,
             context: context.to_owned(),
             kubeconfig_file: format!("{context}.config"),
             storage: Storage::default(),

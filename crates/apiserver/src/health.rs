@@ -1,10 +1,15 @@
 //! `/healthz`, `/livez` and `/readyz`: each check by name, with `?verbose` and `?exclude=`.
 
+use std::time::Duration;
+
 use http::Response;
 
 use crate::http::Incoming;
 use crate::respond::{self, Body};
 use crate::server::Server;
+
+/// A store that takes longer to answer is not healthy, as kube-apiserver has it.
+const STORE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
     let path = incoming.info.path.trim_end_matches('/');
@@ -12,12 +17,17 @@ pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
         Some((endpoint, single)) => (endpoint, Some(single.to_owned())),
         None => (&path[1..], None),
     };
-    let mut checks = vec![("ping", Ok(())), (server.objects.store().engine(), store_check(server).await)];
+    let engine = server.objects.store().engine();
+    let stored = store_check(server).await;
+    let mut checks = vec![("ping", Ok(())), (engine, stored.clone())];
     // A server that is still starting is alive: only those who ask whether it is ready need to hear of it.
     if endpoint != "livez" {
         checks.push(("informer-sync", ready_check(server)));
     }
     if endpoint == "readyz" {
+        if engine == "etcd" {
+            checks.push(("etcd-readiness", stored));
+        }
         let stopping = server.stop.is_cancelled();
         checks.push(("shutdown", if stopping { Err("the server is shutting down".to_owned()) } else { Ok(()) }));
     }
@@ -54,10 +64,14 @@ pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
 }
 
 async fn store_check(server: &Server) -> Result<(), String> {
-    server.objects.store().health().await.map_err(|error| {
-        tracing::warn!(%error, "the store is not healthy");
-        error.to_string()
-    })
+    let asked = tokio::time::timeout(STORE_WAIT_MAX, server.objects.store().health()).await;
+    let problem = match asked {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {STORE_WAIT_MAX:?}"),
+    };
+    tracing::warn!(problem, "the store is not healthy");
+    Err(problem)
 }
 
 fn ready_check(server: &Server) -> Result<(), String> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use access::User;
 use access::user::{AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
-use api::cluster::{CLUSTERS, ClusterSpec, SECRET_CA_BUNDLE, SECRET_TOKEN, SecretReference};
+use api::cluster::{CLUSTERS, ClusterSpec, SECRET_CA_BUNDLE, SECRET_TOKEN, SecretReference, SyncMode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::RemoteConfig;
@@ -13,7 +13,7 @@ use cluster_client::remote::connect::{open_http1, open_http1_over};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use object::{Object, Status};
 
-use super::tunnels::{Tunnel, Tunnels};
+use super::tunnels::{Tunnels, Way};
 use crate::forwarding;
 use crate::http::Incoming;
 use crate::respond::Body;
@@ -25,7 +25,7 @@ pub struct Member {
     config: RemoteConfig,
     impersonator_token: String,
     /// The way its agent has opened; without one the member is dialled.
-    tunnel: Option<Tunnel>,
+    way: Option<Way>,
 }
 
 /// Reads where a member is from its Cluster and the secrets that names.
@@ -34,9 +34,13 @@ pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Memb
     let cluster = read(server, CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, "", name).await?;
     let cluster = cluster.ok_or_else(|| Status::not_found(&gvr.group_resource(), name))?;
     let mut spec: ClusterSpec = api::read(&cluster)?;
-    let tunnel = tunnels.to(name);
-    if let Some(tunnel) = &tunnel {
-        spec.api_endpoint.clone_from(&tunnel.server);
+    // Only members in pull mode have agents.
+    let way = match spec.sync_mode {
+        SyncMode::Push => tunnels.to(name).map(Way::Own),
+        SyncMode::Pull => tunnels.way(&**server.objects.store(), name).await?,
+    };
+    if let Some(way) = &way {
+        way.server().clone_into(&mut spec.api_endpoint);
     }
     if spec.api_endpoint.is_empty() {
         let problem = "its spec.apiEndpoint is empty, and no `flotilla agent` has opened a way to it";
@@ -52,7 +56,7 @@ pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Memb
         (Some(reference), false) => secret_text(&secret(server, name, reference).await?, SECRET_CA_BUNDLE),
         _ => None,
     };
-    Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token, tunnel })
+    Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token, way })
 }
 
 fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
@@ -96,9 +100,9 @@ impl Member {
         *request.method_mut() = method;
         *request.uri_mut() = target;
         *request.headers_mut() = headers;
-        let opened = match &self.tunnel {
-            Some(tunnel) => {
-                let way = tunnel.clone().dial().await.map_err(|problem| self.failed(&problem))?;
+        let opened = match &self.way {
+            Some(way) => {
+                let way = way.clone().dial().await.map_err(|problem| self.failed(&problem))?;
                 open_http1_over(&self.config, way).await
             }
             None => open_http1(&self.config).await,

@@ -2,6 +2,7 @@
 
 mod everywhere;
 mod member;
+pub mod peers;
 pub mod tunnels;
 
 use std::sync::Arc;

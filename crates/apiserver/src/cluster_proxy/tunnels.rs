@@ -5,8 +5,8 @@
 //! carries bytes it cannot read.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use access::User;
@@ -22,7 +22,10 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use object::Status;
 use parking_lot::Mutex;
+use store::Store;
+use tokio::sync::Notify;
 
+use super::peers::{self, PeerTunnel, Peers};
 use crate::admission::agents;
 use crate::extension::{Extension, ExtensionRequest};
 use crate::respond::Body;
@@ -32,13 +35,41 @@ use crate::server::Server;
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an agent may take to reach its own member.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The ways that are open now, one for each cluster: the newest.
 #[derive(Default)]
 pub struct Tunnels {
     open: Mutex<HashMap<String, Tunnel>>,
     opened: AtomicU64,
+    changed: Notify,
+    /// Set where several replicas share a storage.
+    peers: OnceLock<Arc<Peers>>,
+}
+
+/// How a member that accepts no connection is reached.
+#[derive(Clone)]
+pub enum Way {
+    Own(Tunnel),
+    Peer(PeerTunnel),
+}
+
+impl Way {
+    /// The member's API as its agent calls it.
+    pub fn server(&self) -> &str {
+        match self {
+            Self::Own(tunnel) => &tunnel.server,
+            Self::Peer(tunnel) => &tunnel.server,
+        }
+    }
+
+    /// A connection to the member's API, as if it had been dialled.
+    pub async fn dial(self) -> Result<Box<dyn Stream>, String> {
+        match self {
+            Self::Own(tunnel) => tunnel.dial().await,
+            Self::Peer(tunnel) => tunnel.dial().await,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -55,6 +86,33 @@ impl Tunnels {
         self.open.lock().get(cluster).filter(|tunnel| !tunnel.sender.is_closed()).cloned()
     }
 
+    /// The way to a cluster, wherever its agent has opened it.
+    pub async fn way(&self, store: &dyn Store, cluster: &str) -> Result<Option<Way>, Status> {
+        if let Some(tunnel) = self.to(cluster) {
+            return Ok(Some(Way::Own(tunnel)));
+        }
+        let Some(peers) = self.peers.get() else { return Ok(None) };
+        Ok(peers::find(store, peers, cluster).await?.map(Way::Peer))
+    }
+
+    /// From now on other replicas are told of these ways, and theirs are used.
+    pub fn share(self: &Arc<Self>, server: &Arc<Server>, peers: Peers) {
+        let peers = Arc::clone(self.peers.get_or_init(|| Arc::new(peers)));
+        tokio::spawn(peers::publish(Arc::clone(server), Arc::clone(self), peers));
+    }
+
+    /// Every open way: its cluster, its id, and the member's API.
+    pub(super) fn held(&self) -> Vec<(String, u64, String)> {
+        let open = self.open.lock();
+        let open = open.iter().filter(|(_, tunnel)| !tunnel.sender.is_closed());
+        open.map(|(cluster, tunnel)| (cluster.clone(), tunnel.id, tunnel.server.clone())).collect()
+    }
+
+    /// Resolves when a way was opened or has ended since the call.
+    pub(super) fn changed(&self) -> impl Future<Output = ()> + '_ {
+        self.changed.notified()
+    }
+
     /// Keeps the way until its connection ends.
     async fn keep(
         &self,
@@ -69,11 +127,13 @@ impl Tunnels {
         let (sender, connection) = builder.handshake(io).await?;
         let id = self.opened.fetch_add(1, Ordering::Relaxed);
         self.open.lock().insert(cluster.to_owned(), Tunnel { id, server, sender });
+        self.changed.notify_one();
         tracing::info!(cluster, "the member is reached through its agent");
         let ended = connection.await;
         let mut open = self.open.lock();
         if open.get(cluster).is_some_and(|tunnel| tunnel.id == id) {
             open.remove(cluster);
+            self.changed.notify_one();
         }
         ended
     }

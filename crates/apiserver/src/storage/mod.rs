@@ -209,6 +209,8 @@ pub fn status_of_store(error: Error) -> Status {
             status
         }
         Error::Unavailable(_) | Error::Closed => Status::unavailable(format!("the store does not answer: {error}")),
+        // A timeout, as etcd's clients know it: whoever tries again may find their own write.
+        Error::Unknown(_) => Status::timeout(format!("the store did not answer in time: {error}")),
         other => Status::internal(other),
     }
 }

@@ -25,6 +25,9 @@ pub struct ServerArgs {
     /// URL written into kubeconfigs, when clients reach the server by another way than --bind.
     #[arg(long, value_name = "URL")]
     advertise_url: Option<String>,
+    /// Where other servers on the same etcd reach this one [default: --bind, or the address on the way to etcd].
+    #[arg(long, value_name = "HOST:PORT")]
+    peer_address: Option<String>,
     /// Where objects are kept: in the data directory, in an etcd cluster, or nowhere (tests only).
     #[arg(long, value_enum, default_value_t = StorageKind::Embedded)]
     storage: StorageKind,
@@ -106,6 +109,7 @@ impl ServerArgs {
         options.host.storage = storage;
         options.host.names = self.names;
         options.host.advertise = self.advertise_url;
+        options.host.peer_address = self.peer_address;
         options.host.audit_log = self.audit_log;
         options.host.audit_level = self.audit_level;
         options.host.event_ttl = Duration::from_secs(self.event_ttl);
