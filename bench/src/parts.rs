@@ -89,13 +89,18 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let (expected, most) =
         parts.iter().map(|part| part.seconds(options.quick)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    let budget = options.size(options.minutes, 10.0, 45.0).clamp(0.1, 600.0);
+    let budget = Duration::from_secs_f64(budget * 60.0);
+    let most = most.min(budget.as_secs());
     eprintln!("{}: about {} minutes, at most {}", names.join(", "), expected.div_ceil(60), most.div_ceil(60));
     if run.is_debug() {
         eprintln!("{} is a debug build: its figures say nothing", run.program);
     }
+    let end = Instant::now() + budget;
     for part in parts {
         eprintln!("\n== {} (about {} s)", part.name(), part.seconds(options.quick).0);
-        run_part(*part, options, &run).await?;
+        let left = end.saturating_duration_since(Instant::now());
+        run_part(*part, options, &run, left).await?;
     }
     report::write(&options.out)
 }
@@ -110,8 +115,8 @@ fn describe(options: &Options) -> anyhow::Result<Run> {
     })
 }
 
-async fn run_part(part: Part, options: &Options, run: &Run) -> anyhow::Result<()> {
-    let it = Attempt { part, options, run };
+async fn run_part(part: Part, options: &Options, run: &Run, left: Duration) -> anyhow::Result<()> {
+    let it = Attempt { part, options, run, left };
     let command = options.command.as_ref();
     match part {
         Part::Start => it.make(async |found, notes| start::run(options, found, notes).await).await,
@@ -158,6 +163,8 @@ struct Attempt<'a> {
     part: Part,
     options: &'a Options,
     run: &'a Run,
+    /// What the whole run still has.
+    left: Duration,
 }
 
 impl Attempt<'_> {
@@ -167,7 +174,9 @@ impl Attempt<'_> {
         work: impl AsyncFnOnce(&mut T, &mut Vec<String>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let (mut results, mut notes) = (T::default(), Vec::new());
-        let limit = Duration::from_secs(self.part.seconds(self.options.quick).1);
+        let own = Duration::from_secs(self.part.seconds(self.options.quick).1);
+        // Who says how long it may take has a reason, like a slow machine.
+        let limit = if self.options.minutes.is_some() { self.left } else { own.min(self.left) };
         let begin = Instant::now();
         let failed = match tokio::time::timeout(limit, work(&mut results, &mut notes)).await {
             Ok(Ok(())) => None,

@@ -15,7 +15,7 @@ use crate::process::{self, Memory};
 use crate::programs;
 use crate::propagation::load;
 use crate::propagation::measure::measure;
-use crate::report::rows::{Better, Row, Target, number};
+use crate::report::rows::{Better, Row, Target, grouped};
 use crate::wire::{Call, Target as Server};
 
 /// What the restart benchmark can be told.
@@ -237,7 +237,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
     for ours in results.restarts.iter().filter(|restarted| restarted.plane == Which::Flotilla) {
         let same = |r: &&Restarted| r.plane == Which::Karmada && r.bindings == ours.bindings;
         let theirs = results.restarts.iter().find(same);
-        let what = |what: &str| format!("restart with {} bindings, {what}", number(ours.bindings as f64));
+        let what = |what: &str| format!("restart with {} bindings, {what}", grouped(ours.bindings));
         let ready = theirs.map(|r| r.ready_seconds);
         rows.push(Row::new(what("ready"), "s", Better::Lower, ours.ready_seconds, ready, None));
         if let Some(quiet) = ours.quiet_seconds {

@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::process::{self, Memory};
 use crate::programs;
 use crate::propagation::objects::{deployment, deployments, policies};
-use crate::report::rows::{Better, Row, number};
+use crate::report::rows::{Better, Row, grouped};
 use crate::wire::Call;
 use crate::{machine, process::Sample};
 
@@ -312,9 +312,9 @@ pub fn details(results: &Results) -> String {
          in {:.1} s. A member holds {:.0} MiB; all of them together take {:.0} % of a core. The plane alone held {:.0} MiB before. No \
          comparison: Karmada was not run at this size.\n",
         results.clusters,
-        number(results.nodes as f64),
-        number(results.pods as f64),
-        number(results.pods_in_all as f64),
+        grouped(results.nodes),
+        grouped(results.pods),
+        grouped(results.pods_in_all),
         results.join_seconds,
         results.member_memory_mib,
         results.members_cpu_percent,

@@ -85,6 +85,7 @@ const CREATORS: usize = 8;
 /// Nothing new for this long is the end of a run that will not end by itself.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const QUIET_MAX: Duration = Duration::from_secs(30);
+const PROGRESS: Duration = Duration::from_secs(5);
 
 type Receiver = mpsc::UnboundedReceiver<(Seen, Instant)>;
 
@@ -120,6 +121,7 @@ async fn measure(options: &Options, applications: usize, rate: f64, patience: u6
     }
     create_all(&plane, applications).await?;
     until_ready(&mut receiver, applications).await?;
+    eprintln!("  all are ready on the member that will be lost");
     follow_plane(&mut watches, &plane, &sender);
     // A plane that still sums up what it was just given would be slow for another reason than the loss.
     until_quiet(&plane.pids(), 5.0, QUIET_MAX).await?;
@@ -222,8 +224,14 @@ impl Collected {
 
 /// Until every application has come to the last stage.
 async fn collect(receiver: &mut Receiver, count: usize, collected: &mut Collected) -> anyhow::Result<()> {
+    let mut told = Instant::now();
     while collected.count(Stage::Reported) < count || collected.count(Stage::Ready) < count {
         let (seen, at) = next(receiver).await?;
+        if told.elapsed() > PROGRESS {
+            told = Instant::now();
+            let counts = Stage::ALL.map(|stage| format!("{} {}", collected.count(stage), stage.name()));
+            eprintln!("  {}", counts.join(", "));
+        }
         match seen {
             Seen::Tainted => drop(collected.tainted.get_or_insert(at)),
             Seen::LeftAt { name, told } => drop(collected.told.entry(name).or_insert(told)),

@@ -44,7 +44,8 @@ pub fn details(results: &Results) -> String {
         // A text is always writable.
         let _ = writeln!(text, "{}", line(run));
     }
-    text.push_str("\nWhere the time of a move goes, step by step, and how many come to each stage in a second:\n");
+    text.push_str("\nWhere the time of a move goes, step by step, and how many come to each stage in a second. Where evictions come \
+         faster than this machine lets the plane decide, they wait before they are scheduled:\n");
     for run in &results.runs {
         let _ = write!(text, "\nAt most {} in a second:\n\n{}", run.rate, stages(run));
     }

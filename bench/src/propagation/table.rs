@@ -6,7 +6,7 @@ use crate::fleet::plane::Which;
 use crate::propagation::measure::{Block, Measured};
 use crate::propagation::{BLOCK, Results};
 use crate::report::plot::{Lines, Panel};
-use crate::report::rows::{Better, Row, Target, number};
+use crate::report::rows::{Better, Row, Target, grouped};
 
 const HEAD: &str = "| plane | Deployments | present/s | p50 | p99 | ready/s | p50 | p99 | CPU per object | of the members | idle memory | after |\n\
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
@@ -15,7 +15,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
     let find = |plane, raised| results.flat_out.iter().find(|m| m.plane == plane && m.raised == raised);
     let Some(ours) = find(Which::Flotilla, false) else { return Vec::new() };
     let theirs = find(Which::Karmada, false).filter(|theirs| theirs.count == ours.count);
-    let count = number(ours.count as f64);
+    let count = grouped(ours.count);
     let mut rows = Vec::new();
     let mut row = |what: &str, unit, better, value: fn(&Measured) -> f64, target: Option<Target>| {
         rows.push(Row::new(
@@ -49,18 +49,26 @@ pub fn rows(results: &Results) -> Vec<Row> {
         rows.push(versus("present", "per second", Better::Higher, |m| m.present_per_second));
         rows.push(versus("CPU per Deployment", "ms", Better::Lower, |m| m.cpu_ms_per_object));
     }
-    for ours in results.paced.iter().filter(|m| m.plane == Which::Flotilla) {
-        let theirs = results.paced.iter().find(|m| m.plane == Which::Karmada && m.pace == ours.pace);
-        let theirs = theirs.filter(|theirs| theirs.holds_pace() == Some(true));
-        let pace = ours.pace.unwrap_or_default();
-        for (name, value) in
-            [("p50", (|m: &Measured| m.present.p50_ms) as fn(&Measured) -> f64), ("p99", |m| m.present.p99_ms)]
-        {
-            let what = format!("{pace} per second, present in all members, {name}");
-            rows.push(Row::new(what, "ms", Better::Lower, value(ours), theirs.map(value), None));
-        }
-    }
+    rows.extend(results.paced.iter().filter(|m| m.plane == Which::Flotilla).flat_map(|ours| pace_rows(results, ours)));
     rows.extend(growth_row(results));
+    rows
+}
+
+/// A pace that is not held says so by itself; the latencies of those that arrived would flatter.
+fn pace_rows(results: &Results, ours: &Measured) -> Vec<Row> {
+    let theirs = results.paced.iter().find(|m| m.plane == Which::Karmada && m.pace == ours.pace);
+    let pace = ours.pace.unwrap_or_default();
+    let held = |m: &Measured| f64::from(u8::from(m.holds_pace() == Some(true)));
+    let what = format!("{pace} per second, held (1 is yes)");
+    let target = Some(Target::AtLeast(1.0));
+    let mut rows = vec![Row::new(what, "", Better::Higher, held(ours), theirs.map(held), target)];
+    let theirs = theirs.filter(|theirs| theirs.holds_pace() == Some(true));
+    let mut row = |name: &str, value: fn(&Measured) -> f64| {
+        let what = format!("{pace} per second, present in all members, {name}");
+        rows.push(Row::new(what, "ms", Better::Lower, value(ours), theirs.map(value), None));
+    };
+    row("p50", |m| m.present.p50_ms);
+    row("p99", |m| m.present.p99_ms);
     rows
 }
 
@@ -70,7 +78,7 @@ fn growth_row(results: &Results) -> Option<Row> {
     let share = (blocks.len() / 4).max(1);
     let mean = |blocks: &[Block]| blocks.iter().map(|b| b.per_second).sum::<f64>() / blocks.len().max(1) as f64;
     let (first, last) = (mean(blocks.get(..share)?), mean(&blocks[blocks.len() - share..]));
-    let what = format!("rate of the last quarter of {} over the first", number(results.growth.as_ref()?.count as f64));
+    let what = format!("rate of the last quarter of {} over the first", grouped(results.growth.as_ref()?.count));
     Some(Row::new(what, "", Better::Higher, last / first.max(f64::EPSILON), None, Some(Target::AtLeast(0.9))))
 }
 
@@ -103,7 +111,7 @@ pub fn details(results: &Results) -> String {
         let _ = writeln!(text, "\nKarmada does not hold {pace} per second, so it was not asked for more.");
     }
     if let Some(growth) = &results.growth {
-        let _ = write!(text, "\nFlotilla growing to {} Deployments in one namespace:\n\n", number(growth.count as f64));
+        let _ = write!(text, "\nFlotilla growing to {} Deployments in one namespace:\n\n", grouped(growth.count));
         text.push_str("| Deployments | per second in the last 1,000 | CPU per object | of the members | memory |\n");
         text.push_str("|---:|---:|---:|---:|---:|\n");
         let shown = [1, 2, 5, 10, 15, 20];
@@ -111,7 +119,7 @@ pub fn details(results: &Results) -> String {
             let _ = writeln!(
                 text,
                 "| {} | {:.1} | {:.1} ms | {:.1} ms | {:.0} MiB |",
-                number(block.until as f64),
+                grouped(block.until),
                 block.per_second,
                 block.cpu_ms_per_object,
                 block.members_cpu_ms_per_object,

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::outcome::{Outcome, Run};
 use crate::parts::Part;
 use crate::report::plot::{Bar, bars, panels};
-use crate::report::rows::{Row, table};
+use crate::report::rows::{Row, Target, table};
 use crate::{agents, api_server, failover, propagation, restart, scale, scheduler, start};
 
 /// What a part has to say, whatever its figures are.
@@ -172,9 +172,9 @@ fn in_short(chapters: &[Chapter]) -> String {
             let _ = write!(text, "\n{title}\n\n- {}\n", lines.join("\n- "));
         }
     };
-    let said = |row: &Row| match row.ratio {
-        Some(ratio) => format!("{}: {ratio:.2}×", row.what),
-        None => format!("{}: {} {}", row.what, rows::number(row.flotilla), row.unit).trim_end().to_owned(),
+    let said = |row: &Row| match (row.ratio, row.target) {
+        (Some(ratio), None | Some(Target::Ratio(_))) => format!("{}: {ratio:.2}×", row.what),
+        _ => format!("{}: {} {}", row.what, rows::number(row.flotilla), row.unit).trim_end().to_owned(),
     };
     list("Targets not met:", all().filter(|row| row.met() == Some(false)).map(said).collect());
     let behind: Vec<String> = all().filter(|row| row.is_behind()).map(said).collect();
