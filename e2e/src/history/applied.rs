@@ -40,6 +40,9 @@ pub struct Binding {
     pub targets: BTreeMap<String, Option<i64>>,
     pub evicting: BTreeSet<String>,
     pub is_going: bool,
+    /// Its own word for it.
+    #[serde(default)]
+    pub is_applied: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -105,6 +108,9 @@ fn check_bindings(rest: &Rest, found: &mut Vec<Violation>) {
         }
         if binding.is_going {
             add(format!("binding {name} is being deleted and stays"));
+        }
+        if !binding.is_applied && !binding.targets.is_empty() {
+            add(format!("binding {name} does not say that it is fully applied"));
         }
         if !binding.evicting.is_empty() {
             add(format!("binding {name} still leaves {:?}", binding.evicting));

@@ -261,6 +261,7 @@ fn rest() -> Rest {
         template: "Deployment/web".into(),
         template_uid: "u".into(),
         targets,
+        is_applied: true,
         ..Binding::default()
     };
     let work = |cluster: &str, replicas| Work {
@@ -300,6 +301,9 @@ fn whatever_is_not_as_decided_is_caught() {
             rest.templates.values_mut().for_each(|template| template.uid = "v".into());
         }),
         ("a binding that stays", "is not there", |rest| rest.templates.clear()),
+        ("a binding that does not know that it is done", "does not say", |rest| {
+            rest.bindings.values_mut().for_each(|binding| binding.is_applied = false);
+        }),
         ("an eviction without an end", "still leaves", |rest| {
             rest.bindings.values_mut().for_each(|binding| drop(binding.evicting.insert("m3".into())));
         }),

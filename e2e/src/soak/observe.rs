@@ -199,7 +199,13 @@ fn read_binding(object: &Value) -> Binding {
         targets: list(&spec["clusters"]).iter().map(|target| (text(&target["name"]), replicas(target))).collect(),
         evicting: list(&spec["gracefulEvictionTasks"]).iter().map(|task| text(&task["fromCluster"])).collect(),
         is_going: !object["metadata"]["deletionTimestamp"].is_null(),
+        is_applied: has_condition(object, "FullyApplied"),
     }
+}
+
+fn has_condition(object: &Value, kind: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
 /// `None` for works of anything but users' templates, such as namespaces.
@@ -209,14 +215,13 @@ fn read_work(object: &Value) -> Option<Work> {
     if manifest["metadata"]["namespace"] != NAMESPACE {
         return None;
     }
-    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     Some(Work {
         uid: metadata["uid"].as_str()?.to_owned(),
         cluster: metadata["namespace"].as_str()?.strip_prefix(SPACE_PREFIX)?.to_owned(),
         binding: metadata["labels"][BINDING_ID].as_str().unwrap_or_default().to_owned(),
         object: format!("{}/{}", manifest["kind"].as_str()?, name(&manifest)),
         manifest,
-        is_applied: conditions.iter().any(|condition| condition["type"] == "Applied" && condition["status"] == "True"),
+        is_applied: has_condition(object, "Applied"),
         is_going: !metadata["deletionTimestamp"].is_null(),
     })
 }
@@ -263,10 +268,8 @@ async fn list(api: &Api, path: &str) -> Result<Vec<Value>, String> {
 pub async fn ready_members(world: &World) -> Result<BTreeSet<String>, String> {
     let clusters = list(&world.replicas[0], "/apis/cluster.karmada.io/v1alpha1/clusters").await?;
     let is_ready = |cluster: &&Value| {
-        let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let taints = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
-        conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-            && taints.is_empty()
+        has_condition(cluster, "Ready") && taints.is_empty()
     };
     Ok(clusters.iter().filter(is_ready).map(name).collect())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::work::{AggregatedStatusItem, BindingSpec};
+use api::work::{AggregatedStatusItem, BindingSpec, CONDITION_FULLY_APPLIED};
 use cluster_client::{Patch, WriteOptions};
 use interpreter::Operation;
 use object::time::format_seconds;
@@ -70,13 +70,30 @@ async fn pump_works(plane: Arc<Plane>, controller: Controller<ObjectKey>, cancel
     }
 }
 
-/// A binding that was scheduled: once at the start, and when its template changed, whose status may have to follow.
+/// A binding that was scheduled: once at the start, when its template changed, whose status may have to follow, and when
+/// what kept it from being fully applied may be gone without a word from any work.
 fn of_binding(change: &Change) -> Vec<ObjectKey> {
     let Some(now) = &change.now else { return Vec::new() };
     let version = |binding: &Object| binding.str_at(&["spec", "resource", "resourceVersion"]).to_owned();
-    let is_news = change.before.as_ref().is_none_or(|before| version(before) != version(now));
+    let is_news = change.before.as_ref().is_none_or(|before| {
+        version(before) != version(now) || (!is_fully_applied(now) && expects_less(before, now))
+    });
     let is_scheduled = !now.str_at(&["status", "lastScheduledTime"]).is_empty();
     if is_news && is_scheduled { vec![change.key.clone()] } else { Vec::new() }
+}
+
+fn is_fully_applied(binding: &Object) -> bool {
+    let conditions = binding.items(&["status", "conditions"]);
+    conditions.iter().any(|condition| condition["type"] == CONDITION_FULLY_APPLIED && condition["status"] == "True")
+}
+
+/// Whether a cluster is no longer meant. Its work may have gone long before, as after an eviction.
+fn expects_less(before: &Object, now: &Object) -> bool {
+    let lists: [&[&str]; 3] = [&["spec", "clusters"], &["spec", "gracefulEvictionTasks"], &["spec", "requiredBy"]];
+    lists.iter().any(|path| {
+        let (before, now) = (before.items(path), now.items(path));
+        before.iter().any(|item| !now.contains(item))
+    })
 }
 
 fn of_work(change: &Change) -> Option<ObjectKey> {

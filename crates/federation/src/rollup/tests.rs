@@ -128,6 +128,28 @@ async fn later_reports_and_lost_works_are_followed_and_repetitions_are_not_writt
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_binding_is_fully_applied_once_the_last_eviction_is_over() {
+    let stage = Stage::new(&["m1", "m2"]);
+    let template = stage.put_deployment("web");
+    let leaving = json!([{"fromCluster": "m2", "reason": "TaintUntolerated", "producer": "TaintManager"}]);
+    stage.put_binding(&template, json!({"clusters": [{"name": "m1"}], "gracefulEvictionTasks": leaving}));
+    let scheduled = json!({"lastScheduledTime": "2026-11-16T12:00:00Z"});
+    stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", scheduled).await;
+    put_work(&stage, "m1");
+    start(&stage);
+    report(&stage, "m1", 1, "Healthy").await;
+    let says = |expected: &'static str| {
+        let stage = &stage;
+        async move { (condition(&*binding(stage).await, "FullyApplied").as_deref() == Some(expected)).then_some(()) }
+    };
+    // The work in m2 is gone already, and nothing more is heard from there.
+    until("what is still expected of m2", || says("False")).await;
+    let over = json!({"spec": {"gracefulEvictionTasks": null}});
+    stage.patch(RESOURCE_BINDINGS, "default", "web-deployment", over).await;
+    until("the end of the eviction to be seen", || says("True")).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_that_returns_to_what_the_mirror_still_shows_is_written_back() {
     let stage = set_up();
     for round in 0..20 {
