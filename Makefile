@@ -5,7 +5,11 @@ FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
 export FLOTILLA_KUBE_BIN
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
 
-.PHONY: help up down test check fmt bench bench-quick setup setup-tests kube karmada python lxd
+KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok crane helm karmadactl kubectl-1.32 wire
+KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver karmada-agent
+
+.PHONY: kube-and-karmada
+.PHONY: help up down test check fmt bench bench-quick soak setup setup-tests kube karmada python lxd
 
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
@@ -14,6 +18,7 @@ help:
 	@echo "make check  formatting, lints and house rules only"
 	@echo "make bench  measure everything beside Karmada, kube-apiserver and etcd (45 minutes); report in bench/out/report.md"
 	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART one part alone: see bench/README.md"
+	@echo "make soak SEED=1 MINUTES=10  users and faults by a seed against a whole fleet; SOAK='--engine etcd' for three replicas"
 
 up: setup
 	@echo "==> building the release binary (the first time takes minutes)"
@@ -23,7 +28,7 @@ up: setup
 down:
 	./target/release/flotilla down
 
-test: setup-tests check kube python lxd
+test: setup-tests check kube-and-karmada python lxd
 	@echo "==> building the tests"
 	cargo build --locked -p cli
 	cargo test --locked --workspace --no-run
@@ -54,6 +59,9 @@ bench-%: setup kube karmada
 	cargo build --release --locked -p cli -p bench
 	$(BENCH) $*
 
+soak: setup kube
+	cargo build --locked -p cli -p e2e --bins && ./target/debug/soak --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10) $(SOAK)
+
 setup:
 	@tools/setup
 
@@ -63,11 +71,15 @@ setup-tests:
 lxd:
 	@tools/lxd
 
+# One call, so that programs of one module are compiled together.
 kube:
-	@tools/kube/build etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok crane karmadactl
+	@tools/kube/build $(KUBE)
 
 karmada:
-	@tools/kube/build karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver
+	@tools/kube/build $(KARMADA)
+
+kube-and-karmada:
+	@tools/kube/build $(KUBE) $(KARMADA)
 
 python:
 	@test -x $(FLOTILLA_PYTHON) || { echo "==> making a Python environment in $(FLOTILLA_VENV)"; python3 -m venv $(FLOTILLA_VENV); }

@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package tools names the pinned programs, so that the module file keeps everything they are built from.
+// Package tools names the pinned programs, so that the module file keeps everything they are built from. Those that are
+// content with the libraries of Karmada are here too: what is compiled for one is there for the next.
 package tools
 
 import (
@@ -10,4 +11,5 @@ import (
 	_ "github.com/karmada-io/karmada/cmd/karmadactl"
 	_ "github.com/karmada-io/karmada/cmd/scheduler"
 	_ "github.com/karmada-io/karmada/cmd/webhook"
+	_ "helm.sh/helm/v4/cmd/helm"
 )
