@@ -62,6 +62,8 @@ pub struct Work {
 pub enum Step {
     /// A binding in the plane's order of revisions; `None` when it went.
     Bound { at: Micros, revision: Revision, name: String, binding: Option<Binding> },
+    /// A member that is a cluster of the plane, or is about to be none any more, in the same order.
+    Member { at: Micros, revision: Revision, cluster: String, is_going: bool },
     /// A work in the same order. `print` names what its manifest asks for.
     Worked { at: Micros, revision: Revision, cluster: String, object: String, binding: String, work: WorkSeen },
     /// An object in a member.
@@ -197,7 +199,8 @@ fn lacks(decided: &Value, held: &Value, path: &str) -> Option<String> {
     match (decided, held) {
         (Value::Object(decided), Value::Object(held)) => decided
             .iter()
-            .filter(|(name, _)| !(path.is_empty() && *name == "status"))
+            // Lists leave out what their items are; the status is the member's own.
+            .filter(|(name, _)| !(path.is_empty() && ["apiVersion", "kind", "status"].contains(&name.as_str())))
             .find_map(|(name, value)| lacks(value, held.get(name).unwrap_or(&Value::Null), &format!("{path}/{name}"))),
         (Value::Array(decided), Value::Array(held)) if decided.len() == held.len() => {
             decided.iter().zip(held).find_map(|(decided, held)| lacks(decided, held, path))
@@ -247,12 +250,14 @@ fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
     }
 }
 
-/// Works go only from clusters their binding has left. Bindings and works share one order of revisions.
+/// Works go only from clusters their binding has left, or that leave. All share one order of revisions.
 fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
     let mut order: Vec<(Revision, &Step)> = steps
         .iter()
         .filter_map(|step| match step {
-            Step::Bound { revision, .. } | Step::Worked { revision, .. } => Some((*revision, step)),
+            Step::Bound { revision, .. } | Step::Member { revision, .. } | Step::Worked { revision, .. } => {
+                Some((*revision, step))
+            }
             _ => None,
         })
         .collect();
@@ -261,8 +266,17 @@ fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
     let mut wanted: BTreeMap<&str, BTreeMap<&str, Micros>> = BTreeMap::new();
     let mut id_of: BTreeMap<&str, &str> = BTreeMap::new();
     let mut going: BTreeSet<&str> = BTreeSet::new();
+    // Users may take a member out whatever is wanted there.
+    let mut leaving: BTreeSet<&str> = BTreeSet::new();
     for (_, step) in order {
         match step {
+            Step::Member { cluster, is_going, .. } => {
+                if *is_going {
+                    leaving.insert(cluster);
+                } else {
+                    leaving.remove(cluster.as_str());
+                }
+            }
             Step::Bound { name, binding: None, .. } => {
                 if let Some(id) = id_of.remove(name.as_str()) {
                     wanted.remove(id);
@@ -280,7 +294,7 @@ fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
             }
             Step::Worked { at, cluster, object, binding, work, .. } if work.is_going && going.insert(&work.uid) => {
                 let since = wanted.get(binding.as_str()).and_then(|clusters| clusters.get(cluster.as_str()));
-                if since.is_some_and(|since| since + SETTLED < *at) {
+                if since.is_some_and(|since| since + SETTLED < *at) && !leaving.contains(cluster.as_str()) {
                     let what = format!("the work of {object} for {cluster} was deleted while its binding wanted it");
                     found.push(Violation { rule: "deleted while decided", what });
                 }

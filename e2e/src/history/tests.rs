@@ -379,6 +379,12 @@ fn whatever_was_done_on_the_way_without_a_decision_is_caught() {
             &["deleted while decided"],
             vec![bound(1, 1), worked(2, 2, "a", false), worked(8_000_000, 5, "a", true)],
         ),
+        ("a work taken with its member", &[], vec![
+            bound(1, 1),
+            worked(2, 2, "a", false),
+            Step::Member { at: 7_000_000, revision: 4, cluster: "m1".into(), is_going: true },
+            worked(8_000_000, 5, "a", true),
+        ]),
         (
             "a story with a gap is not judged by its order",
             &[],

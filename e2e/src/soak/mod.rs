@@ -71,10 +71,21 @@ fn with<T>(diary: &SharedDiary, act: impl FnOnce(&mut Diary) -> T) -> T {
     act(&mut diary.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs a schedule in a directory, where everything that was said and seen stays behind.
+/// Runs a schedule in a directory, where everything that was said and seen stays behind. Ctrl-C ends all that was started.
 pub async fn run(plan: &Plan, steps: &[Step], directory: &Path) -> Result<Verdict, String> {
     schedule::write(&directory.join("schedule.jsonl"), plan, steps).map_err(|error| error.to_string())?;
     let world = Arc::new(World::start(plan, directory).await?);
+    tokio::select! {
+        verdict = run_in(Arc::clone(&world), plan, steps, directory) => verdict,
+        _ = tokio::signal::ctrl_c() => {
+            // Tasks may still hold on to the world, so nothing ends by being dropped.
+            world.targets.values().for_each(|target| target.subject().kill());
+            Err("it was interrupted".to_owned())
+        }
+    }
+}
+
+async fn run_in(world: Arc<World>, plan: &Plan, steps: &[Step], directory: &Path) -> Result<Verdict, String> {
     let diary: SharedDiary = Arc::default();
     with(&diary, |diary| diary.refused.extend(world.refused.iter().map(ToString::to_string)));
     let log = Arc::new(Log::create(&directory.join("history.jsonl")).map_err(|error| error.to_string())?);

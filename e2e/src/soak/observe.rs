@@ -16,6 +16,7 @@ use super::world::{Site, World};
 use crate::history::applied::{Binding, Rest, Step, Template, Work, WorkSeen};
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/soak/resourcebindings";
+const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 const WORKS: &str = "/apis/work.karmada.io/v1alpha1/works";
 const MANAGED: &str = "?labelSelector=karmada.io%2Fmanaged%3Dtrue";
 const KINDS: &[(&str, &str)] =
@@ -59,6 +60,7 @@ pub fn begin(world: &World, steps: &Arc<Steps>, cancel: &CancellationToken) -> V
     };
     let mut tasks = vec![
         spawn(world.replicas.clone(), BINDINGS.to_owned(), Box::new(bound)),
+        spawn(world.replicas.clone(), CLUSTERS.to_owned(), Box::new(joined)),
         spawn(world.replicas.clone(), WORKS.to_owned(), Box::new(worked)),
     ];
     for site in &world.members {
@@ -132,6 +134,15 @@ fn bound(at: u64, change: &Change) -> Option<Step> {
         Change::Gone(object) => Some(Step::Bound { at, revision: revision(object), name: name(object), binding: None }),
         Change::Bookmark(_) => None,
     }
+}
+
+fn joined(at: u64, change: &Change) -> Option<Step> {
+    let (object, is_going) = match change {
+        Change::Put(object) => (object, !object["metadata"]["deletionTimestamp"].is_null()),
+        Change::Gone(object) => (object, true),
+        Change::Bookmark(_) => return None,
+    };
+    Some(Step::Member { at, revision: revision(object), cluster: name(object), is_going })
 }
 
 fn worked(at: u64, change: &Change) -> Option<Step> {
@@ -266,7 +277,7 @@ async fn list(api: &Api, path: &str) -> Result<Vec<Value>, String> {
 
 /// The members the plane calls ready, to be compared with those that were joined.
 pub async fn ready_members(world: &World) -> Result<BTreeSet<String>, String> {
-    let clusters = list(&world.replicas[0], "/apis/cluster.karmada.io/v1alpha1/clusters").await?;
+    let clusters = list(&world.replicas[0], CLUSTERS).await?;
     let is_ready = |cluster: &&Value| {
         let taints = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
         has_condition(cluster, "Ready") && taints.is_empty()
