@@ -9,6 +9,7 @@ use crate::eventually::eventually;
 use crate::flotilla::{binary, kubectl, programs};
 use crate::member::apply;
 use crate::netns::Namespace;
+use crate::ready::{self, Ask};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -93,6 +94,17 @@ impl LightMember {
     /// The answer, trimmed, or nothing when kubectl fails.
     pub fn ask(&self, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
+    }
+
+    /// Asks for the ready replicas of a Deployment, from any thread.
+    pub fn ready_of(&self, deployment: &str) -> Ask {
+        let Some(namespace) = self.namespace.clone() else { return ready::in_cluster(&self.kubeconfig, deployment) };
+        let (kubeconfig, arguments) = (self.kubeconfig.clone(), ready::question(deployment));
+        Box::new(move || {
+            let mut command = namespace.command(programs().join("kubectl"));
+            command.arg("--kubeconfig").arg(&kubeconfig).args(&arguments).stdin(Stdio::null());
+            ready::answer(&command.output().expect("kubectl runs"))
+        })
     }
 
     /// The answer of a kubectl that must not fail.

@@ -9,6 +9,7 @@ use e2e::eventually::eventually;
 use e2e::fleet::{CROSSING, Fleet, text};
 use e2e::flotilla::Flotilla;
 use e2e::member::{self, Member};
+use e2e::ready::{self, NeverBelow};
 
 const CITIES: [&str; 3] = ["ottawa", "robbinsdale", "stpetersburg"];
 const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
@@ -159,6 +160,7 @@ fn an_application_leaves_a_cordoned_cluster_as_its_users_expect_and_returns_when
         fleet.flotilla(&["failover", "simulate", "--cluster", "ottawa", "-o=jsonpath={.bindings[0].to[0].name}"]);
     assert_eq!(text(&foreseen).trim(), "robbinsdale");
 
+    let watch = never_none(&fleet, "my-app");
     let start = Instant::now();
     nodes(&fleet, "ottawa", "cordon");
     let moved = moves(&fleet, "my-app", "ottawa", "robbinsdale", Duration::from_secs(95));
@@ -184,6 +186,7 @@ fn an_application_leaves_a_cordoned_cluster_as_its_users_expect_and_returns_when
     moves(&fleet, "my-app", "robbinsdale", "ottawa", CROSSING);
     is_gone_from(&fleet, "robbinsdale", "my-app");
     fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], "ottawa");
+    watch.end();
 }
 
 #[test]
@@ -197,10 +200,17 @@ fn applications_survive_killed_members_agents_and_planes_and_lose_nothing_on_dou
     fleet.apply(&policy_for("my-app", 5));
     fleet.in_member("ottawa", &["get", "deploy", "my-app", READY_REPLICAS], "2");
 
+    let watch = never_none(&fleet, "my-app");
     a_killed_member(&mut fleet);
     a_silent_agent(&fleet, &agents);
     let fleet = a_plane_killed_in_the_middle(fleet, &agents, data.path(), &settings);
+    watch.end();
     a_replacement_that_does_not_come(&fleet, &mut agents);
+}
+
+/// Watches for a moment without a ready replica, as long as every city can be asked.
+fn never_none(fleet: &Fleet, name: &str) -> NeverBelow {
+    NeverBelow::start(1, fleet.members.iter().map(|member| ready::in_cluster(member.kubeconfig(), name)).collect())
 }
 
 /// The member itself dies: its agent says so, and the application goes to the next city. When it is back it is cleaned up.
@@ -267,6 +277,7 @@ fn a_replacement_that_does_not_come(fleet: &Fleet, agents: &mut Vec<Agent>) {
     let tolerations = "    clusterTolerations: [{operator: Exists, effect: NoExecute, tolerationSeconds: 5}]\n";
     fleet.apply(&format!("{}{tolerations}  failover: {{cluster: {{}}}}", placement.replace("my-app", "only-here")));
     fleet.in_member("ottawa", &["get", "deploy", "only-here", READY_REPLICAS], "2");
+    let watch = never_none(fleet, "only-here");
     // Killed, and not only silent.
     drop(agents.remove(0));
     fleet.on_plane(&["get", "rb", "only-here-deployment", PLACED], "robbinsdale");
@@ -283,6 +294,7 @@ fn a_replacement_that_does_not_come(fleet: &Fleet, agents: &mut Vec<Agent>) {
     assert!(fleet.member("robbinsdale").kubectl(&["label", "nodes", "--all", "disk=here"]).status.success());
     fleet.in_member("robbinsdale", &["get", "deploy", "only-here", READY_REPLICAS], "2");
     is_gone_from(fleet, "ottawa", "only-here");
+    watch.end();
     let told = text(&fleet.flotilla(&["why", "deployment/only-here"]));
     assert!(told.contains("HealthyElsewhere"), "{told}");
 }

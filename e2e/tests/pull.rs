@@ -184,4 +184,17 @@ fn our_agent_pulls_from_a_real_karmada() {
     let Some(karmada) = Karmada::start() else { return };
     let _agent = Agent::ours(&karmada.kubeconfig(), &members[0], &[]);
     agent_pulls_from(&karmada.kubeconfig(), |arguments| karmada.ask(arguments), &members[0]);
+    leaves(&karmada, &members[0]);
+}
+
+/// By our command, with the agent still at work.
+fn leaves(karmada: &Karmada, member: &Member) {
+    let [cluster, plane] = [member.kubeconfig(), &karmada.kubeconfig()].map(|path| path.display().to_string());
+    let arguments = ["unregister", &member.name, "--cluster-kubeconfig", &cluster, "--karmada-config", &plane];
+    let output = e2e::fleet::run(&e2e::flotilla::binary(), Path::new("/nonexistent"), &arguments);
+    assert!(output.status.success(), "{}", e2e::fleet::text(&output));
+    assert_eq!(karmada.ask(&["get", "cluster", &member.name, "--ignore-not-found", "-o=name"]), "");
+    eventually("the member is as it was before", CROSSING, || {
+        member.ask(&["get", "ns", "karmada-cluster", "--ignore-not-found", "-o=name"]).is_empty()
+    });
 }

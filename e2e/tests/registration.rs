@@ -7,6 +7,7 @@ use e2e::agent::Agent;
 use e2e::fleet::{Fleet, run, text};
 use e2e::flotilla::{Flotilla, binary, kubectl, programs};
 use e2e::member::{self, Member};
+use e2e::rights;
 
 const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
 
@@ -189,6 +190,24 @@ const FORBIDDEN: &[&str] = &[
     "get --raw /apis/cluster.karmada.io/v1alpha1/clusters/m2/proxy/api",
     "get --raw /apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy/api",
     "get --raw /metrics",
+    // The way to another cluster leads through its own agent.
+    "get --raw /flotilla/v1alpha1/tunnels/m2",
+    "get --raw /flotilla/v1alpha1/failover?cluster=m2",
+    "exec web -- true",
+];
+
+/// All it may do, of every verb on every thing that matters.
+const RIGHTS: &[&str] = &[
+    "cluster.karmada.io/clusters /m1: get list watch delete",
+    "cluster.karmada.io/clusters/status /m1: update patch",
+    "work.karmada.io/works karmada-es-m1/: get list watch update patch delete",
+    "work.karmada.io/works/status karmada-es-m1/w: update patch",
+    "config.karmada.io/resourceinterpretercustomizations /: get list watch",
+    "/secrets karmada-cluster/m1: get patch",
+    "/secrets karmada-cluster/m1-impersonator: get patch",
+    "/events karmada-es-m1/: create update patch",
+    "coordination.k8s.io/leases karmada-cluster/m1: get update",
+    "certificates.k8s.io/certificatesigningrequests /: get create",
 ];
 
 fn an_agent_is_kept_to_its_own(fleet: &Fleet, config: &Path) {
@@ -196,6 +215,7 @@ fn an_agent_is_kept_to_its_own(fleet: &Fleet, config: &Path) {
     assert!(own.status.success() && !own.stdout.is_empty(), "{}", text(&own));
     let own = kubectl(config, &["get", "cluster", "m1", "-o=name"]);
     assert!(own.status.success(), "{}", text(&own));
+    assert_eq!(rights::allowed(config), RIGHTS);
     for tried in FORBIDDEN {
         let words: Vec<&str> = tried.split_whitespace().collect();
         let output = kubectl(config, &words);

@@ -1,0 +1,117 @@
+//! A control plane with light members that pull: three cities in seconds.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Output;
+use std::sync::Arc;
+
+use crate::agent::Agent;
+use crate::eventually::eventually;
+use crate::fleet::{CROSSING, text};
+use crate::flotilla::Flotilla;
+use crate::light_member::LightMember;
+use crate::member;
+use crate::netns::Namespace;
+use crate::ready::{Ask, NeverBelow};
+
+/// Agents that tell of life every second, so that a test need not wait for most of a minute.
+pub const QUICK_AGENT: &[&str] = &[
+    "--cluster-lease-duration=4s",
+    "--cluster-status-update-frequency=1s",
+    "--cluster-failure-threshold=2s",
+    "--cluster-success-threshold=1s",
+];
+/// A plane that notices silence as quickly.
+pub const QUICK_PLANE: &[&str] = &["--cluster-monitor-grace-period=5s", "--cluster-monitor-period=1s"];
+
+const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
+const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+
+/// A member and the agent beside it.
+pub struct City {
+    pub name: &'static str,
+    pub member: LightMember,
+    pub agent: Agent,
+}
+
+pub struct LightFleet {
+    pub plane: Flotilla,
+    pub cities: Vec<City>,
+}
+
+impl LightFleet {
+    /// The first city is in the namespace, where there is one. `plane` is said to the server beside `QUICK_PLANE`.
+    pub fn start(data: &Path, names: &[&'static str], namespace: Option<&Arc<Namespace>>, plane: &[&str]) -> Self {
+        let address = namespace.map_or([127, 0, 0, 1].into(), |namespace| namespace.host);
+        let arguments: Vec<&str> = QUICK_PLANE.iter().chain(plane).copied().collect();
+        let plane = Flotilla::start_on(data, SocketAddr::from((address, 0)), &arguments);
+        let cities = names.iter().enumerate().map(|(index, name)| {
+            let inside = namespace.filter(|_| index == 0);
+            let member = inside.map_or_else(|| LightMember::start(&[]), |inside| LightMember::start_in(inside, &[]));
+            let beside = (*name, member.kubeconfig.as_path());
+            let agent = match inside {
+                Some(inside) => Agent::ours_in(inside, &plane.kubeconfig, beside, QUICK_AGENT),
+                None => Agent::ours_beside(&plane.kubeconfig, beside, QUICK_AGENT),
+            };
+            City { name, member, agent }
+        });
+        let fleet = Self { cities: cities.collect(), plane };
+        for name in names {
+            fleet.on_plane(&["get", "cluster", name, READY], "True");
+            fleet.on_plane(&["get", "cluster", name, "-o=jsonpath={.spec.taints[*].key}"], "");
+        }
+        fleet
+    }
+
+    pub fn city(&self, name: &str) -> &City {
+        self.cities.iter().find(|city| city.name == name).expect("a city of that name")
+    }
+
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        self.plane.kubectl(arguments)
+    }
+
+    /// The answer of kubectl on the plane, trimmed, or nothing when it fails.
+    pub fn ask(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
+    }
+
+    pub fn apply(&self, documents: &str) {
+        let output = member::apply(&self.plane.kubeconfig, &["apply", "-f", "-"], documents);
+        assert!(output.status.success(), "{}\n{documents}", text(&output));
+    }
+
+    pub fn ready_in(&self, city: &str, deployment: &str) -> u32 {
+        self.city(city).member.ask(&["get", "deploy", deployment, READY_REPLICAS]).parse().unwrap_or(0)
+    }
+
+    /// Watches that a Deployment has so many ready replicas in all cities together.
+    pub fn never_below(&self, least: u32, deployment: &str) -> NeverBelow {
+        let asks: Vec<Ask> = self.cities.iter().map(|city| city.member.ready_of(deployment)).collect();
+        NeverBelow::start(least, asks)
+    }
+
+    /// Waits, and shows what is known when it was in vain.
+    pub fn eventually(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, CROSSING, &mut holds)));
+        if let Err(panic) = result {
+            let log = self.plane.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("the plane's log:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"));
+            eprintln!("bindings:\n{}", self.ask(&["get", "rb", "-A", "-o", "yaml"]));
+            eprintln!("clusters:\n{}", self.ask(&["get", "clusters", "-o", "yaml"]));
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    pub fn on_plane(&self, arguments: &[&str], expected: &str) {
+        let what = format!("kubectl {} says {expected:?}", arguments.join(" "));
+        self.eventually(&what, || self.ask(arguments) == expected);
+    }
+
+    pub fn in_city(&self, name: &str, arguments: &[&str], expected: &str) {
+        let member = &self.city(name).member;
+        let what = format!("{name}: kubectl {} says {expected:?}", arguments.join(" "));
+        self.eventually(&what, || member.ask(arguments) == expected);
+    }
+}

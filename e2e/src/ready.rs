@@ -1,0 +1,105 @@
+//! Watches that an application never has too few ready replicas, whatever happens to the clusters it is in.
+
+use std::path::Path;
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::flotilla::kubectl;
+
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// How many replicas are ready in a cluster; `None` where that cannot be asked.
+pub type Ask = Box<dyn Fn() -> Option<u32> + Send>;
+
+/// The ready replicas of a Deployment in a cluster on this machine's own network.
+pub fn in_cluster(kubeconfig: &Path, deployment: &str) -> Ask {
+    let kubeconfig = kubeconfig.to_owned();
+    let arguments = question(deployment);
+    Box::new(move || answer(&kubectl(&kubeconfig, &arguments.each_ref().map(String::as_str))))
+}
+
+/// What to ask kubectl for.
+pub fn question(deployment: &str) -> [String; 5] {
+    let path = "-o=jsonpath={.status.readyReplicas}".to_owned();
+    let words = ["get", "deploy", deployment, "--ignore-not-found"].map(str::to_owned);
+    let [get, deploy, name, ignore] = words;
+    [get, deploy, name, ignore, path]
+}
+
+/// What its answer means.
+pub fn answer(output: &Output) -> Option<u32> {
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then(|| text.parse().unwrap_or(0))
+}
+
+/// Looks until it is told to end.
+pub struct NeverBelow {
+    stop: Arc<AtomicBool>,
+    looking: Option<JoinHandle<Result<u32, String>>>,
+}
+
+impl NeverBelow {
+    /// `clusters` are all that may have some, and have enough now.
+    pub fn start(least: u32, clusters: Vec<Ask>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let looking = std::thread::spawn(move || {
+            let (mut looks, start) = (0, Instant::now());
+            while !told.load(Ordering::Relaxed) {
+                let is_too_few = |ready: Option<u32>| ready.is_some_and(|ready| ready < least);
+                // What moved between two answers may be missed in both places, but not again the other way round.
+                if is_too_few(look(clusters.iter())) && is_too_few(look(clusters.iter().rev())) {
+                    return Err(format!("fewer than {least} ready after {:?} and {looks} looks", start.elapsed()));
+                }
+                looks += 1;
+                std::thread::sleep(LOOK_EVERY);
+            }
+            Ok(looks)
+        });
+        Self { stop, looking: Some(looking) }
+    }
+
+    /// Panics where it was ever too few.
+    #[track_caller]
+    pub fn end(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let looking = self.looking.take().expect("it ends once");
+        let looks = looking.join().expect("the watcher ends").unwrap_or_else(|why| panic!("{why}"));
+        assert!(looks > 0, "nobody looked");
+    }
+}
+
+impl Drop for NeverBelow {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// All that is ready; `None` where somebody cannot be asked, so that nothing is known.
+fn look<'a>(clusters: impl Iterator<Item = &'a Ask>) -> Option<u32> {
+    clusters.map(|ask| ask()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "fewer than 1 ready")]
+    fn a_moment_without_any_is_noticed() {
+        let watch = NeverBelow::start(1, vec![Box::new(|| Some(0)), Box::new(|| Some(0))]);
+        while watch.looking.as_ref().is_some_and(|looking| !looking.is_finished()) {
+            std::thread::yield_now();
+        }
+        watch.end();
+    }
+
+    #[test]
+    fn what_nobody_can_tell_is_not_held_against_anybody() {
+        assert_eq!(look([Box::new(|| Some(1)) as Ask, Box::new(|| None)].iter()), None);
+        assert_eq!(look([Box::new(|| Some(1)) as Ask, Box::new(|| Some(2))].iter()), Some(3));
+    }
+}
