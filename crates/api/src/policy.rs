@@ -454,6 +454,19 @@ impl ReplicaSchedulingStrategy {
     }
 }
 
+/// Are replicas shared out by what clusters have room for?
+pub fn is_dynamic(placement: &Placement) -> bool {
+    let Some(strategy) = placement.replica_scheduling.as_ref().filter(|strategy| strategy.is_divided()) else {
+        return false;
+    };
+    let by_weight = strategy.weight_preference.as_ref().is_some_and(|weights| !weights.dynamic_weight.is_empty());
+    match strategy.replica_division_preference.as_str() {
+        "Aggregated" => true,
+        "Weighted" => by_weight,
+        _ => false,
+    }
+}
+
 impl Placement {
     /// Is the number of replicas shared out among the clusters, rather than repeated in each?
     pub fn is_divided(&self) -> bool {

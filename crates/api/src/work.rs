@@ -289,6 +289,21 @@ pub struct AggregatedStatusItem {
     pub health: String,
 }
 
+/// The field of a workload's status under which works and bindings tell of pods that find no node; Flotilla's own.
+pub const STATUS_UNSCHEDULABLE: &str = "unschedulable";
+
+/// Pods of a workload that find no node in a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unschedulable {
+    pub replicas: i64,
+    /// How many since when.
+    pub since: BTreeMap<String, i64>,
+    /// What the member's scheduler says.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
 /// `spec` of the bindings in v1alpha1, which holds less.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

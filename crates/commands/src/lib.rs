@@ -1,11 +1,13 @@
 //! The commands that talk to a control plane, as a library: what they accept, and what they do.
 
+pub mod absent;
 pub mod console;
 pub mod cordon;
 pub mod describe;
 pub mod durations;
 pub mod failover;
 pub mod get;
+mod go_template;
 pub mod interpret;
 pub mod join;
 mod jsonpath;
@@ -23,6 +25,7 @@ mod tabs;
 pub mod taint;
 pub mod token;
 pub mod unjoin;
+pub mod top;
 pub mod unregister;
 pub mod version;
 pub mod why;
@@ -78,6 +81,18 @@ pub enum Command {
     /// List the versions of APIs the control plane or a member serves (kubectl).
     ApiVersions(KubectlArgs),
     Version(version::VersionArgs),
+    Top(Box<top::TopArgs>),
+    /// List the options every command takes.
+    Options,
+    /// Not here: a control plane is started with `server`, or with `up` as a testbed.
+    #[command(hide = true)]
+    Init(absent::AbsentArgs),
+    /// Not here: a control plane is stopped, and its data directory deleted.
+    #[command(hide = true)]
+    Deinit(absent::AbsentArgs),
+    /// Not here: what Karmada has as addons is part of the control plane.
+    #[command(hide = true)]
+    Addons(absent::AbsentArgs),
 }
 
 pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
@@ -111,6 +126,11 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
         Command::ApiResources(args) => kubectl::run(console, "api-resources", Targets::PlaneOrMember, args).await,
         Command::ApiVersions(args) => kubectl::run(console, "api-versions", Targets::PlaneOrMember, args).await,
         Command::Version(args) => version::run(console, &args),
+        Command::Top(args) => top::run(console, *args).await,
+        Command::Options => absent::options(console),
+        Command::Init(_) => absent::init(console),
+        Command::Deinit(_) => absent::deinit(console),
+        Command::Addons(_) => absent::addons(console),
     }
 }
 

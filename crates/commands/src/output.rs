@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use object::Object;
 use serde_json::{Value, json};
 
+use crate::go_template::GoTemplate;
 use crate::jsonpath::{Path, Template, text_of};
 use crate::{tabs, yaml};
 
@@ -19,12 +20,15 @@ pub enum Format {
     JsonPath(String),
     JsonPathAsJson(String),
     JsonPathFile(std::path::PathBuf),
+    /// The template; empty where `--template` gives it.
+    GoTemplate(String),
+    GoTemplateFile(std::path::PathBuf),
     CustomColumns(String),
     CustomColumnsFile(std::path::PathBuf),
 }
 
 const KNOWN: &str = "json, yaml, name, wide, custom-columns=SPEC, custom-columns-file=FILE, jsonpath=TEMPLATE, \
-                     jsonpath-as-json=TEMPLATE, jsonpath-file=FILE";
+                     jsonpath-as-json=TEMPLATE, jsonpath-file=FILE, go-template=TEMPLATE, go-template-file=FILE";
 
 impl FromStr for Format {
     type Err = String;
@@ -46,9 +50,10 @@ impl FromStr for Format {
             ("jsonpath-file", _) => Ok(Self::JsonPathFile(need()?.into())),
             ("custom-columns", _) => need().map(Self::CustomColumns),
             ("custom-columns-file", _) => Ok(Self::CustomColumnsFile(need()?.into())),
-            ("template" | "go-template" | "go-template-file" | "templatefile", _) => {
-                Err("Go templates are not supported; use -o jsonpath=… or -o custom-columns=…".into())
-            }
+            ("template" | "go-template", None) => Ok(Self::GoTemplate(String::new())),
+            ("template" | "go-template", _) => need().map(Self::GoTemplate),
+            ("templatefile" | "go-template-file", None) => Ok(Self::GoTemplateFile(std::path::PathBuf::new())),
+            ("templatefile" | "go-template-file", _) => Ok(Self::GoTemplateFile(need()?.into())),
             _ => Err(format!(
                 "unable to match a printer suitable for the output format {text:?}, allowed formats are: {KNOWN}"
             )),
@@ -57,6 +62,26 @@ impl FromStr for Format {
 }
 
 impl Format {
+    /// With what `--template` says: the template, or the file of one.
+    pub fn with_template(format: Option<Self>, template: Option<&str>) -> anyhow::Result<Option<Self>> {
+        match (format, template) {
+            (Some(Self::GoTemplate(own)), None) if own.is_empty() => {
+                bail!("template format specified but no template given")
+            }
+            (Some(Self::GoTemplateFile(own)), None) if own.as_os_str().is_empty() => {
+                bail!("template format specified but no template given")
+            }
+            (None, Some(template)) => Ok(Some(Self::GoTemplate(template.to_owned()))),
+            (Some(Self::GoTemplate(own)), Some(template)) if own.is_empty() => {
+                Ok(Some(Self::GoTemplate(template.to_owned())))
+            }
+            (Some(Self::GoTemplateFile(own)), Some(path)) if own.as_os_str().is_empty() => {
+                Ok(Some(Self::GoTemplateFile(path.into())))
+            }
+            (format, _) => Ok(format),
+        }
+    }
+
     /// Asked of the server as a table, not as objects.
     pub fn is_table(format: Option<&Self>) -> bool {
         matches!(format, None | Some(Self::Wide))
@@ -74,6 +99,8 @@ impl Format {
                 Ok(pretty_json(&found.into()))
             }
             Self::JsonPathFile(path) => render(&read(path)?, value),
+            Self::GoTemplate(template) => GoTemplate::parse(template)?.render(value),
+            Self::GoTemplateFile(path) => GoTemplate::parse(&read(path)?)?.render(value),
             Self::CustomColumns(spec) => custom_columns(&Columns::parse(spec)?, value),
             Self::CustomColumnsFile(path) => custom_columns(&Columns::parse_file(&read(path)?)?, value),
             Self::Wide => bail!("a table is not a form of objects"),
@@ -199,6 +226,7 @@ mod tests {
         let cases = [
             ("name", "deployment.apps/a\ndeployment.apps/b\n"),
             ("jsonpath={.items[*].metadata.name}", "a b"),
+            ("go-template={{range .items}}{{.metadata.name}}={{.spec.replicas}},{{end}}", "a=2,b=2,"),
             (
                 "custom-columns=NAME:.metadata.name,R:.spec.replicas,X:.spec.x",
                 "NAME   R     X\na      2     <none>\nb      2     <none>\n",
@@ -216,7 +244,10 @@ mod tests {
     #[test]
     fn unknown_forms_are_refused_with_the_known_ones() {
         assert!("xml".parse::<Format>().unwrap_err().contains("allowed formats are: json, yaml"));
-        assert!("go-template={{.a}}".parse::<Format>().unwrap_err().contains("jsonpath"));
+        let template = |format: &str, template| Format::with_template(format.parse().ok(), template);
+        assert!(template("go-template", None).is_err());
+        assert_eq!(template("go-template", Some("{{.a}}")).unwrap(), Some(Format::GoTemplate("{{.a}}".into())));
+        assert_eq!(template("", Some("{{.a}}")).unwrap(), Some(Format::GoTemplate("{{.a}}".into())));
         assert!("jsonpath".parse::<Format>().is_err());
     }
 }

@@ -13,5 +13,6 @@ pub use start::ControlPlane;
 /// The parts of settings that are read from text.
 pub mod settings {
     pub use federation::{SkippedApis, SkippedNamespaces as TemplateNamespaces};
+    pub use scheduling::Descheduling;
     pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings, SkippedNamespaces};
 }

@@ -48,6 +48,9 @@ pub struct Stage {
     /// Reasons, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
+    /// What to do about it, where something can be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_step: Option<String>,
     /// The reasons as data, where there is more to them.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub data: Value,
@@ -55,11 +58,24 @@ pub struct Stage {
 
 impl Stage {
     pub fn new(name: &'static str, state: State, summary: impl Into<String>) -> Self {
-        Self { name, state, since: None, summary: summary.into(), details: Vec::new(), data: Value::Null }
+        Self {
+            name,
+            state,
+            since: None,
+            summary: summary.into(),
+            details: Vec::new(),
+            next_step: None,
+            data: Value::Null,
+        }
     }
 
     pub fn since(mut self, time: &str) -> Self {
         self.since = (!time.is_empty()).then(|| time.to_owned());
+        self
+    }
+
+    pub fn next_step(mut self, next: Option<String>) -> Self {
+        self.next_step = next;
         self
     }
 

@@ -3,7 +3,8 @@
 //! Decisions return their reasons with their results; nothing is decided here. What happened is read from objects and
 //! from the scheduler's memory; what would happen comes from the same functions the controllers use.
 
-pub mod document;
+pub mod advice;
+mod document;
 pub mod failover;
 mod failover_text;
 mod gather;

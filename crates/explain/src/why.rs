@@ -8,7 +8,7 @@ use api::failover::{ANNOTATION_FAILBACK, Move};
 use api::features::Features;
 use api::work::{
     BindingSpec, BindingStatus, CONDITION_APPLIED, CONDITION_DISPATCHING, CONDITION_FULLY_APPLIED, CONDITION_SCHEDULED,
-    WorkStatus,
+    STATUS_UNSCHEDULABLE, Unschedulable, WorkStatus,
 };
 use object::{Object, Status};
 use propagation::claim::{Claim, Decision, decide};
@@ -19,11 +19,11 @@ use propagation::policy_index::PolicyIndex;
 use propagation::works::targets;
 use scheduler::{Explanation, Options, Peers, Request, Snapshot, explain};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::document::{Stage, State, Subject};
 use crate::gather::{Explainer, Overrides};
-use crate::{scheduling, why_text};
+use crate::{advice, scheduling, why_text};
 
 /// The whole answer.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +33,9 @@ pub struct Why {
     pub state: State,
     /// One sentence: where it stands, or what stops it.
     pub verdict: String,
+    /// What to do about it, where something can be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_step: Option<String>,
     pub stages: Vec<Stage>,
     /// All of it for people.
     pub text: String,
@@ -51,7 +54,8 @@ impl Explainer {
     pub async fn why(&self, subject: Subject) -> Result<Why, Status> {
         let mut stages = Vec::new();
         let Some(template) = self.find_template(&subject).await? else {
-            stages.push(Stage::new("template", State::Failed, "there is no such object on the control plane"));
+            let stage = Stage::new("template", State::Failed, "there is no such object on the control plane");
+            stages.push(stage.next_step(Some(advice::no_template(&subject))));
             return Ok(finish(subject, stages));
         };
         stages.push(
@@ -77,7 +81,7 @@ impl Explainer {
         let places = self.places(&template, &spec, &clusters).await?;
         stages.push(overrides_stage(&template, &places, &self.overrides().await?));
         stages.push(work_stage(&places));
-        stages.push(member_stage(&spec, &status, &places));
+        stages.push(member_stage(&template, &spec, &status, &places));
         stages.push(status_stage(&status));
         stages.extend(failover_stage(&binding, &spec));
         Ok(finish(subject, stages))
@@ -143,7 +147,10 @@ impl Explainer {
             None => Stage::new("scheduling", State::Waiting, "not decided yet"),
         };
         stage.details = scheduling::lines(&explanation);
-        stage.details.insert(0, note);
+        stage.details.push(note);
+        if stage.state != State::Done {
+            stage.next_step = advice::scheduling(spec, &explanation);
+        }
         stage.data = json!(explanation);
         stage
     }
@@ -163,6 +170,7 @@ fn policy_stage(policies: &PolicyIndex, template: &Object) -> Stage {
         .iter()
         .map(|c| format!("{} selects it with priority {} by {:?}: {}", c.policy, c.priority, c.specificity, c.verdict))
         .collect();
+    let mut next = None;
     let (state, summary) = match decision {
         Decision::Apply(policy) => (State::Done, format!("{} decides", policy.display_name())),
         Decision::TakenBy(other) => (State::Done, format!("{other} propagates it, no policy does")),
@@ -177,6 +185,7 @@ fn policy_stage(policies: &PolicyIndex, template: &Object) -> Stage {
         }
         Decision::Unmatched => {
             details.extend(choice.nearest.iter().map(|miss| format!("nearly: {miss}")));
+            next = Some(advice::no_policy(template, !choice.nearest.is_empty()));
             let text = match policies.is_empty() {
                 true => "no policy selects it: there are no policies",
                 false => "no policy selects it",
@@ -184,7 +193,7 @@ fn policy_stage(policies: &PolicyIndex, template: &Object) -> Stage {
             (State::Failed, text.to_owned())
         }
     };
-    Stage::new("policy", state, summary).details(details)
+    Stage::new("policy", state, summary).details(details).next_step(next)
 }
 
 fn binding_stage(binding: &Object, spec: &BindingSpec) -> Stage {
@@ -231,8 +240,13 @@ fn overrides_stage(template: &Object, places: &[Place], overrides: &Overrides) -
         };
         details.extend(considered.iter().filter_map(|c| tell_override(&place.cluster, c)));
     }
-    let summary = if details.is_empty() { "none for any of its members" } else { "as follows" };
-    Stage::new("overrides", state, summary).details(details)
+    let summary = match (state, details.is_empty()) {
+        (State::Failed, _) => "one cannot be applied",
+        (_, true) => "none for any of its members",
+        _ => "as follows",
+    };
+    let next = (state == State::Failed).then(advice::failed_override);
+    Stage::new("overrides", state, summary).details(details).next_step(next)
 }
 
 /// Policies about other objects are not worth a line.
@@ -258,70 +272,112 @@ fn condition_of(work: &Object, kind: &str) -> Option<Condition> {
 }
 
 fn work_stage(places: &[Place]) -> Stage {
-    let mut details = Vec::new();
+    let mut lines = Lines::default();
     let mut state = if places.is_empty() { State::Ahead } else { State::Done };
     let mut since = String::new();
     for place in places {
-        let (line, own) = match &place.work {
-            None => ("no Work yet".to_owned(), State::Waiting),
-            Some(work) => tell_work(work, &mut since),
+        let (line, own, next) = match &place.work {
+            None => ("no Work yet".to_owned(), State::Waiting, None),
+            Some(work) => tell_work(&place.cluster, work, &mut since),
         };
         state = worse(state, own);
         let replicas = if place.replicas > 0 { format!(" ({} replicas)", place.replicas) } else { String::new() };
-        details.push(format!("{}{replicas}: {line}", place.cluster));
+        lines.push(own, format!("{}{replicas}: {line}", place.cluster), next);
     }
+    let (details, next) = lines.finish();
     let summary = match state {
         State::Done => "applied in every member",
         State::Waiting => "not applied everywhere yet",
         State::Failed => "a member refuses it",
         State::Ahead => "made once it is scheduled",
     };
-    Stage::new("work", state, summary).since(&since).details(details)
+    Stage::new("work", state, summary).since(&since).details(details).next_step(next)
 }
 
-fn tell_work(work: &Object, since: &mut String) -> (String, State) {
+fn tell_work(cluster: &str, work: &Object, since: &mut String) -> (String, State, Option<String>) {
     if let Some(dispatching) = condition_of(work, CONDITION_DISPATCHING).filter(|c| c.status == "False") {
-        return (format!("held back: {}", dispatching.message), State::Waiting);
+        return match dispatching.reason == api::safe_mode::REASON {
+            true => (dispatching.message.clone(), State::Waiting, None),
+            false => (format!("held back: {}", dispatching.message), State::Waiting, Some(advice::held_back())),
+        };
     }
     let Some(applied) = condition_of(work, CONDITION_APPLIED) else {
-        return ("not sent yet".to_owned(), State::Waiting);
+        return ("not sent yet".to_owned(), State::Waiting, None);
     };
     if applied.last_transition_time > *since {
         since.clone_from(&applied.last_transition_time);
     }
     match applied.status.as_str() {
-        "True" => (format!("applied at {}", applied.last_transition_time), State::Done),
-        _ => (format!("refused at {}: {}", applied.last_transition_time, applied.message), State::Failed),
+        "True" => (format!("applied at {}", applied.last_transition_time), State::Done, None),
+        _ => {
+            let line = format!("refused at {}: {}", applied.last_transition_time, applied.message);
+            (line, State::Failed, Some(advice::refused(cluster, &applied.message)))
+        }
     }
 }
 
-fn member_stage(spec: &BindingSpec, status: &BindingStatus, places: &[Place]) -> Stage {
-    let mut details = Vec::new();
+fn member_stage(template: &Object, spec: &BindingSpec, status: &BindingStatus, places: &[Place]) -> Stage {
+    let mut lines = Lines::default();
     let mut state = if places.is_empty() { State::Ahead } else { State::Done };
     for place in places {
         let ready = find_condition(&place.status.conditions, CONDITION_READY);
         if place.object.is_none() {
             state = worse(state, State::Failed);
-            details.push(format!("{}: there is no such cluster", place.cluster));
+            let line = format!("{}: there is no such cluster", place.cluster);
+            lines.push(State::Failed, line, Some(advice::no_cluster(&place.cluster)));
             continue;
         }
         if let Some(ready) = ready.filter(|ready| ready.status != "True") {
             state = worse(state, State::Waiting);
             let (reason, since) = (&ready.message, &ready.last_transition_time);
-            details.push(format!("{}: the cluster is not ready since {since}: {reason}", place.cluster));
+            let line = format!("{}: the cluster is not ready since {since}: {reason}", place.cluster);
+            lines.push(State::Failed, line, Some(advice::not_ready(&place.cluster)));
         }
         let item = status.aggregated_status.iter().find(|item| item.cluster_name == place.cluster);
         let health = item.map_or("Unknown", |item| item.health.as_str());
-        state = worse(state, if health == "Healthy" { State::Done } else { State::Waiting });
-        let seen = item.and_then(|item| item.status.as_ref()).map(|status| format!(", says {status}"));
-        details.push(format!("{}: {health}{}", place.cluster, seen.unwrap_or_default()));
+        let own = if health == "Healthy" { State::Done } else { State::Waiting };
+        state = worse(state, own);
+        let seen = item.and_then(|item| item.status.as_ref());
+        if let Some(waiting) = seen.and_then(unschedulable) {
+            state = worse(state, State::Waiting);
+            let since = waiting.since.keys().next().map(|since| format!(" since {since}")).unwrap_or_default();
+            let line = format!(
+                "{}: {} of {} replicas find no node{since}: {}",
+                place.cluster, waiting.replicas, place.replicas, waiting.message
+            );
+            lines.push(State::Failed, line, Some(advice::unschedulable(&place.cluster, &waiting)));
+        }
+        let next = (own != State::Done).then(|| advice::unhealthy(&place.cluster, template));
+        let says = seen.map(|status| format!(", says {status}")).unwrap_or_default();
+        lines.push(own, format!("{}: {health}{says}", place.cluster), next);
     }
+    let (details, next) = lines.finish();
     let summary = match (state, spec.clusters.is_empty()) {
         (State::Done, _) => "healthy in every member",
         (State::Ahead, true) => "nothing runs anywhere",
         _ => "not healthy in every member",
     };
-    Stage::new("members", state, summary).details(details)
+    Stage::new("members", state, summary).details(details).next_step(next)
+}
+
+fn unschedulable(status: &Value) -> Option<Unschedulable> {
+    serde_json::from_value(status.get(STATUS_UNSCHEDULABLE)?.clone()).ok()
+}
+
+/// Lines with how bad they are: the worst is told first, and what to do is about that one.
+#[derive(Default)]
+struct Lines(Vec<(State, String, Option<String>)>);
+
+impl Lines {
+    fn push(&mut self, state: State, line: String, next: Option<String>) {
+        self.0.push((state, line, next));
+    }
+
+    fn finish(mut self) -> (Vec<String>, Option<String>) {
+        self.0.sort_by_key(|(state, ..)| std::cmp::Reverse(rank(*state)));
+        let next = self.0.iter().find_map(|(_, _, next)| next.clone());
+        (self.0.into_iter().map(|(_, line, _)| line).collect(), next)
+    }
 }
 
 fn status_stage(status: &BindingStatus) -> Stage {
@@ -378,13 +434,16 @@ fn tell_move(own: &Move) -> String {
 
 /// Of two states the one that says more about why it is not done.
 fn worse(a: State, b: State) -> State {
-    let rank = |state: State| match state {
+    if rank(b) > rank(a) { b } else { a }
+}
+
+fn rank(state: State) -> u8 {
+    match state {
         State::Done => 0,
         State::Ahead => 1,
         State::Waiting => 2,
         State::Failed => 3,
-    };
-    if rank(b) > rank(a) { b } else { a }
+    }
 }
 
 fn finish(subject: Subject, stages: Vec<Stage>) -> Why {
@@ -400,7 +459,11 @@ fn finish(subject: Subject, stages: Vec<Stage>) -> Why {
             (stage.state, format!("{word} {}: {}{detail}", stage.name, stage.summary))
         }
     };
-    let mut why = Why { subject, state, verdict, stages, text: String::new() };
+    let next_step = stop.and_then(|stage| stage.next_step.clone());
+    let mut why = Why { subject, state, verdict, next_step, stages, text: String::new() };
     why.text = why_text::text(&why);
     why
 }
+
+#[cfg(test)]
+mod tests;

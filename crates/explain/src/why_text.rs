@@ -7,7 +7,11 @@ use crate::why::Why;
 
 /// The verdict first, then every stage with its reasons below it.
 pub fn text(why: &Why) -> String {
-    let mut text = format!("{}: {}\n\n", why.subject, why.verdict);
+    let mut text = format!("{}: {}\n", why.subject, why.verdict);
+    if let Some(next) = &why.next_step {
+        let _ = writeln!(text, "Next: {next}");
+    }
+    text.push('\n');
     for stage in &why.stages {
         let mark = match stage.state {
             State::Done => "done",

@@ -1,9 +1,10 @@
 //! From an object in the member to what its work says of it: the status that matters, and health.
 
-use api::work::{ManifestStatus, ResourceIdentifier};
+use api::work::{ManifestStatus, ResourceIdentifier, STATUS_UNSCHEDULABLE};
 use interpreter::{InterpretError, Operation};
 use object::Object;
-use reconcile::Regarding;
+use reconcile::{ObjectKey, Regarding};
+use serde_json::Value;
 
 use crate::manifest::Manifest;
 use crate::member::Member;
@@ -38,19 +39,44 @@ pub async fn reflect(
             }
         }
     };
+    let status = with_unschedulable(member, observed, status);
     Ok(ManifestStatus { identifier: identifier(manifest), status, health: health.to_owned() })
 }
 
-/// Tells of a health that is not what it was. Karmada tells of every look; only a change is news.
-pub fn tell_health(member: &Member, work: &Object, manifest: Manifest<'_>, was: &str, is: &str) {
-    let text = match (was, is) {
-        (was, is) if was == is || was.is_empty() => return,
-        (_, HEALTHY) => "as healthy",
-        (_, UNHEALTHY) => "as unhealthy",
+/// Karmada asks an estimator in each member for this; here it comes with the status, from push and pull members alike.
+fn with_unschedulable(member: &Member, observed: &Object, status: Option<Value>) -> Option<Value> {
+    if observed.kind() != "Deployment" || observed.api_version() != "apps/v1" {
+        return status;
+    }
+    let Some(waiting) = member.waiting.lock().of(&ObjectKey::of(observed)) else { return status };
+    let mut status = status?;
+    if let (Some(fields), Ok(waiting)) = (status.as_object_mut(), serde_json::to_value(waiting)) {
+        fields.insert(STATUS_UNSCHEDULABLE.to_owned(), waiting);
+    }
+    Some(status)
+}
+
+/// Tells of the first look and of a health that is not what it was. Karmada tells of every look; only these are news.
+pub fn tell_status(member: &Member, work: &Object, manifest: Manifest<'_>, before: Option<&str>, is: &str) {
+    let recorder = &member.plane.recorders.work_status;
+    if before.is_none() {
+        let text = format!("Reflect status for object({}) succeed.", name(manifest));
+        recorder.normal(Regarding::from(work), "ReflectStatusSucceed", text);
+    }
+    let is_judged = || {
+        let gvk = manifest.gvk().unwrap_or_default();
+        member.plane.interpreter.load().has_hook(&gvk, Operation::InterpretHealth)
+    };
+    if before == Some(is) || !is_judged() {
+        return;
+    }
+    let text = match is {
+        HEALTHY => "as healthy",
+        UNHEALTHY => "as unhealthy",
         _ => return,
     };
     let text = format!("Interpret health of object({}) {text}.", name(manifest));
-    member.plane.recorders.work_status.normal(Regarding::from(work), "InterpretHealthSucceed", text);
+    recorder.normal(Regarding::from(work), "InterpretHealthSucceed", text);
 }
 
 pub fn identifier(manifest: Manifest<'_>) -> ResourceIdentifier {

@@ -129,19 +129,23 @@ fn may_wait(change: &Change) -> bool {
 /// The work that a changed object of the member is of.
 fn work_of(change: &Change, execution_namespace: &str) -> Option<String> {
     let states = || [&change.now, &change.before].into_iter().flatten();
-    let named = states().find_map(|object| {
-        Some((object.annotation(ANNOTATION_WORK_NAMESPACE)?, object.annotation(ANNOTATION_WORK_NAME)?))
-    });
-    match named {
+    let named = states().find(|object| work_annotations(object).is_some());
+    work_of_object(named.or_else(|| states().next())?, execution_namespace)
+}
+
+/// The work an object of the member is of.
+pub fn work_of_object(object: &Object, execution_namespace: &str) -> Option<String> {
+    match work_annotations(object) {
         Some((namespace, name)) if namespace == execution_namespace => Some(name.to_owned()),
         // Another control plane, or the same with another name for this member.
         Some(_) => None,
         // Someone took the annotations off; the name of the work follows from the object.
-        None => {
-            let object = states().next()?;
-            Some(names::work_name(object.kind(), object.name(), object.namespace()))
-        }
+        None => Some(names::work_name(object.kind(), object.name(), object.namespace())),
     }
+}
+
+fn work_annotations(object: &Object) -> Option<(&str, &str)> {
+    Some((object.annotation(ANNOTATION_WORK_NAMESPACE)?, object.annotation(ANNOTATION_WORK_NAME)?))
 }
 
 /// Who wrote which field is of no use here and is often half of the object.

@@ -6,6 +6,7 @@
 //! `flotilla.dev/failover-history` where moves led to, and on a way back leaves clusters with grace.
 
 mod commit;
+mod descheduler;
 mod failback;
 mod gather;
 mod inflight;
@@ -30,6 +31,7 @@ use crate::gather::Capacity;
 use crate::inflight::InFlight;
 use crate::queue::SchedulingQueue;
 
+pub use descheduler::Descheduling;
 pub use scheduler::Decisions;
 
 /// The field manager of what is written.
@@ -56,6 +58,8 @@ pub struct Settings {
     pub empty_workload_propagation: bool,
     /// Ask the nodes of members that are watched, beside their summaries.
     pub estimate_from_nodes: bool,
+    /// Take replicas away from clusters whose nodes have no room for them; `None` leaves them.
+    pub descheduling: Option<Descheduling>,
     /// Placements that are being written at the same time.
     pub writes_at_once: usize,
 }
@@ -67,6 +71,7 @@ impl Default for Settings {
             plugins: vec!["*".to_owned()],
             empty_workload_propagation: false,
             estimate_from_nodes: true,
+            descheduling: None,
             writes_at_once: 32,
         }
     }
@@ -88,6 +93,8 @@ struct Room {
     capacity: Mutex<Capacity>,
     in_flight: Mutex<InFlight>,
     recorder: Recorder,
+    /// Tells of what the descheduler did.
+    deschedulings: Recorder,
     metrics: Metrics,
     /// The gate ResilientFailover.
     is_resilient: bool,
@@ -120,6 +127,11 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
                     failback::watch(&room).await;
                 }
             },
+            async {
+                if let Some(descheduling) = room.settings.descheduling {
+                    descheduler::watch(&room, descheduling, &room.deschedulings).await;
+                }
+            },
         );
     };
     tokio::select! {
@@ -137,6 +149,10 @@ impl Room {
             .packed()
             .index(gather::BY_GROUP, gather::groups_of)
             .index(failback::BY_LEFT, failback::left_a_cluster);
+        let bindings = match settings.descheduling {
+            Some(_) => bindings.index(descheduler::BY_UNSCHEDULABLE, descheduler::is_unschedulable),
+            None => bindings,
+        };
         let cluster_bindings = MirrorSpec::new(&api::work::CLUSTER_RESOURCE_BINDINGS.gvr())
             .index(failback::BY_LEFT, failback::left_a_cluster);
         let policies = [api::policy::PROPAGATION_POLICIES, api::policy::CLUSTER_PROPAGATION_POLICIES]
@@ -163,6 +179,7 @@ impl Room {
                 Arc::clone(&clock),
                 cancel.clone(),
             ),
+            deschedulings: Recorder::start(client.clone(), descheduler::COMPONENT, Arc::clone(&clock), cancel.clone()),
             queue: SchedulingQueue::new(features.priority_based_scheduling, &metrics),
             snapshot: Mutex::default(),
             capacity: Mutex::default(),

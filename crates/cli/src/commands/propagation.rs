@@ -100,6 +100,17 @@ pub struct PropagationArgs {
     /// Scheduler plugins: `*` for all, NAME for one more, -NAME for one less.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
     plugins: Vec<String>,
+    /// Take replicas of Deployments that are divided by room away from clusters whose nodes have had no room for them for
+    /// long, so that they go elsewhere.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
+        value_name = "BOOL")]
+    descheduler: bool,
+    /// How often the descheduler looks.
+    #[arg(long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    descheduling_interval: Duration,
+    /// How long a pod must have found no node to be taken away.
+    #[arg(long, value_parser = duration, default_value = "5m", value_name = "DURATION")]
+    unschedulable_threshold: Duration,
     /// Bring workloads without replicas to every selected cluster.
     #[arg(long)]
     enable_empty_workload_propagation: bool,
@@ -111,6 +122,7 @@ impl PropagationArgs {
         let mut chosen = Propagation {
             features: Arc::new(defaults.with(&self.feature_gates).context("--feature-gates")?),
             allow_no_execute_taint_policy: self.allow_no_execute_taint_policy.unwrap_or(self.compat.is_none()),
+            agent_approval: self.agent_approval.parse().map_err(anyhow::Error::msg)?,
             ..Propagation::default()
         };
         let namespaces = || self.skipped_propagating_namespaces.iter().map(String::as_str);
@@ -122,9 +134,12 @@ impl PropagationArgs {
         chosen.federation.graceful_eviction_timeout = self.graceful_eviction_timeout;
         chosen.member_sync.heartbeat = self.cluster_status_update_frequency;
         chosen.member_sync.failure_threshold = self.cluster_failure_threshold;
-            agent_approval: self.agent_approval.parse().map_err(anyhow::Error::msg)?,
         chosen.member_sync.success_threshold = self.cluster_success_threshold;
         chosen.member_sync.resource_modeling = self.enable_cluster_resource_modeling;
+        chosen.scheduling.descheduling = self.descheduler.then_some(settings::Descheduling {
+            interval: self.descheduling_interval,
+            threshold: self.unschedulable_threshold,
+        });
         chosen.scheduling.scheduler_name = self.scheduler_name;
         chosen.scheduling.plugins = self.plugins;
         chosen.scheduling.empty_workload_propagation = self.enable_empty_workload_propagation;

@@ -62,9 +62,12 @@ pub struct GetArgs {
     /// Members to look at, with -s members or all [default: every member]
     #[arg(short = 'C', long, value_delimiter = ',', value_name = "NAME")]
     clusters: Vec<String>,
-    /// Output format: json, yaml, name, wide, custom-columns=..., custom-columns-file=..., jsonpath=..., jsonpath-as-json=..., jsonpath-file=...
+    /// Output format: json, yaml, name, wide, custom-columns=..., custom-columns-file=..., jsonpath=..., jsonpath-as-json=..., jsonpath-file=..., go-template=..., go-template-file=...
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
+    /// Template string, or path to a template file, with -o=go-template, -o=go-template-file
+    #[arg(long, value_name = "TEMPLATE")]
+    template: Option<String>,
     /// Selector (label query) to filter on
     #[arg(short = 'l', long, visible_alias = "selector", value_name = "SELECTOR")]
     labels: Option<String>,
@@ -109,7 +112,8 @@ pub struct GetArgs {
     chunk_size: u64,
 }
 
-pub async fn run(console: &Console, args: GetArgs) -> anyhow::Result<()> {
+pub async fn run(console: &Console, mut args: GetArgs) -> anyhow::Result<()> {
+    args.output = Format::with_template(args.output.take(), args.template.as_deref())?;
     args.check()?;
     let plane = Plane::open(&args.plane)?;
     get(console, &plane, &args).await.map_err(|error| plane.explain(error))

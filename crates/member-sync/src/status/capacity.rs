@@ -10,6 +10,8 @@ use object::Object;
 use object::quantity::{Quantity, QuantityFormat};
 use serde_json::{Map, Value, json};
 
+use crate::status::unschedulable;
+
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
@@ -65,7 +67,7 @@ pub fn trim_pod(pod: &mut Object) {
         .iter()
         .filter_map(|field| Some(((*field).to_owned(), pod.get(&["metadata", field])?.clone())))
         .collect();
-    let kept = json!({
+    let mut kept = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
@@ -73,6 +75,9 @@ pub fn trim_pod(pod: &mut Object) {
         "status": {"phase": pod.str_at(&["status", "phase"])},
         "requests": requests,
     });
+    if let Some(waiting) = unschedulable::kept_of(pod) {
+        kept["unschedulable"] = waiting;
+    }
     if let Some(kept) = Object::from_value(kept) {
         *pod = kept;
     }

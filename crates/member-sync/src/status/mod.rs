@@ -4,6 +4,7 @@ mod capacity;
 mod probe;
 mod room;
 pub mod threshold;
+pub mod unschedulable;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -167,13 +168,7 @@ impl Heart {
         let room = match &self.room {
             Some(room) => room,
             None => {
-                let room = Room::watch(
-                    &self.member.cluster,
-                    &self.member.client,
-                    &plane.board,
-                    Arc::clone(&self.turned),
-                    &self.cancel,
-                );
+                let room = Room::watch(&self.member, Arc::clone(&self.turned), &self.cancel);
                 // A cluster that is ready but seems to have no room would get nothing.
                 room.known_within(plane.settings.sync_wait).await;
                 self.room.insert(room)

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use api::capacity::Board;
 use api::cluster::{NodeSummary, ResourceModel, ResourceSummary};
-use cluster_client::ClusterClient;
 use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
 use reconcile::{Mirror, MirrorSpec};
@@ -14,7 +12,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::member::Member;
 use crate::status::capacity::{self, Nodes, Usage};
+use crate::status::unschedulable::Waiting;
 
 /// The estimator hears of changes at most this often.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
@@ -30,13 +30,7 @@ pub struct Room {
 
 impl Room {
     /// `turned` hears when the member comes to have no node for new pods, or to have one again.
-    pub fn watch(
-        cluster: &str,
-        member: &ClusterClient,
-        board: &Board,
-        turned: Arc<Notify>,
-        cancel: &CancellationToken,
-    ) -> Self {
+    pub fn watch(member: &Arc<Member>, turned: Arc<Notify>, cancel: &CancellationToken) -> Self {
         let cancel = cancel.child_token();
         let core = |resource: &str| GroupVersionResource::new("", "v1", resource);
         let nodes = MirrorSpec::new(&core("nodes")).trim(capacity::trim_node);
@@ -44,15 +38,14 @@ impl Room {
             .fields("status.phase!=Succeeded,status.phase!=Failed")
             .trim(capacity::trim_pod);
         let room = Self {
-            nodes: Mirror::start(member.clone(), nodes, cancel.clone()),
-            pods: Mirror::start(member.clone(), pods, cancel.clone()),
+            nodes: Mirror::start(member.client.clone(), nodes, cancel.clone()),
+            pods: Mirror::start(member.client.clone(), pods, cancel.clone()),
             usage: Arc::default(),
             changes: Arc::default(),
             _watching: cancel.drop_guard(),
         };
         let teller = Teller {
-            cluster: cluster.to_owned(),
-            board: board.clone(),
+            member: Arc::clone(member),
             nodes: room.nodes.clone(),
             pods: room.pods.clone(),
             usage: Arc::clone(&room.usage),
@@ -94,8 +87,7 @@ impl Room {
 }
 
 struct Teller {
-    cluster: String,
-    board: Board,
+    member: Arc<Member>,
     nodes: Mirror,
     pods: Mirror,
     usage: Arc<Mutex<Usage>>,
@@ -106,6 +98,8 @@ struct Teller {
 impl Teller {
     /// Ends with the mirrors.
     async fn run(self) {
+        // What was known came by watches that have ended.
+        *self.member.waiting.lock() = Waiting::default();
         let (mut nodes, mut pods) = (self.nodes.subscribe(), self.pods.subscribe());
         let mut publish_at: Option<Instant> = None;
         let mut is_complete = false;
@@ -124,7 +118,12 @@ impl Teller {
             tokio::select! {
                 change = pods.next() => {
                     let Some(change) = change else { return };
-                    self.usage.lock().apply(change.before.as_deref(), change.now.as_deref());
+                    let (before, now) = (change.before.as_deref(), change.now.as_deref());
+                    self.usage.lock().apply(before, now);
+                    let told = self.member.waiting.lock().apply(before, now);
+                    if let Some(workload) = told {
+                        self.member.deployment_waits(&workload);
+                    }
                 }
                 change = nodes.next() => {
                     let Some(change) = change else { return };
@@ -157,7 +156,7 @@ impl Teller {
     fn publish(&self) {
         if self.nodes.is_synced() && self.pods.is_synced() {
             let nodes = capacity::cluster_nodes(&self.nodes.list(), &self.usage.lock());
-            self.board.publish(&self.cluster, nodes);
+            self.member.plane.board.publish(&self.member.cluster, nodes);
         }
     }
 }
