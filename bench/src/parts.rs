@@ -51,7 +51,7 @@ impl Part {
     /// What it takes on two cores, and what it is given at most, in seconds.
     fn seconds(self, quick: bool) -> (u64, u64) {
         match (self, quick) {
-            (Self::Start, false) => (120, 180),
+            (Self::Start, false) => (90, 180),
             (Self::Start, true) => (75, 120),
             (Self::Api, false) => (200, 300),
             (Self::Api, true) => (60, 120),
@@ -59,13 +59,13 @@ impl Part {
             (Self::Scheduler, true) => (10, 40),
             (Self::Propagation, false) => (1150, 1380),
             (Self::Propagation, true) => (150, 240),
-            (Self::Restart, false) => (210, 330),
+            (Self::Restart, false) => (270, 400),
             (Self::Restart, true) => (100, 180),
             (Self::Failover, false) => (110, 210),
             (Self::Failover, true) => (40, 120),
-            (Self::Agents, false) => (240, 330),
+            (Self::Agents, false) => (200, 330),
             (Self::Agents, true) => (60, 120),
-            (Self::Scale, false) => (390, 540),
+            (Self::Scale, false) => (360, 540),
             (Self::Scale, true) => (60, 120),
         }
     }
@@ -91,7 +91,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
     let budget = options.size(options.minutes, 10.0, 45.0).clamp(0.1, 600.0);
     let budget = Duration::from_secs_f64(budget * 60.0);
-    let most = most.min(budget.as_secs());
+    let most = if options.minutes.is_some() { budget.as_secs() } else { most.min(budget.as_secs()) };
     eprintln!("{}: about {} minutes, at most {}", names.join(", "), expected.div_ceil(60), most.div_ceil(60));
     if run.is_debug() {
         eprintln!("{} is a debug build: its figures say nothing", run.program);

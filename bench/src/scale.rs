@@ -62,7 +62,7 @@ pub struct Results {
 const NAMESPACE: &str = "everywhere";
 const STARTED_AT_ONCE: usize = 4;
 const FILLED_AT_ONCE: usize = 4;
-const FILL_MAX: Duration = Duration::from_secs(240);
+const FILL_MAX: Duration = Duration::from_secs(270);
 const JOIN_MAX: Duration = Duration::from_secs(120);
 const CHANGE_MAX: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_secs(10);

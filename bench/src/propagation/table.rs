@@ -61,7 +61,9 @@ fn pace_rows(results: &Results, ours: &Measured) -> Vec<Row> {
     let held = |m: &Measured| f64::from(u8::from(m.holds_pace() == Some(true)));
     let what = format!("{pace} per second, held (1 is yes)");
     let target = Some(Target::AtLeast(1.0));
-    let mut rows = vec![Row::new(what, "", Better::Higher, held(ours), theirs.map(held), target)];
+    // Yes and no have no ratio.
+    let held = Row { ratio: None, ..Row::new(what, "", Better::Higher, held(ours), theirs.map(held), target) };
+    let mut rows = vec![held];
     let theirs = theirs.filter(|theirs| theirs.holds_pace() == Some(true));
     let mut row = |name: &str, value: fn(&Measured) -> f64| {
         let what = format!("{pace} per second, present in all members, {name}");

@@ -27,8 +27,9 @@ const GRID: &str = "#dee2e6";
 const BAR_HEIGHT: f64 = 22.0;
 const LABEL_WIDTH: f64 = 430.0;
 const BARS_WIDTH: f64 = 420.0;
-const PANEL: (f64, f64) = (360.0, 260.0);
-const MARGIN: (f64, f64, f64, f64) = (40.0, 14.0, 44.0, 52.0);
+const PANEL: (f64, f64) = (360.0, 290.0);
+/// Above, to the right, below, to the left; the names of the lines stand above.
+const MARGIN: (f64, f64, f64, f64) = (70.0, 14.0, 44.0, 52.0);
 
 /// One bar for each, growing to the right of one where ahead and to the left where behind.
 pub fn bars(title: &str, bars: &[Bar]) -> String {
@@ -94,7 +95,7 @@ fn draw(panel: &Panel) -> String {
             lines.points.iter().map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value))).collect();
         let points = points.join(" ");
         let _ = writeln!(body, r#"<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>"#);
-        let at = top - 8.0 + 13.0 * index as f64;
+        let at = 34.0 + 13.0 * index as f64;
         body += &line((PANEL.0 - right - 110.0, at - 4.0), (PANEL.0 - right - 96.0, at - 4.0), color, 2.0);
         body += &text(PANEL.0 - right - 92.0, at, "start", 10, &lines.name);
     }
