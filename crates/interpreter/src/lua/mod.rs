@@ -114,7 +114,12 @@ impl Vm {
             |lua| objects(lua, &[object]),
             |results| match first(results) {
                 Value::Nil => Ok(Vec::new()),
-                Value::Table(table) => typed(&table, Root::List),
+                Value::Table(table) => {
+                    let mut components: Vec<Component> = typed(&table, Root::List)?;
+                    let mut wanted = components.iter_mut().filter_map(|one| one.replica_requirements.as_mut());
+                    wanted.try_for_each(canonicalize)?;
+                    Ok(components)
+                }
                 other => Err(format!(
                     "expected result type 'table' or 'nil' from GetComponents, but got '{}'",
                     other.type_name()

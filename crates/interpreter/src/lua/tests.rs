@@ -45,7 +45,7 @@ fn each_operation_has_its_function_and_its_types() {
     let vm = vm();
     let script: Arc<str> = r#"
         function GetReplicas(obj) return obj.spec.n, {resourceRequest = {cpu = "100m"}} end
-        function GetComponents(obj) return {{name = "a", replicas = 2}, {name = "b", replicas = obj.spec.n}} end
+        function GetComponents(obj) return {{name = "a", replicas = 2, replicaRequirements = {resourceRequest = {cpu = 0.05}}}, {name = "b", replicas = obj.spec.n}} end
         function ReviseReplica(obj, n) obj.spec.n = n return obj end
         function Retain(desired, observed) desired.spec.kept = observed.spec.n return desired end
         function AggregateStatus(obj, items)
@@ -67,6 +67,8 @@ fn each_operation_has_its_function_and_its_types() {
     assert_eq!((replicas, requirements.expect("some").resource_request["cpu"].0.as_str()), (3, "100m"));
     let components = vm.components(&script, &object).expect("components");
     assert_eq!(components.iter().map(|c| (c.name.as_str(), c.replicas)).collect::<Vec<_>>(), [("a", 2), ("b", 3)]);
+    let wanted = components[0].replica_requirements.as_ref().expect("some");
+    assert_eq!(wanted.resource_request["cpu"].0.as_str(), "50m", "written as amounts are everywhere");
     let revised = vm.revise_replicas(&script, &object, 7).expect("revised");
     assert_eq!(revised.get(&["spec"]), Some(&json!({"n": 7, "empty": {}, "none": []})));
     let retained = vm.retain(&script, &object, &thing(json!({"n": 9}))).expect("retained");
