@@ -57,7 +57,7 @@ impl Part {
             (Self::Api, true) => (60, 120),
             (Self::Scheduler, false) => (35, 60),
             (Self::Scheduler, true) => (10, 40),
-            (Self::Propagation, false) => (1150, 1380),
+            (Self::Propagation, false) => (1200, 1500),
             (Self::Propagation, true) => (150, 240),
             (Self::Restart, false) => (270, 400),
             (Self::Restart, true) => (100, 180),

@@ -38,6 +38,8 @@ pub struct Results {
 pub struct Restarted {
     pub plane: Which,
     pub bindings: usize,
+    /// Whether the load had come to rest before; otherwise what it left to do is part of the rest.
+    pub was_quiet: bool,
     pub ready_seconds: f64,
     /// From the start of the process until it did no more than before the restart; none when it never did in time.
     pub quiet_seconds: Option<f64>,
@@ -112,7 +114,7 @@ async fn restart(
     options: &Options,
 ) -> anyhow::Result<Restarted> {
     // What the load left to do must not count.
-    until_quiet(&plane.pids(), 5.0, QUIET_MAX).await?;
+    let was_quiet = until_quiet(&plane.pids(), 5.0, QUIET_MAX).await?.is_some();
     let idle = process::cpu_percent(&plane.pids(), BEFORE).await?;
     let (before, revision) = Versions::of_plane(plane.target()).await?;
     let before_members = Versions::of_members(members).await?;
@@ -136,6 +138,7 @@ async fn restart(
     Ok(Restarted {
         plane: plane.which(),
         bindings,
+        was_quiet,
         ready_seconds: ready.as_secs_f64(),
         quiet_seconds: quiet_at.map(|at| at.saturating_duration_since(start).as_secs_f64()),
         cpu_seconds: cpu.as_secs_f64(),
@@ -270,8 +273,9 @@ pub fn details(results: &Results) -> String {
 
 fn line(r: &Restarted) -> String {
     format!(
-        "| {} | {} | {:.2} s | {} | {:.2} s | {} | {} | {} | {:.0} MiB |",
+        "| {}{} | {} | {:.2} s | {} | {:.2} s | {} | {} | {} | {:.0} MiB |",
         r.plane,
+        if r.was_quiet { "" } else { " (not at rest before)" },
         r.bindings,
         r.ready_seconds,
         r.quiet_seconds.map_or(format!("not within {} s", QUIET_MAX.as_secs()), |seconds| format!("{seconds:.1} s")),

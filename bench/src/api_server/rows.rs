@@ -1,7 +1,7 @@
 //! The figures of both sides brought together in rows.
 
 use crate::api_server::results::{FannedOut, Measured, Results, Started};
-use crate::report::rows::{Better, Row, Target};
+use crate::report::rows::{Better, Row, Target, grouped};
 use crate::server::Side;
 
 /// How much slower the largest size may look before it counts as growth rather than noise.
@@ -55,6 +55,13 @@ pub fn rows(report: &Results) -> Vec<Row> {
         None,
     ));
     rows.extend(row("watch fan-out, server CPU per delivery", "µs", Better::Lower, watch(|f| f.server_cpu_us), None));
+    for growth in growth(report).iter().filter(|growth| growth.side == Side::Flotilla) {
+        let most = growth.sizes.last().map_or(0, |size| size.0);
+        let what =
+            format!("API server: {} beside {} objects, p50 over that beside few", growth.operation, grouped(most));
+        let target = Some(Target::Below(GROWTH_FACTOR_MAX));
+        rows.push(Row::new(what, "", Better::Lower, growth.factor, None, target));
+    }
     rows
 }
 
