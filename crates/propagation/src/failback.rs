@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use api::cluster::CONDITION_READY;
-use api::failover::CONDITION_SCHEDULABLE_NODES;
+use api::failover::{CONDITION_SCHEDULABLE_NODES, REASON_FAILBACK};
+use api::work::{BindingSpec, GracefulEvictionTask, TargetCluster};
 use jiff::{SignedDuration, Timestamp};
 use object::Object;
 use object::time::parse;
@@ -58,6 +59,22 @@ fn duration(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| format!("{text:?} is not a duration, like 90s, 5m or 1h"))
 }
 
+/// What a cluster runs as long as replicas it gives back are not known to be ready where they went: a task for a cluster
+/// that is still scheduled to holds what it had.
+pub fn replicas_held(spec: &BindingSpec, target: &TargetCluster) -> i32 {
+    let is_hold = |task: &&GracefulEvictionTask| task.from_cluster == target.name && task.reason == REASON_FAILBACK;
+    let held = spec.graceful_eviction_tasks.iter().filter(is_hold).filter_map(|task| task.replicas).max();
+    // What the user has scaled down meanwhile is not held.
+    target.replicas.max(held.unwrap_or(0).min(spec.replicas))
+}
+
+/// Leaves the tasks of clusters that are left: one that holds replicas back keeps nothing out of its cluster.
+pub fn forget_holds(spec: &mut BindingSpec) {
+    let clusters = std::mem::take(&mut spec.clusters);
+    spec.graceful_eviction_tasks.retain(|task| !clusters.iter().any(|target| target.name == task.from_cluster));
+    spec.clusters = clusters;
+}
+
 /// Since when a cluster is known to be well; `None` when it is not, or nobody says since when.
 pub fn well_since(cluster: &Object) -> Option<Timestamp> {
     let conditions = cluster.items(&["status", "conditions"]);
@@ -95,6 +112,36 @@ mod tests {
         for bad in ["soon", "after=", "rate=0", "rate=x", "-5m", "later=5m", "rate=inf"] {
             assert!(Failback::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[track_caller]
+    fn check_held(replicas: i32, reason: &str, has: Option<i32>, expected: i32) {
+        let task = |from: &str| GracefulEvictionTask {
+            from_cluster: from.to_owned(),
+            reason: reason.to_owned(),
+            replicas: has,
+            ..GracefulEvictionTask::default()
+        };
+        let target = TargetCluster { name: "robbinsdale".to_owned(), replicas: 2 };
+        let mut spec = BindingSpec {
+            replicas,
+            clusters: vec![target.clone()],
+            graceful_eviction_tasks: vec![task("robbinsdale"), task("elsewhere")],
+            ..BindingSpec::default()
+        };
+        assert_eq!(replicas_held(&spec, &target), expected, "{replicas} {reason} {has:?}");
+        forget_holds(&mut spec);
+        let left: Vec<&str> = spec.graceful_eviction_tasks.iter().map(|task| task.from_cluster.as_str()).collect();
+        assert_eq!((left, spec.clusters.len()), (vec!["elsewhere"], 1));
+    }
+
+    #[test]
+    fn a_cluster_that_gives_some_back_keeps_what_it_had_for_the_time_being() {
+        check_held(4, REASON_FAILBACK, Some(4), 4);
+        check_held(3, REASON_FAILBACK, Some(4), 3);
+        check_held(0, REASON_FAILBACK, Some(4), 2);
+        check_held(4, REASON_FAILBACK, None, 2);
+        check_held(4, "TaintUntolerated", Some(4), 2);
     }
 
     #[track_caller]

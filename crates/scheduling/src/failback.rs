@@ -236,7 +236,7 @@ pub fn notes(binding: &Binding, targets: &[TargetCluster], is_return: bool, now:
     for name in &names {
         history.end(name, "Returned", true, now);
     }
-    for old in binding.spec.clusters.iter().filter(|old| !names.contains(old.name.as_str())) {
+    for old in binding.spec.clusters.iter().filter(|old| gives_up(old, targets)) {
         let eviction = Eviction {
             purge_mode: "Gracefully".to_owned(),
             reason: REASON_FAILBACK.to_owned(),
@@ -260,4 +260,9 @@ pub fn notes(binding: &Binding, targets: &[TargetCluster], is_return: bool, now:
     history.place(&binding.spec.clusters, targets, now);
     let tasks = if tasks.is_empty() { Value::Null } else { Value::Array(tasks) };
     Notes { history: Some(history.text()), tasks: Some(tasks) }
+}
+
+/// Does a cluster lose all or some of its replicas? Then it keeps what it has until that is ready elsewhere.
+fn gives_up(old: &TargetCluster, targets: &[TargetCluster]) -> bool {
+    targets.iter().find(|new| new.name == old.name).is_none_or(|new| new.replicas < old.replicas)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingSpec, BindingStatus, TargetCluster};
 use object::{Object, Status};
+use propagation::failback::forget_holds;
 use reconcile::{Mirror, ObjectKey};
 use scheduler::{Peers, Snapshot};
 use tokio::time::Instant;
@@ -37,10 +38,12 @@ pub struct Binding {
 
 impl Binding {
     pub fn read(object: &Arc<Object>) -> Result<Self, Status> {
+        let mut spec: BindingSpec = api::read(object)?;
+        forget_holds(&mut spec);
         Ok(Self {
             key: ObjectKey::of(object),
             object: Arc::clone(object),
-            spec: api::read(object)?,
+            spec,
             status: api::read_at(object, &["status"])?,
         })
     }

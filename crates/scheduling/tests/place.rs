@@ -619,6 +619,39 @@ async fn what_failed_over_returns_where_its_policy_asks_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_that_keeps_a_part_holds_the_rest_until_it_is_ready_where_it_returns() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    plane.cluster("m2", 10, json!({}));
+    plane.policy("after=0s");
+    let weight = |name: &str| json!({"targetCluster": {"clusterNames": [name]}, "weight": 1});
+    let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": [weight("m1"), weight("m2")]}}});
+    plane.binding("web", 4, of_policy(&placement));
+    plane.start(RESILIENT);
+    plane.expect("web", "m1:2, m2:2 (Success)").await;
+    plane.evict("web", "m1").await;
+    plane.expect("web", "m2:4 (Success)").await;
+    plane.end_tasks("web").await;
+    plane.recover("m1", "2026-01-01T00:00:00Z").await;
+    let back = plane.expect("web", "m1:2, m2:2 (Success)").await;
+    let tasks = back.items(&["spec", "gracefulEvictionTasks"]);
+    let told = (tasks[0]["fromCluster"].as_str(), tasks[0]["reason"].as_str(), tasks[0]["replicas"].as_i64());
+    assert_eq!((tasks.len(), told), (1, (Some("m2"), Some("Failback"), Some(4))));
+    let spec: api::work::BindingSpec = api::read(&back).expect("a binding");
+    let given: Vec<(String, i32)> =
+        propagation::works::targets(&spec).into_iter().map(|target| (target.name, target.replicas)).collect();
+    assert_eq!(given, [("m1".to_owned(), 2), ("m2".to_owned(), 4)], "nothing goes before the other is ready");
+    // A hold is no eviction: the cluster is used as before.
+    plane.patch(&RESOURCE_BINDINGS.gvr(), "web", json!({"spec": {"replicas": 6}})).await;
+    plane.expect("web", "m1:3, m2:3 (Success)").await;
+    plane.end_tasks("web").await;
+    plane.rest().await;
+    plane.expect("web", "m1:3, m2:3 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn workloads_return_at_the_rate_of_their_policy() {
     let plane = Plane::new();
     plane.cluster("m1", 100, json!({}));

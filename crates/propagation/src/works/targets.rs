@@ -6,9 +6,12 @@ use api::apportion::{TieBreak, apportion};
 use api::work::{BindingSpec, TargetCluster};
 use object::Object;
 
-/// Where works are made: what was scheduled, then what the bindings that need this one were given.
+use crate::failback::replicas_held;
+
+/// Where works are made: what was scheduled, and what is held there for a while, then what the bindings that need this one were given.
 pub fn targets(spec: &BindingSpec) -> Vec<TargetCluster> {
-    let mut targets = spec.clusters.clone();
+    let held = |target: &TargetCluster| TargetCluster { replicas: replicas_held(spec, target), ..target.clone() };
+    let mut targets: Vec<TargetCluster> = spec.clusters.iter().map(held).collect();
     for target in spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters) {
         if !targets.iter().any(|known| known.name == target.name) {
             targets.push(target.clone());
