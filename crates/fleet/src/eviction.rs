@@ -38,6 +38,8 @@ const NAMES: [&str; 2] = ["binding-eviction", "cluster-binding-eviction"];
 const WORKERS: usize = 3;
 /// Where all keep to one rate together, more of them only write at the same time, which is cheaper.
 const RESILIENT_WORKERS: usize = 16;
+/// Times a binding is written anew when somebody else wrote it in between.
+const TRIES_MAX: usize = 3;
 /// How often to look again whether the control plane has been cut off.
 const CUT_OFF_WAIT: Duration = Duration::from_secs(5);
 /// After a start, or when the machine wakes up, clusters have this long to say that they are back before a loss that was
@@ -110,8 +112,13 @@ impl Evictor {
         homes.map(|c| Tenancy { cluster: c.name().to_owned(), binding: change.key.clone() }).collect()
     }
 
-    fn gather(&self, tenancy: &Tenancy) -> Option<(Arc<Object>, Vec<Taint>)> {
-        let binding = self.plane.bindings[self.kind].get(&tenancy.binding)?;
+    async fn read(&self, tenancy: &Tenancy) -> Result<Option<Arc<Object>>, Status> {
+        self.plane.client.find(self.plane.bindings[self.kind].target(&tenancy.binding)).await
+    }
+
+    /// `newer` is the binding where the mirror is known to be late.
+    fn gather(&self, tenancy: &Tenancy, newer: Option<Arc<Object>>) -> Option<(Arc<Object>, Vec<Taint>)> {
+        let binding = newer.or_else(|| self.plane.bindings[self.kind].get(&tenancy.binding))?;
         let is_there = !binding.is_deleting() && target_names(&binding).any(|target| target == tenancy.cluster);
         let taints = no_execute(&*self.plane.cluster(&tenancy.cluster)?);
         (is_there && !taints.is_empty()).then_some((binding, taints))
@@ -209,7 +216,7 @@ impl Evictor {
 }
 
 async fn reconcile(evictor: Arc<Evictor>, tenancy: Tenancy) -> Result<Outcome, ReconcileError> {
-    let Some((binding, taints)) = evictor.gather(&tenancy) else { return Ok(Outcome::Done) };
+    let Some((binding, taints)) = evictor.gather(&tenancy, None) else { return Ok(Outcome::Done) };
     match evictor.judge(&tenancy, &binding, &taints)? {
         Verdict::Stay => Ok(Outcome::Done),
         Verdict::StayFor(wait) => Ok(Outcome::After(wait)),
@@ -242,15 +249,22 @@ async fn leave_in_turn(evictor: &Evictor, tenancy: &Tenancy) -> Result<Outcome, 
     if !evictor.turn().await {
         return Ok(Outcome::Done);
     }
-    let Some((binding, taints)) = evictor.gather(tenancy) else { return Ok(Outcome::Done) };
-    match evictor.judge(tenancy, &binding, &taints)? {
-        Verdict::Stay => Ok(Outcome::Done),
-        Verdict::StayFor(wait) => Ok(Outcome::After(wait)),
-        Verdict::Leave => {
-            evictor.evict(&tenancy.cluster, &binding, &taints).await?;
-            Ok(Outcome::Done)
+    let mut newer = None;
+    for _ in 0..TRIES_MAX {
+        let Some((binding, taints)) = evictor.gather(tenancy, newer.take()) else { return Ok(Outcome::Done) };
+        match evictor.judge(tenancy, &binding, &taints)? {
+            Verdict::Stay => return Ok(Outcome::Done),
+            Verdict::StayFor(wait) => return Ok(Outcome::After(wait)),
+            Verdict::Leave => {}
+        }
+        match evictor.evict(&tenancy.cluster, &binding, &taints).await {
+            Ok(()) => return Ok(Outcome::Done),
+            // To wait for the mirror would cost another turn, and there are not many.
+            Err(status) if status.is_conflict() => newer = evictor.read(tenancy).await?,
+            Err(status) => return Err(status.into()),
         }
     }
+    Ok(Outcome::Retry)
 }
 
 fn is_added_before(taint: &Taint, time: Timestamp) -> bool {

@@ -80,7 +80,7 @@ pub async fn commit(room: &Room, plan: Plan) -> Outcome {
     let Some(decision) = decision else {
         return match note_generation(room, &binding).await {
             Ok(()) => Outcome::Done,
-            Err(error) => failed(&binding, &error),
+            Err(error) => failed(room, &binding, &error).await,
         };
     };
     let targets = match &decision.result {
@@ -95,7 +95,7 @@ pub async fn commit(room: &Room, plan: Plan) -> Outcome {
     let is_placed = matches!(&written, Ok(Some(_)));
     settle(room, &binding, &decision, &written);
     let report = match (&decision.result, &written) {
-        (_, Err(error)) if error.is_conflict() || error.is_not_found() => return failed(&binding, error),
+        (_, Err(error)) if error.is_conflict() || error.is_not_found() => return failed(room, &binding, error).await,
         (decided, Err(error)) => Report::refused(decided.as_ref().err(), error),
         (Ok(_), Ok(_)) => Report::success(),
         (Err(error), Ok(_)) => Report::failure(error),
@@ -106,7 +106,7 @@ pub async fn commit(room: &Room, plan: Plan) -> Outcome {
     tell(room, &binding, &decision, &report, is_placed || matches!(noted, Ok(true)));
     match noted {
         Ok(_) => report.outcome,
-        Err(error) => failed(&binding, &error),
+        Err(error) => failed(room, &binding, &error).await,
     }
 }
 
@@ -286,8 +286,14 @@ fn tell(room: &Room, binding: &Binding, decision: &Decision, report: &Report, is
     }
 }
 
-/// A conflict is no failure to speak of: the binding has changed and is looked at again.
-fn failed(binding: &Binding, error: &Status) -> Outcome {
+/// A conflict is no failure to speak of: the binding has changed and is looked at again, once the mirror has what was
+/// written; before, the same would be decided on the same, ever later.
+async fn failed(room: &Room, binding: &Binding, error: &Status) -> Outcome {
+    if error.is_conflict()
+        && let Ok(Some(current)) = room.client.find(room.mirror_of(&binding.key).target(&binding.key)).await
+    {
+        room.note_written(&binding.key, &current);
+    }
     if error.is_not_found() || is_namespace_terminating(error) {
         return Outcome::Done;
     }

@@ -16,32 +16,36 @@ pub struct InFlight {
 struct Entry {
     /// Where it is about to be: what workloads that want to be together or apart need to know of each other.
     clusters: Vec<String>,
-    /// The newest version this scheduler wrote.
+    /// The newest version this scheduler wrote or was told of.
     version: Option<u64>,
+    /// Somebody wanted to decide on it, and is to be called when the mirror has that version.
+    is_awaited: bool,
 }
 
 impl InFlight {
     pub fn decided(&mut self, key: &ObjectKey, targets: &[TargetCluster]) {
         let clusters = targets.iter().map(|target| target.name.clone()).collect();
-        self.bindings.insert(key.clone(), Entry { clusters, version: None });
+        self.bindings.insert(key.clone(), Entry { clusters, ..Entry::default() });
     }
 
     /// It was written as `object`; `seen` is what the mirror has.
     pub fn written(&mut self, key: &ObjectKey, object: &Object, seen: Option<&Object>) {
         self.bindings.entry(key.clone()).or_default().version = Some(version(object));
         match seen {
-            Some(seen) => self.seen(key, seen),
+            // Whoever writes it has it, so that nobody else can wait for it.
+            Some(seen) => {
+                self.seen(key, seen);
+            }
             // It is gone already.
             None => self.forget(key),
         }
     }
 
-    /// The mirror has this now.
-    pub fn seen(&mut self, key: &ObjectKey, object: &Object) {
+    /// The mirror has this now. Tells whether somebody waited for it.
+    pub fn seen(&mut self, key: &ObjectKey, object: &Object) -> bool {
         let is_known = |entry: &Entry| entry.version.is_some_and(|own| own <= version(object));
-        if self.bindings.get(key).is_some_and(is_known) {
-            self.bindings.remove(key);
-        }
+        let is_known = self.bindings.get(key).is_some_and(is_known);
+        is_known && self.bindings.remove(key).is_some_and(|entry| entry.is_awaited)
     }
 
     /// All that was to be written is: where that was nothing, the mirror has it.
@@ -55,15 +59,16 @@ impl InFlight {
         self.bindings.remove(key);
     }
 
-    /// Does the mirror have an older version than the one written here?
-    pub fn is_ahead_of(&self, key: &ObjectKey, object: &Object) -> bool {
-        let written = self.bindings.get(key).and_then(|entry| entry.version);
-        written.is_some_and(|own| own > version(object))
+    /// Does the mirror have an older version than the one written here? Then `seen` tells when that is over.
+    pub fn must_wait(&mut self, key: &ObjectKey, object: &Object) -> bool {
+        let Some(entry) = self.bindings.get_mut(key) else { return false };
+        entry.is_awaited = entry.version.is_some_and(|own| own > version(object));
+        entry.is_awaited
     }
 
     /// Where a binding is about to be, if that is not what the mirror says.
     pub fn clusters(&self, key: &ObjectKey) -> Option<&[String]> {
-        self.bindings.get(key).map(|entry| entry.clusters.as_slice())
+        self.bindings.get(key).map(|entry| entry.clusters.as_slice()).filter(|clusters| !clusters.is_empty())
     }
 }
 
@@ -91,10 +96,12 @@ mod tests {
         in_flight.seen(&key, &binding(5));
         assert_eq!(in_flight.clusters(&key), Some(["m1".to_owned()].as_slice()), "not written yet");
         in_flight.written(&key, &binding(7), Some(&binding(5)));
-        assert!(in_flight.is_ahead_of(&key, &binding(6)) && !in_flight.is_ahead_of(&key, &binding(7)));
-        in_flight.seen(&key, &binding(8));
+        assert!(!in_flight.must_wait(&key, &binding(7)) && in_flight.must_wait(&key, &binding(6)));
+        assert!(!in_flight.seen(&key, &binding(6)), "that is not what was waited for");
+        assert!(in_flight.seen(&key, &binding(8)), "who waited is called");
+        assert!(!in_flight.seen(&key, &binding(9)), "once");
         assert_eq!(in_flight.clusters(&key), None);
         in_flight.written(&key, &binding(9), Some(&binding(9)));
-        assert!(!in_flight.is_ahead_of(&key, &binding(1)), "the mirror was faster");
+        assert!(!in_flight.must_wait(&key, &binding(1)), "the mirror was faster");
     }
 }

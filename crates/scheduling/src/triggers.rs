@@ -28,9 +28,9 @@ struct Touched {
 pub async fn watch_bindings(room: &Arc<Room>, mirror: &Mirror) {
     let mut changes = mirror.subscribe();
     while let Some(change) = changes.next().await {
-        room.note_binding(&change);
+        let is_awaited = room.note_binding(&change);
         let Some(now) = &change.now else { continue };
-        if is_due(room, change.before.as_deref(), now) {
+        if is_awaited || is_due(room, change.before.as_deref(), now) {
             let why = if change.before.is_none() { Incoming::BindingAdd } else { Incoming::BindingUpdate };
             room.queue.add(change.key.clone(), priority_of(now), change.is_initial, why).await;
         }
@@ -59,8 +59,8 @@ fn is_for_this_scheduler(room: &Room, binding: &Object) -> bool {
 }
 
 impl Room {
-    /// Keeps reservations and placements in flight in step with what the mirror shows.
-    fn note_binding(&self, change: &Change) {
+    /// Keeps reservations and placements in flight in step with what the mirror shows. Tells whether that was waited for.
+    fn note_binding(&self, change: &Change) -> bool {
         let name = change.key.to_string();
         match &change.now {
             None => {
@@ -68,9 +68,10 @@ impl Room {
                 self.in_flight.lock().forget(&change.key);
                 self.decisions.forget(&name);
                 self.failbacks.lock().remove(&change.key);
+                false
             }
             Some(now) => {
-                self.in_flight.lock().seen(&change.key, now);
+                let is_awaited = self.in_flight.lock().seen(&change.key, now);
                 let told = now.items(&["status", "aggregatedStatus"]);
                 let mut snapshot = self.snapshot.lock();
                 let is_waiting = |item: &serde_json::Value| {
@@ -82,6 +83,7 @@ impl Room {
                 {
                     snapshot.release_seen(&name, &binding.spec, &binding.status.aggregated_status);
                 }
+                is_awaited
             }
         }
     }

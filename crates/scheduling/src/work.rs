@@ -82,9 +82,9 @@ impl Room {
     fn decide(&self, key: &ObjectKey) -> Step {
         let finish = |outcome: Outcome| Step::Finish { priority: 0, outcome };
         let Some(object) = self.mirror_of(key).get(key) else { return finish(Outcome::Done) };
-        if self.in_flight.lock().is_ahead_of(key, &object) {
-            // Our own write has not come back yet: what would be decided now is known to be outdated.
-            return finish(Outcome::Failed);
+        if self.in_flight.lock().must_wait(key, &object) {
+            // What would be decided now is known to be outdated. It comes again with the version that was written.
+            return finish(Outcome::Done);
         }
         if object.is_deleting() {
             let kind = if key.namespace.is_empty() { "clusterResourceBinding" } else { "resourceBinding" };
