@@ -1,4 +1,5 @@
 //! `soak`: a seeded run of users and faults against real processes, with a verdict and the command that repeats it.
+#![allow(clippy::print_stdout, reason = "the verdict is what it is for")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

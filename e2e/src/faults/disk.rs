@@ -35,10 +35,9 @@ impl SmallDisk {
         let mut ballast = std::fs::File::create(self.ballast()).expect("a file on the disk");
         let mut block = vec![0xA5_u8; 1 << 20];
         while !block.is_empty() {
-            match ballast.write(&block) {
-                Ok(_) => {}
-                // No room for so much: the rest goes in smaller pieces.
-                Err(_) => block.truncate(block.len() / 2),
+            // Where there is no room for so much, the rest goes in smaller pieces.
+            if ballast.write_all(&block).is_err() {
+                block.truncate(block.len() / 2);
             }
         }
     }

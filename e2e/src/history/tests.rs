@@ -293,7 +293,8 @@ fn rest() -> Rest {
 #[test]
 fn whatever_is_not_as_decided_is_caught() {
     assert_eq!(check_rest(&rest()), []);
-    let cases: Vec<(&str, &str, fn(&mut Rest))> = vec![
+    type Plant = fn(&mut Rest);
+    let cases: Vec<(&str, &str, Plant)> = vec![
         ("a template without a binding", "has no binding", |rest| {
             rest.templates.insert("Deployment/x".into(), Template::default());
         }),
@@ -305,10 +306,10 @@ fn whatever_is_not_as_decided_is_caught() {
             rest.bindings.values_mut().for_each(|binding| binding.is_applied = false);
         }),
         ("an eviction without an end", "still leaves", |rest| {
-            rest.bindings.values_mut().for_each(|binding| drop(binding.evicting.insert("m3".into())));
+            rest.bindings.values_mut().for_each(|binding| binding.evicting = ["m3".to_owned()].into());
         }),
         ("a work too many", "is no target", |rest| {
-            rest.bindings.values_mut().for_each(|binding| drop(binding.targets.remove("m2")));
+            rest.bindings.values_mut().for_each(|binding| binding.targets.retain(|name, _| name == "m1"));
         }),
         ("a work too few", "has no work for m2", |rest| drop(rest.works.pop())),
         ("a work of another time", "is not of its template", |rest| rest.works[0].manifest = manifest("old", 2)),
@@ -379,12 +380,16 @@ fn whatever_was_done_on_the_way_without_a_decision_is_caught() {
             &["deleted while decided"],
             vec![bound(1, 1), worked(2, 2, "a", false), worked(8_000_000, 5, "a", true)],
         ),
-        ("a work taken with its member", &[], vec![
-            bound(1, 1),
-            worked(2, 2, "a", false),
-            Step::Member { at: 7_000_000, revision: 4, cluster: "m1".into(), is_going: true },
-            worked(8_000_000, 5, "a", true),
-        ]),
+        (
+            "a work taken with its member",
+            &[],
+            vec![
+                bound(1, 1),
+                worked(2, 2, "a", false),
+                Step::Member { at: 7_000_000, revision: 4, cluster: "m1".into(), is_going: true },
+                worked(8_000_000, 5, "a", true),
+            ],
+        ),
         (
             "a story with a gap is not judged by its order",
             &[],

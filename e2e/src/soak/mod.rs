@@ -206,7 +206,7 @@ async fn do_fault(target: Target, fault: Fault, lasts: Duration, diary: SharedDi
         Ok(Err(why)) => return with(&diary, |diary| diary.refused.push(why.to_string())),
         Err(panic) => return with(&diary, |diary| diary.notes.push(format!("{fault:?} of {name}: {panic}"))),
     };
-    println!("  {name}: {fault:?} for {lasts:?}");
+    eprintln!("  {name}: {fault:?} for {lasts:?}");
     with(&diary, |diary| {
         diary.faults += 1;
         if is_of_disk {
@@ -251,7 +251,7 @@ async fn supervise(world: Arc<World>, diary: SharedDiary, cancel: CancellationTo
 
 fn restarted(name: &str, how: &str, diary: &SharedDiary) {
     let what = format!("{name} {how}");
-    println!("  {what}");
+    eprintln!("  {what}");
     with(diary, |diary| {
         let now = Instant::now();
         let is_forgiven = diary.excuses.iter().any(|(excused, until)| *excused == name && now < *until);

@@ -24,6 +24,9 @@ const KINDS: &[(&str, &str)] =
 const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
 const SPACE_PREFIX: &str = "karmada-es-";
 
+/// What a change means, if anything.
+type Notice = Box<dyn Fn(u64, &Change) -> Option<Step> + Send + Sync>;
+
 /// All that was seen, kept and written down.
 pub struct Steps {
     start: Instant,
@@ -55,7 +58,7 @@ impl Steps {
 
 /// Starts a watch of everything that counts. They end with the token.
 pub fn begin(world: &World, steps: &Arc<Steps>, cancel: &CancellationToken) -> Vec<tokio::task::JoinHandle<()>> {
-    let spawn = |apis: Vec<Api>, path: String, step: Box<dyn Fn(u64, &Change) -> Option<Step> + Send + Sync>| {
+    let spawn = |apis: Vec<Api>, path: String, step: Notice| {
         tokio::spawn(follow(apis, path, Arc::clone(steps), step, cancel.clone()))
     };
     let mut tasks = vec![
@@ -73,13 +76,7 @@ pub fn begin(world: &World, steps: &Arc<Steps>, cancel: &CancellationToken) -> V
     tasks
 }
 
-async fn follow(
-    apis: Vec<Api>,
-    path: String,
-    steps: Arc<Steps>,
-    step: Box<dyn Fn(u64, &Change) -> Option<Step> + Send + Sync>,
-    cancel: CancellationToken,
-) {
+async fn follow(apis: Vec<Api>, path: String, steps: Arc<Steps>, step: Notice, cancel: CancellationToken) {
     let mut last: Option<String> = None;
     let mut is_first = true;
     for api in apis.iter().cycle() {

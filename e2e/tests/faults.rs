@@ -1,0 +1,164 @@
+//! The fault kit does what it says, and short soaks by a seed end well; `make soak` runs long ones.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use e2e::etcd::steady_port;
+use e2e::eventually::eventually;
+use e2e::faults::disk::SmallDisk;
+use e2e::faults::process::Process;
+use e2e::faults::shim::Shim;
+use e2e::faults::{Fault, Target};
+use e2e::flotilla::{binary, kubectl};
+use e2e::netns::Namespace;
+use e2e::soak::schedule::{Engine, Plan, draw};
+
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// A server of its own, with a shim, on a directory.
+fn server(directory: &Path) -> (Target, Arc<Shim>, std::path::PathBuf) {
+    let shim = Arc::new(Shim::build(directory, "server").unwrap_or_else(|why| panic!("{why}")));
+    let (data, port, preload) = (directory.join("data"), steady_port(), Arc::clone(&shim));
+    std::fs::create_dir_all(&data).expect("a directory");
+    let kubeconfig = data.join("karmada-apiserver.config");
+    let process = Process::start(&directory.join("server.log"), move || {
+        let mut command = Command::new(binary());
+        preload.preload(&mut command);
+        command.args(["server", "--bind", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(&data);
+        command
+    });
+    let target = Target::new("server", process).with_shim(Some(Arc::clone(&shim)));
+    eventually("the server is ready", LIMIT, || {
+        kubeconfig.exists() && kubectl(&kubeconfig, &["get", "--raw", "/readyz"]).stdout.starts_with(b"ok")
+    });
+    (target, shim, kubeconfig)
+}
+
+fn creates(kubeconfig: &Path, name: &str) -> bool {
+    kubectl(kubeconfig, &["create", "configmap", name, "--request-timeout=3s"]).status.success()
+}
+
+#[test]
+fn every_fault_of_a_process_is_felt_and_is_over_when_it_is_healed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (target, shim, kubeconfig) = server(directory.path());
+    let good = || {
+        eventually("writes are taken", LIMIT, || {
+            kubectl(&kubeconfig, &["get", "cm", "x"]).status.success() || creates(&kubeconfig, "x")
+        })
+    };
+    good();
+
+    let full = target.inject(Fault::FullDisk).expect("a shim");
+    assert!(!creates(&kubeconfig, "full"), "there was no room for it");
+    assert!(kubectl(&kubeconfig, &["get", "cm", "x"]).status.success(), "reads need no room");
+    full.heal();
+    eventually("there is room again", LIMIT, || creates(&kubeconfig, "room"));
+    assert!(shim.hits().writes > 0);
+
+    let moved = target.inject(Fault::Clock { seconds: 86_400 }).expect("a shim");
+    assert!(creates(&kubeconfig, "tomorrow"));
+    moved.heal();
+    let age = |name: &str| {
+        let asked = kubectl(&kubeconfig, &["get", "cm", name, "-o=jsonpath={.metadata.creationTimestamp}"]);
+        String::from_utf8_lossy(&asked.stdout).into_owned()
+    };
+    assert!(age("tomorrow")[..10] > age("room")[..10], "{} is not after {}", age("tomorrow"), age("room"));
+
+    let paused = target.inject(Fault::Pause).expect("it runs");
+    assert!(!creates(&kubeconfig, "paused"));
+    drop(paused);
+    good();
+
+    let killed = target.inject(Fault::Kill).expect("it runs");
+    assert!(!creates(&kubeconfig, "killed"));
+    drop(killed);
+    good();
+    eventually("what was acknowledged is there", LIMIT, || !age("tomorrow").is_empty());
+}
+
+#[test]
+fn what_a_target_or_this_machine_cannot_do_is_refused_in_words() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let sleep = Process::start(&directory.path().join("log"), || {
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        command
+    });
+    let target = Target::new("sleep", sleep);
+    let cases = [
+        (Fault::Partition, "sleep: is in no network namespace"),
+        (Fault::Silence, "sleep: talks through no relay"),
+        (Fault::FullDisk, "sleep: runs without the shim"),
+        (Fault::Clock { seconds: 5 }, "sleep: runs without the shim"),
+        (Fault::Netem { delay_ms: 10, loss_percent: 1 }, "sleep: is in no network namespace"),
+    ];
+    for (fault, expected) in cases {
+        let Err(why) = target.inject(fault) else { panic!("{fault:?} was done") };
+        assert!(why.to_string().starts_with(expected), "{why}");
+    }
+    if let Some(space) = Namespace::make() {
+        let target = target.inside(Some(Arc::new(space)));
+        match target.inject(Fault::Netem { delay_ms: 10, loss_percent: 1 }) {
+            Ok(done) => done.heal(),
+            Err(why) => assert!(why.to_string().contains("netem"), "{why}"),
+        }
+    }
+}
+
+#[test]
+fn a_small_disk_is_filled_and_emptied() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let disk = match SmallDisk::mount(&directory.path().join("disk"), 8) {
+        Ok(disk) => disk,
+        Err(why) => return eprintln!("SKIPPED: {why}"),
+    };
+    disk.fill();
+    assert!(std::fs::write(disk.path().join("more"), vec![1; 4096]).is_err());
+    disk.empty();
+    std::fs::write(disk.path().join("more"), vec![1; 4096]).expect("there is room");
+}
+
+async fn soak(plan: Plan) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let verdict = e2e::soak::run(&plan, &draw(&plan), directory.path()).await.unwrap_or_else(|why| panic!("{why}"));
+    eprintln!("{verdict:#?}");
+    assert!(verdict.counts.acknowledged > 0, "nothing was written: {verdict:#?}");
+    if !verdict.violations.is_empty() {
+        // What is needed to find out why.
+        panic!("{plan:?}\n{:#?}\nkept in {}", verdict.violations, directory.keep().display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_soak_of_one_plane_with_members_ends_well() {
+    let (seed, seconds) = (11, 20);
+    let plan = Plan {
+        seed,
+        seconds,
+        engine: Engine::Embedded,
+        has_members: true,
+        has_real_member: false,
+        toleration_seconds: 300,
+    };
+    soak(plan).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_soak_of_three_replicas_on_etcd_ends_well() {
+    if !e2e::flotilla::programs().join("etcd").exists() {
+        return eprintln!("SKIPPED: etcd is missing; `make test` builds it");
+    }
+    let (seed, seconds) = (12, 20);
+    let plan = Plan {
+        seed,
+        seconds,
+        engine: Engine::Etcd,
+        has_members: false,
+        has_real_member: false,
+        toleration_seconds: 300,
+    };
+    soak(plan).await;
+}
