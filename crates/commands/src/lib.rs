@@ -19,13 +19,14 @@ pub mod program;
 pub mod promote;
 pub mod register;
 mod resources;
+pub mod restored;
 mod scope;
 mod table;
 mod tabs;
 pub mod taint;
 pub mod token;
-pub mod unjoin;
 pub mod top;
+pub mod unjoin;
 pub mod unregister;
 pub mod version;
 pub mod why;
@@ -80,7 +81,6 @@ pub enum Command {
     ApiResources(KubectlArgs),
     /// List the versions of APIs the control plane or a member serves (kubectl).
     ApiVersions(KubectlArgs),
-    Version(version::VersionArgs),
     Top(Box<top::TopArgs>),
     /// List the options every command takes.
     Options,
@@ -93,6 +93,7 @@ pub enum Command {
     /// Not here: what Karmada has as addons is part of the control plane.
     #[command(hide = true)]
     Addons(absent::AbsentArgs),
+    Version(version::VersionArgs),
 }
 
 pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
@@ -125,12 +126,12 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
         Command::Attach(args) => kubectl::run(console, "attach", Targets::PlaneOrMember, args).await,
         Command::ApiResources(args) => kubectl::run(console, "api-resources", Targets::PlaneOrMember, args).await,
         Command::ApiVersions(args) => kubectl::run(console, "api-versions", Targets::PlaneOrMember, args).await,
-        Command::Version(args) => version::run(console, &args),
         Command::Top(args) => top::run(console, *args).await,
         Command::Options => absent::options(console),
         Command::Init(_) => absent::init(console),
         Command::Deinit(_) => absent::deinit(console),
         Command::Addons(_) => absent::addons(console),
+        Command::Version(args) => version::run(console, &args),
     }
 }
 

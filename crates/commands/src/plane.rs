@@ -168,6 +168,18 @@ impl Plane {
         }
     }
 
+    /// Another server, with the same credentials and the same trust.
+    pub fn elsewhere(&self, server: &str) -> anyhow::Result<ClusterClient> {
+        match &self.access {
+            Access::Remote(remote) => {
+                let remote = RemoteConfig { server: server.to_owned(), ..(**remote).clone() };
+                Ok(ClusterClient::connect(Endpoint::Remote(remote))?)
+            }
+            #[cfg(test)]
+            Access::Given(_) => Ok(self.client.clone()),
+        }
+    }
+
     /// A member that is known to exist.
     pub async fn existing_member(&self, cluster: &str) -> anyhow::Result<ClusterClient> {
         self.client.get(ResourceRef::cluster(&CLUSTERS.gvr(), cluster)).await?;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use api::safe_mode::SafeMode;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
 use apiserver::request::RequestInfo;
@@ -15,6 +16,8 @@ use object::{Object, Status};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::safe_mode;
+
 const WHY: &str = "v1alpha1/why";
 const PLAN: &str = "v1alpha1/plan";
 const FAILOVER: &str = "v1alpha1/failover";
@@ -23,12 +26,18 @@ const FAILOVER: &str = "v1alpha1/failover";
 const MANIFESTS_MAX: usize = 1000;
 
 /// Answers once the plane is up; the server has to know it before.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Explaining {
     explainer: Arc<OnceLock<Explainer>>,
+    /// Holds back part of what is explained.
+    pub mode: SafeMode,
 }
 
 impl Explaining {
+    pub fn new(mode: SafeMode) -> Self {
+        Self { explainer: Arc::default(), mode }
+    }
+
     pub fn answer_with(&self, explainer: Explainer) {
         // A plane has one explainer for its life.
         let _ = self.explainer.set(explainer);
@@ -57,7 +66,13 @@ impl Explaining {
             return Err(Status::bad_request(format!("{} is namespaced: say namespace in the query", subject.kind)));
         }
         server.auth.authorize(server, &request.user, &reading(&resource, &subject)).await?;
-        answer(&explainer.why(subject).await?)
+        let described = match subject.namespace.as_str() {
+            "" => format!("{} {}", subject.kind, subject.name),
+            namespace => format!("{} {namespace}/{}", subject.kind, subject.name),
+        };
+        let mut reasons = serde_json::to_value(explainer.why(subject).await?).map_err(Status::internal)?;
+        safe_mode::annotate(&self.mode, &described, &mut reasons);
+        answer(&reasons)
     }
 
     /// Shows bindings of all namespaces, so only to those who may list them.

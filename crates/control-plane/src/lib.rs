@@ -4,6 +4,7 @@ mod explaining;
 mod interpretation;
 mod options;
 mod rooms;
+mod safe_mode;
 mod start;
 
 pub use api_host::Storage;
@@ -12,7 +13,7 @@ pub use start::ControlPlane;
 
 /// The parts of settings that are read from text.
 pub mod settings {
-    pub use federation::{SkippedApis, SkippedNamespaces as TemplateNamespaces};
     pub use scheduling::Descheduling;
+    pub use federation::{SkippedApis, SkippedNamespaces as TemplateNamespaces};
     pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings, SkippedNamespaces};
 }

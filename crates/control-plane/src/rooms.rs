@@ -69,11 +69,11 @@ pub fn start(
     let cancel = stop.clone();
     let task = tokio::spawn(async move {
         let Some(candidate) = candidate else {
-            return rooms.run(cancel).await;
+            return rooms.run_anew(cancel).await;
         };
         let election = LeaderElection::new(LEASE.0, LEASE.1, &candidate);
         let elector = LeaderElector::new(election, rooms.clients.manager.clone(), Arc::clone(&rooms.clock));
-        elector.run_terms(cancel, |term| rooms.within(&term.fence).run(term.cancel)).await;
+        elector.run_terms(cancel, |term| rooms.within(&term.fence).run_anew(term.cancel)).await;
     });
     Ok(Running { stop, task })
 }
@@ -105,6 +105,22 @@ impl Rooms {
             connect(name, spec, secret, settings).map(|client| of_members.guard(&client))
         });
         rooms
+    }
+
+    /// Runs until cancelled, and begins anew when safe mode ends: what was refused until then would wait for its next try for up
+    /// to a quarter of an hour.
+    async fn run_anew(self, cancel: CancellationToken) {
+        let gate = self.propagation.member_sync.gate.clone();
+        let first = cancel.child_token();
+        let mut running = std::pin::pin!(self.clone().run(first.clone()));
+        tokio::select! {
+            () = &mut running => return,
+            () = gate.ended() => first.cancel(),
+        }
+        running.await;
+        if !cancel.is_cancelled() {
+            self.run(cancel).await;
+        }
     }
 
     /// Runs until cancelled, and then for as long as work under way may take.

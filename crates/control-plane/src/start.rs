@@ -5,21 +5,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::capacity::Board;
+use api::safe_mode::SafeMode;
 use api_host::{Additions, ApiHost};
 use apiserver::admission::agents::AgentRestriction;
 use apiserver::admission::karmada;
+use apiserver::admission::safe_mode::SafeModeStep;
 use apiserver::cluster_proxy::ClusterProxy;
 use apiserver::cluster_proxy::peers::{PeerDoor, Peers};
 use apiserver::cluster_proxy::tunnels::{TunnelDoor, Tunnels};
 use apiserver::server::Server;
 use cluster_client::UserInfo;
 use explain::Explainer;
+use member_sync::gate::Gate;
 use scheduler::Decisions;
 
 use crate::explaining::Explaining;
 use crate::interpretation;
 use crate::options::{Options, Propagation};
 use crate::rooms::{self, Running, Shared};
+use crate::safe_mode::{self, Confirming, Telling};
 
 const FEDERATION: (&str, &[&str]) = ("system:admin", &["system:masters", "system:authenticated"]);
 
@@ -36,9 +40,13 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Returns when the API answers and is ready.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let explaining = Explaining::default();
+        let mut options = options;
+        let mode = SafeMode::unknown();
+        let explaining = Explaining::new(mode.clone());
         let tunnels = Arc::new(Tunnels::default());
         let host = ApiHost::start(&options.host, additions(&options.propagation, &explaining, &tunnels)).await?;
+        safe_mode::begin(&host, &mode).await?;
+        options.propagation.member_sync.gate = Gate::shared(mode);
         share_tunnels(&host, &tunnels);
         let client = host.client(UserInfo::new(FEDERATION.0, FEDERATION.1))?;
         let interpreter = interpretation::start(client.clone(), &host.server, host.stop.clone()).await;
@@ -72,9 +80,10 @@ impl ControlPlane {
 /// What makes an API server a control plane's.
 fn additions(propagation: &Propagation, explaining: &Explaining, tunnels: &Arc<Tunnels>) -> Additions {
     let tunnels = || Arc::clone(tunnels);
+    let mode = &explaining.mode;
     Additions {
         kinds: validation::kinds(&propagation.features),
-        judges: vec![Box::new(AgentRestriction)],
+        judges: vec![Box::new(AgentRestriction), Box::new(SafeModeStep { mode: mode.clone() })],
         admission: karmada::steps(karmada::Options {
             features: Arc::clone(&propagation.features),
             allow_no_execute_taints: propagation.allow_no_execute_taint_policy,
@@ -83,6 +92,8 @@ fn additions(propagation: &Propagation, explaining: &Explaining, tunnels: &Arc<T
         connect_handlers: vec![Box::new(ClusterProxy { tunnels: tunnels() })],
         extensions: vec![
             Box::new(explaining.clone()),
+            Box::new(Telling { mode: mode.clone() }),
+            Box::new(Confirming { mode: mode.clone() }),
             Box::new(TunnelDoor { tunnels: tunnels() }),
             Box::new(PeerDoor { tunnels: tunnels() }),
         ],

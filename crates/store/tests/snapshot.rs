@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt;
 use proptest::prelude::*;
 use store::embedded::{self, Embedded, Options};
 use store::memory::Memory;
@@ -28,15 +29,19 @@ fn fill_options() -> Fill {
 async fn furnish(store: &dyn Store) {
     let lease = store.grant(3600).await.unwrap();
     store.grant(3600).await.unwrap();
-    for number in 0..2500 {
-        store.create(&format!("/core/configmaps/default/c{number:04}"), format!("{number}").into(), None).await.unwrap();
-    }
-    for number in 0..50 {
+    // More than a page, many at a time so that they share flushes.
+    futures::stream::iter(0..1200)
+        .for_each_concurrent(64, |number| async move {
+            let key = format!("/core/configmaps/default/c{number:04}");
+            store.create(&key, format!("{number}").into(), None).await.unwrap();
+        })
+        .await;
+    for number in 0..20 {
         let key = format!("/core/configmaps/default/c{number:04}");
         let current = store.get(&key).await.unwrap().0.unwrap();
         store.update(&key, "changed".into(), current.mod_revision, None).await.unwrap();
     }
-    for number in 100..150 {
+    for number in 100..120 {
         store.delete(&format!("/core/configmaps/default/c{number:04}"), None).await.unwrap();
     }
     store.create("/core/events/default/e", "leased".into(), Some(lease)).await.unwrap();

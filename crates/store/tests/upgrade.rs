@@ -40,8 +40,7 @@ async fn a_data_directory_of_format_1_opens_and_reads_equal() {
     expected.push(("/configmaps/default/ünïcode".into(), Vec::new()));
     expected.push(("/events/default/e".into(), b"leased".to_vec()));
     expected.push(("/secrets/kube-system/binary".into(), vec![0, 159, 146, 150, 255]));
-    let found: Vec<(String, Vec<u8>)> =
-        all.kvs.iter().map(|kv| (kv.key.to_string(), kv.value.to_vec())).collect();
+    let found: Vec<(String, Vec<u8>)> = all.kvs.iter().map(|kv| (kv.key.to_string(), kv.value.to_vec())).collect();
     assert_eq!(found, expected);
     let leased = store.get("/events/default/e").await.unwrap().0.unwrap();
     assert_eq!(store.lease_ttl(leased.lease.unwrap()).await.unwrap(), 3600);

@@ -1,6 +1,7 @@
 //! The commands, one file each, and what they share: logging and the runtime.
 
 mod agent;
+mod backup;
 mod completion;
 mod doctor;
 mod identity;
@@ -57,6 +58,9 @@ enum Command {
     /// Bring images into registries and into the image stores of members.
     #[command(subcommand)]
     Image(Box<image::ImageCommand>),
+    Backup(Box<backup::BackupArgs>),
+    Restore(Box<backup::restore::RestoreArgs>),
+    Migrate(Box<backup::migrate::MigrateArgs>),
     /// Look at this host and repair what stands in the way of a testbed.
     Prepare(prepare::PrepareArgs),
     /// Find what is wrong with a testbed or a control plane, and the command that repairs it.
@@ -84,6 +88,9 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Member(args) => block_on(member::run(*args)),
         Command::Registry(args) => block_on(registry::run(*args)),
         Command::Image(command) => block_on(image::run(Arc::new(Console::standard(name)), *command)),
+        Command::Backup(args) => block_on(async move { backup::run(&Console::standard(name), *args).await }),
+        Command::Restore(args) => block_on(async move { backup::restore::run(&Arc::new(Console::standard(name)), *args).await }),
+        Command::Migrate(args) => block_on(async move { backup::migrate::run(&Console::standard(name), *args).await }),
         Command::Prepare(args) => prepare::run(&Console::standard(name), &args),
         Command::Doctor(args) => block_on(async move { doctor::run(&Console::standard(name), &args).await }),
         Command::Testbed(command) => block_on(testbed::run(Arc::new(Console::standard(name)), command)),

@@ -57,8 +57,6 @@ pub enum TestbedCommand {
     Reset(ResetArgs),
     /// Keep the data of every cluster as it is now, or list what is kept.
     Snapshot(SnapshotArgs),
-    /// Bring the testbed back to a snapshot.
-    Restore(RestoreArgs),
     /// Lead a port of this host to a pod, and to its successors.
     Expose(ExposeArgs),
     /// List the ports that lead to clusters and pods.
@@ -133,15 +131,19 @@ pub struct SnapshotArgs {
     place: PlaceArgs,
 }
 
+/// Which testbed `restore` brings back to a snapshot.
 #[derive(Args, Debug)]
-pub struct RestoreArgs {
-    /// Name of the snapshot
-    #[arg(value_name = "SNAPSHOT")]
-    snapshot: String,
+#[command(next_help_heading = "Testbed")]
+pub struct SnapshotRestoreArgs {
     #[command(flatten)]
     place: PlaceArgs,
     #[command(flatten)]
     patience: PatienceArgs,
+}
+
+/// Brings the testbed back to a snapshot.
+pub async fn restore(console: &Arc<Console>, args: &SnapshotRestoreArgs, snapshot: &str) -> anyhow::Result<()> {
+    lifecycle::restore(console, &args.place.place()?, snapshot, args.patience.timeout).await
 }
 
 #[derive(Args, Debug)]
@@ -208,9 +210,6 @@ pub async fn run(console: Arc<Console>, command: TestbedCommand) -> anyhow::Resu
         }
         TestbedCommand::Reset(args) => lifecycle::reset(&console, &args.place.place()?, args.patience.timeout).await,
         TestbedCommand::Snapshot(args) => take_snapshot(&console, &args).await,
-        TestbedCommand::Restore(args) => {
-            lifecycle::restore(&console, &args.place.place()?, &args.snapshot, args.patience.timeout).await
-        }
         TestbedCommand::Expose(args) => exposing::expose(&console, &args).await,
         TestbedCommand::Forwards(args) => exposing::forwards(&console, &args).await,
         TestbedCommand::Unexpose(args) => exposing::unexpose(&console, &args).await,

@@ -1,0 +1,129 @@
+//! Safe mode of a restored plane: found out at the start, told to whoever asks, ended when an administrator confirms.
+
+use std::sync::Arc;
+
+use api::safe_mode::{CONFIRM_PATH, Held, STATE_PATH, SafeMode};
+use api::work::WORKS;
+use api_host::ApiHost;
+use apiserver::extension::{Extension, ExtensionRequest};
+use apiserver::request::RequestInfo;
+use apiserver::respond::{self, Body};
+use apiserver::restored;
+use apiserver::server::Server;
+use async_trait::async_trait;
+use http::{Method, Response};
+use object::Status;
+use serde_json::{Value, json};
+
+/// Reads whether the plane was restored, and says so until that is confirmed. To be called before anything works on objects.
+pub async fn begin(host: &ApiHost, mode: &SafeMode) -> anyhow::Result<()> {
+    let found = restored::find(&host.server).await.map_err(|status| anyhow::anyhow!("{status}"))?;
+    let Some(found) = found else {
+        mode.set(false);
+        return Ok(());
+    };
+    mode.set(true);
+    tracing::warn!(
+        restored_at = found.restored_at,
+        backup_taken_at = found.backup_taken_at,
+        "safe mode: this control plane was restored from a backup, and takes nothing away from members until it is confirmed \
+         (`flotilla restore status`, `flotilla restore confirm`)"
+    );
+    let (server, mode) = (Arc::clone(&host.server), mode.clone());
+    tokio::spawn(async move {
+        restored::follow(&server, &mode).await;
+        if !mode.is_on() {
+            tracing::info!("safe mode has ended: members are brought in line with the control plane");
+        }
+    });
+    Ok(())
+}
+
+/// Adds to what is explained of an object what safe mode holds back of it.
+pub fn annotate(mode: &SafeMode, described: &str, answer: &mut Value) {
+    if !mode.is_on() {
+        return;
+    }
+    let held: Vec<Held> = mode.held().into_iter().filter(|held| held.object == described).collect();
+    let mut text = answer["text"].as_str().unwrap_or_default().trim_end().to_owned();
+    text.push_str("\n\nThe control plane is in safe mode after a restore: see `flotilla restore status`.\n");
+    for Held { cluster, action, object } in &held {
+        text.push_str(&format!("  held back by safe mode: {action} {object} in cluster {cluster}\n"));
+    }
+    if let Some(answer) = answer.as_object_mut() {
+        answer.insert("text".to_owned(), Value::String(text));
+        answer.insert("safeMode".to_owned(), json!({"on": true, "held": held}));
+    }
+}
+
+/// Tells everyone who is known whether the plane is in safe mode: agents have to know. What it holds back is for those who
+/// may list works.
+pub struct Telling {
+    pub mode: SafeMode,
+}
+
+#[async_trait]
+impl Extension for Telling {
+    fn handles(&self, path: &str) -> bool {
+        path == STATE_PATH
+    }
+
+    fn judges_callers(&self) -> bool {
+        true
+    }
+
+    async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
+        if request.incoming.method != Method::GET {
+            return Err(Status::new(405, "MethodNotAllowed", "ask for the state of safe mode with GET"));
+        }
+        if !request.user.groups.iter().any(|group| group == "system:authenticated") {
+            return Err(Status::new(401, "Unauthorized", "Unauthorized"));
+        }
+        if !self.mode.is_known() {
+            return Err(Status::unavailable("the control plane is starting"));
+        }
+        let restored = restored::find(server).await?;
+        let mut state = json!({"on": self.mode.is_on()});
+        let gvr = WORKS.gvr();
+        let listing = RequestInfo {
+            is_resource: true,
+            verb: "list",
+            group: gvr.group,
+            version: gvr.version,
+            resource: gvr.resource,
+            ..RequestInfo::default()
+        };
+        if server.auth.authorize(server, &request.user, &listing).await.is_ok() {
+            state["restored"] = serde_json::to_value(&restored).map_err(Status::internal)?;
+            state["held"] = serde_json::to_value(self.mode.held()).map_err(Status::internal)?;
+            state["refusals"] = self.mode.refusals().into();
+        }
+        answer(&state)
+    }
+}
+
+/// Ends safe mode for those who may post to its path.
+pub struct Confirming {
+    pub mode: SafeMode,
+}
+
+#[async_trait]
+impl Extension for Confirming {
+    fn handles(&self, path: &str) -> bool {
+        path == CONFIRM_PATH
+    }
+
+    async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
+        if request.incoming.method != Method::POST {
+            return Err(Status::new(405, "MethodNotAllowed", "confirm with POST"));
+        }
+        restored::confirm(server, &self.mode).await?;
+        tracing::warn!(user = request.user.name, "safe mode was ended");
+        answer(&json!({"on": false}))
+    }
+}
+
+fn answer(document: &Value) -> Result<Response<Body>, Status> {
+    let json = serde_json::to_vec(document).map_err(Status::internal)?;
+    Ok(respond::text(200, "application/json", json))
+}

@@ -1,0 +1,120 @@
+//! State moves between kinds of storage with its keys and ever growing versions; what a server must not open it refuses by name.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use e2e::etcd::EtcdCluster;
+use e2e::fleet::{run, text};
+use e2e::flotilla::{Flotilla, binary, kubectl};
+
+fn flotilla(arguments: &[&str]) -> Output {
+    run(&binary(), Path::new("/nonexistent"), arguments)
+}
+
+fn tell(arguments: &[&str]) {
+    let output = flotilla(arguments);
+    assert!(output.status.success(), "{}: {}", arguments.join(" "), text(&output));
+}
+
+/// What a server says that does not start.
+fn refusal(data_dir: &Path) -> String {
+    let mut server = Command::new(binary());
+    server.args(["server", "--bind", "127.0.0.1:0", "--data-dir"]).arg(data_dir);
+    let output = server.stdin(Stdio::null()).output().expect("the binary runs");
+    assert!(!output.status.success(), "it started");
+    text(&output)
+}
+
+fn version(server: &Flotilla) -> u64 {
+    let list = server.kubectl(&["get", "--raw", "/api/v1/namespaces/default/configmaps"]);
+    let list: serde_json::Value = serde_json::from_slice(&list.stdout).expect("JSON");
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(3), "{list}");
+    list["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()).expect("a version")
+}
+
+/// Whoever watched the plane before is told to list again, not left without news.
+fn refuses_old_watches(server: &Flotilla, seen: u64) {
+    let path = format!("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion={seen}&timeoutSeconds=5");
+    let answer = text(&server.kubectl(&["get", "--raw", &path]));
+    assert!(answer.contains("410") || answer.contains("too old resource version"), "{answer}");
+}
+
+#[test]
+fn state_moves_to_etcd_and_back_with_keys_and_growing_versions() {
+    let Some(etcd) = EtcdCluster::start(1) else { return };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (one, two, three) = (folder.path().join("one"), folder.path().join("two"), folder.path().join("three"));
+    for directory in [&one, &two] {
+        std::fs::create_dir(directory).expect("a directory");
+    }
+    let server = Flotilla::start_in(&one, &[]);
+    for name in ["a", "b", "c"] {
+        assert!(server.kubectl(&["create", "configmap", name]).status.success());
+    }
+    // Credentials of before must count afterwards.
+    let client = folder.path().join("client.config");
+    std::fs::copy(&server.kubeconfig, &client).expect("a copy");
+    let (first, port) = (version(&server), server.port());
+    let (from, to) = (format!("embedded:{}", one.display()), format!("etcd:{}", etcd.servers()));
+    let flags = etcd.flags();
+    let tls: Vec<&str> = flags.iter().map(String::as_str).skip_while(|flag| *flag != "--etcd-cafile").collect();
+    let migrate = |from: &str, to: &str| flotilla(&[&["migrate", "--from", from, "--to", to], &tls[..]].concat());
+    let running = migrate(&from, &to);
+    assert!(!running.status.success() && text(&running).contains("in use"), "{}", text(&running));
+    assert!(server.stop().success());
+    let moved = migrate(&from, &to);
+    assert!(moved.status.success(), "{}", text(&moved));
+    let left = refusal(&one);
+    assert!(left.contains("no longer in use") && left.contains("moved to etcd"), "{left}");
+
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Flotilla::start_at(&two, port, &flags);
+    let second = version(&server);
+    assert!(second > first, "{second} after {first}");
+    refuses_old_watches(&server, first);
+    assert!(kubectl(&client, &["get", "configmap", "a"]).status.success(), "the keys went along");
+    let used = migrate(&to, &format!("embedded:{}", three.display()));
+    assert!(!used.status.success() && text(&used).contains("in use"), "{}", text(&used));
+    assert!(server.stop().success());
+
+    let back = migrate(&to, &format!("embedded:{}", three.display()));
+    assert!(back.status.success(), "{}", text(&back));
+    let server = Flotilla::start_at(&three, port, &[]);
+    let third = version(&server);
+    assert!(third > second, "{third} after {second}");
+    refuses_old_watches(&server, second);
+    assert!(kubectl(&client, &["get", "configmap", "a"]).status.success(), "and came back");
+}
+
+#[test]
+fn a_server_refuses_newer_formats_and_unfinished_restores() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).expect("a directory");
+    assert!(Flotilla::start_in(&data, &[]).stop().success());
+    let backup = folder.path().join("backup");
+    let (data_text, backup_text) = (data.to_str().expect("UTF-8"), backup.to_str().expect("UTF-8"));
+    tell(&["backup", "--data-dir", data_text, backup_text]);
+
+    let unfinished = data.join("store/restore.unfinished");
+    std::fs::write(&unfinished, "a restore was begun").expect("a file");
+    let said = refusal(&data);
+    assert!(said.contains("is not whole: a restore was begun"), "{said}");
+    std::fs::remove_file(unfinished).expect("it goes");
+
+    // Where SQLite keeps the number of the format.
+    let database = data.join("store/store.db");
+    let mut bytes = std::fs::read(&database).expect("the database");
+    bytes[63] = 9;
+    std::fs::write(&database, bytes).expect("the database");
+    let said = refusal(&data);
+    assert!(said.contains("storage format 9") && said.contains("use a newer version"), "{said}");
+
+    let mut bytes = std::fs::read(&backup).expect("the backup");
+    bytes[8] = 9;
+    std::fs::write(&backup, bytes).expect("the backup");
+    let other = folder.path().join("other");
+    let refused = flotilla(&["restore", backup_text, "--data-dir", other.to_str().expect("UTF-8")]);
+    assert!(text(&refused).contains("storage format 9"), "{}", text(&refused));
+    assert!(!other.exists());
+}
