@@ -64,6 +64,10 @@ fn charts_render_to_what_a_server_takes() {
     let etcd = [
         "replicas=3",
         r#"storage={"type":"etcd","etcd":{"servers":["https://a:2379","https://b:2379"],"tlsSecret":"etcd-client"}}"#,
+    ];
+    let own_keys = [
+        "replicas=2",
+        r#"storage={"type":"etcd","etcd":{"servers":["http://a:2379"]}}"#,
         r#"pkiSecret="flotilla-pki""#,
     ];
     let outside = [
@@ -84,9 +88,10 @@ fn charts_render_to_what_a_server_takes() {
         r#"kubeconfig={"existingSecret":"sealed","key":"config","context":"plane"}"#,
         r#"featureGates={"Failover":true,"CustomizedClusterResourceModeling":false}"#,
     ];
-    let table: [(&str, &[&str], &[&str]); 5] = [
+    let table: [(&str, &[&str], &[&str]); 6] = [
         ("flotilla", &[], &["statefulset.apps/test-flotilla", "service/test-flotilla"]),
         ("flotilla", &etcd, &["deployment.apps/test-flotilla", "poddisruptionbudget.policy/test-flotilla"]),
+        ("flotilla", &own_keys, &["deployment.apps/test-flotilla"]),
         ("flotilla", &outside, &["statefulset.apps/test-flotilla"]),
         ("flotilla-agent", &agent, &["deployment.apps/test-flotilla-agent", "clusterrolebinding"]),
         ("flotilla-agent", &full_agent, &["deployment.apps/test-flotilla-agent", "serviceaccount/"]),
@@ -104,14 +109,9 @@ fn charts_render_to_what_a_server_takes() {
 #[test]
 fn charts_say_what_is_wrong_with_values() {
     let Some(helm) = helm() else { return };
-    let table: [(&str, &[&str], &str); 6] = [
+    let table: [(&str, &[&str], &str); 5] = [
         ("flotilla", &["replicas=3"], "replicas above 1 need storage.type etcd"),
         ("flotilla", &[r#"storage={"type":"etcd"}"#], "needs storage.etcd.servers"),
-        (
-            "flotilla",
-            &["replicas=2", r#"storage={"type":"etcd","etcd":{"servers":["http://a:2379"]}}"#],
-            "need pkiSecret",
-        ),
         ("flotilla", &["replica=3"], "replica"),
         ("flotilla-agent", &[], "clusterName"),
         ("flotilla-agent", &[r#"clusterName="Not A Name""#], "clusterName"),

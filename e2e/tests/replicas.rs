@@ -1,31 +1,105 @@
-//! Several servers on one etcd are one server: any of them answers for what any other was told.
+//! Several servers on one etcd are one server: the same objects, the same keys, and controllers on one of them.
 
-use std::time::Duration;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use e2e::etcd::EtcdCluster;
 use e2e::eventually::eventually;
-use e2e::flotilla::Flotilla;
+use e2e::fleet::text;
+use e2e::flotilla::{Flotilla, binary, kubectl};
+use e2e::replicas::Replicas;
 
 /// How long anything may take here.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Asks one replica with the kubeconfig of another.
+fn ask_with(replicas: &Replicas, asked: usize, credentials_of: usize, arguments: &[&str]) -> Output {
+    let server = format!("https://127.0.0.1:{}", replicas.port(asked));
+    kubectl(&replicas.get(credentials_of).kubeconfig, &[&["--server", &server], arguments].concat())
+}
+
+#[track_caller]
+fn is_done(output: &Output) {
+    assert!(output.status.success(), "{}", text(output));
+}
 
 #[test]
-fn two_servers_on_one_etcd_see_each_others_writes() {
-    let Some(etcd) = EtcdCluster::start(1) else { return };
-    let flags = etcd.flags();
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let (first, second) = (Flotilla::start_with(&flags), Flotilla::start_with(&flags));
-    let made = first.kubectl(&["create", "configmap", "shared", "--from-literal=a=1"]);
-    assert!(made.status.success(), "{}{}", String::from_utf8_lossy(&made.stderr), first.log());
-    eventually("the second server lists what the first wrote", LIMIT, || {
-        let listed = second.kubectl(&["get", "configmap", "-o", "name"]);
-        String::from_utf8_lossy(&listed.stdout).contains("configmap/shared")
+fn any_replica_answers_for_what_any_other_was_told_and_believes_its_clients() {
+    let Some(mut replicas) = Replicas::start(3, 3, &[]) else { return };
+    is_done(&replicas.get(0).kubectl(&["create", "configmap", "shared", "--from-literal=a=1"]));
+    is_done(&replicas.get(1).kubectl(&["get", "configmap", "shared"]));
+    is_done(&replicas.get(2).kubectl(&["delete", "configmap", "shared"]));
+    assert!(!replicas.get(0).kubectl(&["get", "configmap", "shared"]).status.success(), "a read is never old");
+    for asked in 0..3 {
+        is_done(&ask_with(&replicas, asked, (asked + 1) % 3, &["get", "namespaces"]));
+    }
+    believe_tokens(&replicas);
+    // A machine is replaced: nothing of its directory is left, and its clients do not notice.
+    let kubeconfig = replicas.directory(2).join("karmada-apiserver.config");
+    let before = std::fs::read(&kubeconfig).expect("a kubeconfig");
+    replicas.stop(2);
+    replicas.restart_empty(2);
+    let kept = replicas.directory(0).join("kept.config");
+    std::fs::write(&kept, before).expect("written");
+    is_done(&kubectl(&kept, &["get", "namespaces"]));
+    let authority = |number: usize| std::fs::read(replicas.directory(number).join("pki/ca.crt")).expect("a CA");
+    assert_eq!(authority(0), authority(2));
+    refuse_other_keys(&replicas.etcd);
+}
+
+/// Tokens of ServiceAccounts that one replica issued, at all of them.
+fn believe_tokens(replicas: &Replicas) {
+    let issue = || replicas.get(0).kubectl(&["create", "token", "default"]);
+    eventually("the namespace has its account", LIMIT, || issue().status.success());
+    let token = String::from_utf8_lossy(&issue().stdout).trim().to_owned();
+    for (number, replica) in replicas.running() {
+        let file = replica.data_dir.join("token.config");
+        let server = format!("https://127.0.0.1:{}", replicas.port(number));
+        let arguments = ["--server", &server, "--insecure-skip-tls-verify", "--token", &token, "auth", "whoami"];
+        std::fs::write(&file, "").expect("written");
+        let said = text(&kubectl(&file, &arguments));
+        assert!(said.contains("system:serviceaccount:default:default"), "replica {number}: {said}");
+    }
+}
+
+/// A directory of another control plane does not become a replica of this one by mistake.
+fn refuse_other_keys(etcd: &EtcdCluster) {
+    let other = Flotilla::start();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let pki = directory.path().join("pki");
+    std::fs::create_dir(&pki).expect("made");
+    for entry in std::fs::read_dir(other.data_dir.join("pki")).expect("keys").flatten() {
+        std::fs::copy(entry.path(), pki.join(entry.file_name())).expect("copied");
+    }
+    let mut server = Command::new(binary());
+    server.args(["server", "--bind", "127.0.0.1:0", "--data-dir"]).arg(directory.path()).args(etcd.flags());
+    let refused = server.output().expect("the server runs");
+    let said = text(&refused);
+    assert!(
+        !refused.status.success() && said.contains("is not the key that the servers on this storage share"),
+        "{said}"
+    );
+    assert!(said.contains("To join them, move"), "{said}");
+}
+
+#[test]
+fn controllers_run_on_one_replica_and_move_at_once_when_it_is_stopped() {
+    let Some(mut replicas) = Replicas::start(2, 1, &[]) else { return };
+    let first = replicas.wait_for_leader(0, None, LIMIT);
+    let second = 1 - first;
+    let works = |replicas: &Replicas, number: usize| replicas.get(number).log().contains("leading");
+    assert!(works(&replicas, first) && !works(&replicas, second), "one leads and says so");
+    let start = Instant::now();
+    replicas.stop(first);
+    let stopped = start.elapsed();
+    assert_eq!(replicas.wait_for_leader(second, Some(first), LIMIT), second);
+    let moved = start.elapsed();
+    println!("a clean stop took {stopped:.1?}; the controllers were on another replica after {moved:.1?}");
+    assert!(moved < Duration::from_secs(14), "the lease was given up, not waited for: {moved:?}");
+    is_done(&replicas.get(second).kubectl(&["create", "namespace", "after"]));
+    eventually("the controllers work where they are now", LIMIT, || {
+        replicas.get(second).kubectl(&["get", "serviceaccount", "default", "-n", "after"]).status.success()
     });
-    assert!(second.kubectl(&["delete", "configmap", "shared"]).status.success());
-    assert!(!first.kubectl(&["get", "configmap", "shared"]).status.success(), "a read is never older than a write");
-    first.kill();
-    assert!(second.kubectl(&["create", "namespace", "after"]).status.success());
-    eventually("the controllers move to the server that is left", LIMIT, || {
-        second.kubectl(&["get", "serviceaccount", "default", "-n", "after"]).status.success()
-    });
+    replicas.restart(first);
+    assert_eq!(replicas.leader(second), Some(second), "one that comes back waits for its turn");
 }

@@ -1,0 +1,200 @@
+//! The leader of three replicas dies, or is frozen and wakes, in the middle of its work: nothing is lost, nothing is done twice.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::eventually::eventually;
+use e2e::fleet::{run, text};
+use e2e::flotilla::{binary, kubectl, programs};
+use e2e::light_member::LightMember;
+use e2e::member::apply;
+use e2e::replicas::Replicas;
+
+/// For what takes as long as the machine is slow.
+const LIMIT: Duration = Duration::from_secs(300);
+const PLACEMENTS: usize = 2000;
+/// Client-go's lease of 15 seconds, the longest wait between two looks at it, and room for a slow machine.
+const MOVE_LIMIT: Duration = Duration::from_secs(40);
+const LABEL: &str = "placed=everywhere";
+const POLICY: &str = "
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: everywhere, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: ConfigMap, labelSelector: {matchLabels: {placed: everywhere}}}]
+  placement: {clusterAffinity: {}}
+";
+
+/// Two members, and all that happens to the placed objects in each.
+struct Members {
+    members: Vec<(LightMember, History)>,
+}
+
+/// A watch on one member, written down.
+struct History {
+    child: Child,
+    file: PathBuf,
+}
+
+impl History {
+    fn start(member: &LightMember) -> Self {
+        let file = member.directory().join("history");
+        let child = Command::new(programs().join("kubectl"))
+            .arg("--kubeconfig")
+            .arg(&member.kubeconfig)
+            .args(["get", "configmaps", "-l", LABEL, "--watch", "--output-watch-events"])
+            .args(["-o=jsonpath={.type} {.object.metadata.name}{\"\\n\"}"])
+            .stdin(Stdio::null())
+            .stdout(File::create(&file).expect("a file"))
+            .stderr(Stdio::null())
+            .spawn();
+        Self { child: child.expect("kubectl starts"), file }
+    }
+
+    /// How often each thing happened to objects whose names begin so.
+    fn count(&self, what: &str, prefix: &str) -> usize {
+        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        let wanted = format!("{what} {prefix}");
+        text.lines().filter(|line| line.starts_with(&wanted)).count()
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Members {
+    fn join(plane: &Path) -> Self {
+        let members: Vec<LightMember> = (0..2).map(|_| LightMember::start(&[])).collect();
+        for (number, member) in members.iter().enumerate() {
+            let name = format!("m{number}");
+            let kubeconfig = member.kubeconfig.to_str().expect("a path");
+            let joined = run(&binary(), plane, &["join", &name, "--cluster-kubeconfig", kubeconfig]);
+            assert!(joined.status.success(), "{}", text(&joined));
+        }
+        for number in 0..members.len() {
+            let ready = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+            eventually("a member is ready", LIMIT, || {
+                kubectl(plane, &["get", "cluster", &format!("m{number}"), ready]).stdout.starts_with(b"True")
+            });
+        }
+        let with_history = |member: LightMember| {
+            let history = History::start(&member);
+            (member, history)
+        };
+        Self { members: members.into_iter().map(with_history).collect() }
+    }
+
+    /// The fewest of something over all members.
+    fn fewest(&self, what: &str, prefix: &str) -> usize {
+        self.members.iter().map(|(_, history)| history.count(what, prefix)).min().unwrap_or(0)
+    }
+
+    fn most(&self, what: &str, prefix: &str) -> usize {
+        self.members.iter().map(|(_, history)| history.count(what, prefix)).max().unwrap_or(0)
+    }
+}
+
+fn maps(prefix: &str, count: usize) -> String {
+    let one = |number: usize| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{prefix}-{number}","namespace":"default","labels":{{"placed":"everywhere"}}}},"data":{{"n":"{number}"}}}}"#
+        )
+    };
+    let items: Vec<String> = (0..count).map(one).collect();
+    format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, items.join(","))
+}
+
+fn create(plane: &Path, documents: &str) {
+    let made = apply(plane, &["create", "-f", "-"], documents);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+fn lines(plane: &Path, arguments: &[&str]) -> usize {
+    String::from_utf8_lossy(&kubectl(plane, arguments).stdout).lines().count()
+}
+
+#[test]
+fn a_leader_that_is_killed_or_frozen_in_its_work_loses_nothing_and_repeats_nothing() {
+    let Some(mut replicas) = Replicas::start(3, 3, &[]) else { return };
+    let first = replicas.wait_for_leader(0, None, LIMIT);
+    let standing = (first + 1) % 3;
+    let plane = replicas.get(standing).kubeconfig.clone();
+    let members = Members::join(&plane);
+    create(&plane, POLICY);
+    let second = kill_in_the_middle(&mut replicas, first, &plane, &members);
+    replicas.restart(first);
+    freeze_and_wake(&replicas, second, &members);
+}
+
+/// Kill -9 in the middle of 2,000 placements. Returns who leads after it.
+fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, members: &Members) -> usize {
+    let standing = (first + 1) % 3;
+    let start = Instant::now();
+    let (killed, second) = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| create(plane, &maps("many", PLACEMENTS)));
+        eventually("a quarter is placed", LIMIT, || members.fewest("ADDED", "many-") > PLACEMENTS / 4);
+        replicas.kill(first);
+        let (killed, before) = (Instant::now(), members.most("ADDED", "many-"));
+        let second = replicas.wait_for_leader(standing, Some(first), MOVE_LIMIT);
+        let moved = killed.elapsed();
+        assert!(moved < MOVE_LIMIT, "nobody worked for {moved:?}");
+        eventually("work is resumed", LIMIT, || members.fewest("ADDED", "many-") > before);
+        println!(
+            "killed with {before} of {PLACEMENTS} placed; the lease moved after {moved:.1?}, work was resumed after {:.1?}",
+            killed.elapsed()
+        );
+        writer.join().expect("all were created");
+        (killed, second)
+    });
+    eventually("all are placed", LIMIT, || members.fewest("ADDED", "many-") >= PLACEMENTS);
+    let (all, after) = (start.elapsed(), killed.elapsed());
+    println!("{PLACEMENTS} placements in two members took {all:.1?}, {after:.1?} of it after the kill");
+    for (number, (member, history)) in members.members.iter().enumerate() {
+        assert_eq!(lines(&member.kubeconfig, &["get", "cm", "-l", LABEL, "-o=name"]), PLACEMENTS, "member {number}");
+        assert_eq!(history.count("ADDED", "many-"), PLACEMENTS, "each came once into member {number}");
+        assert_eq!(history.count("DELETED", "many-"), 0, "nothing was taken away in member {number}");
+    }
+    assert_eq!(lines(plane, &["get", "rb", "-n", "default", "-o=name"]), PLACEMENTS, "one binding for each");
+    for number in 0..2 {
+        let works = ["get", "works", "-n", &format!("karmada-es-m{number}"), "-o=name"];
+        assert_eq!(lines(plane, &works), PLACEMENTS, "one work for each in member {number}");
+    }
+    second
+}
+
+/// A leader is stopped with its queues full and wakes after another has finished its work and undone it.
+fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &Members) {
+    const BURST: usize = 300;
+    let asked = (0..3).find(|number| *number != frozen).expect("three replicas");
+    let plane = replicas.get(asked).kubeconfig.clone();
+    create(&plane, &maps("burst", BURST));
+    eventually("the burst has begun", LIMIT, || members.most("ADDED", "burst-") > 0);
+    replicas.signal(frozen, "STOP");
+    let placed = members.fewest("ADDED", "burst-");
+    let start = Instant::now();
+    replicas.wait_for_leader(asked, Some(frozen), MOVE_LIMIT);
+    println!("frozen with {placed} of {BURST} placed; another leads after {:.1?}", start.elapsed());
+    eventually("another has placed all of it", LIMIT, || members.fewest("ADDED", "burst-") >= BURST);
+    let names: Vec<String> = (0..BURST).map(|number| format!("configmap/burst-{number}")).collect();
+    let mut arguments = vec!["delete", "--wait=false"];
+    arguments.extend(names.iter().map(String::as_str));
+    assert!(kubectl(&plane, &arguments).status.success());
+    eventually("and taken it away again", LIMIT, || members.fewest("DELETED", "burst-") >= BURST);
+    replicas.signal(frozen, "CONT");
+    eventually("the one that was frozen knows that it does not lead", LIMIT, || {
+        replicas.get(frozen).log().contains("leadership lost")
+    });
+    // What it might still do it would have done before this goes from it through the leader into every member.
+    create(&replicas.get(frozen).kubeconfig, &maps("after", 20));
+    eventually("later work is done", LIMIT, || members.fewest("ADDED", "after-") >= 20);
+    assert_eq!(members.most("ADDED", "burst-"), BURST, "nothing came back");
+    assert_eq!(lines(&plane, &["get", "rb", "-n", "default", "-o=name"]), PLACEMENTS + 20);
+    let leader = replicas.leader(asked).expect("someone leads");
+    assert_ne!(leader, frozen);
+}
