@@ -167,7 +167,12 @@ fn refused(message: &str) -> Value {
 
 #[test]
 fn what_is_not_on_the_control_plane_may_be_in_a_member() {
-    Case::bare().cluster("m1", json!({})).check(&["template", "no such object"], &["promote deployment web -n shop"]);
+    let case = Case::bare();
+    case.seed(
+        &GroupVersionResource::new("apps", "v1", "deployments"),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other", "namespace": "shop"}}),
+    );
+    case.check(&["template", "no such object"], &["promote deployment web -n shop"]);
 }
 
 #[test]
