@@ -8,6 +8,7 @@ pub mod faults;
 pub mod fleet;
 pub mod flotilla;
 pub mod history;
+pub mod karmada_plane;
 #[path = "../../crates/cluster-client/tests/kube/mod.rs"]
 pub mod kube_apiserver;
 pub mod light_fleet;

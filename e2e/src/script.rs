@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::flotilla::kubectl;
+use crate::flotilla::{kubectl_of, programs};
 use crate::normalize::normalize;
 
 pub struct Step {
@@ -87,18 +87,27 @@ impl Script {
     }
 
     pub fn run(&self, step: &Step, kubeconfig: &Path, directory: &Path) -> Printed {
+        self.run_by(&programs().join("kubectl"), step, kubeconfig, directory)
+    }
+
+    fn run_by(&self, program: &Path, step: &Step, kubeconfig: &Path, directory: &Path) -> Printed {
         let arguments: Vec<String> = step.arguments.iter().map(|a| self.place(a, directory)).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        printed(&kubectl(kubeconfig, &arguments), directory)
+        printed(&kubectl_of(program, kubeconfig, &arguments), directory)
     }
 
     /// Runs every step and says which did not go as the script expects.
     pub fn complaints(&self, kubeconfig: &Path) -> Vec<String> {
+        self.complaints_of(&programs().join("kubectl"), kubeconfig)
+    }
+
+    /// The same with another kubectl.
+    pub fn complaints_of(&self, program: &Path, kubeconfig: &Path) -> Vec<String> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         self.prepare(directory.path());
         let mut complaints = Vec::new();
         for step in &self.steps {
-            let printed = self.run(step, kubeconfig, directory.path());
+            let printed = self.run_by(program, step, kubeconfig, directory.path());
             let place = format!("{}:{}: kubectl {}", self.name, step.line, step.arguments.join(" "));
             if printed.succeeded == step.fails {
                 complaints.push(format!("{place}: {printed:#?}"));

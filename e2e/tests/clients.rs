@@ -1,9 +1,9 @@
-//! Other clients against the same binary: kube-rs and the Python client.
+//! Other clients against the same binary: kube-rs, the Python client, and programs written in Go.
 
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::flotilla::Flotilla;
+use e2e::flotilla::{Flotilla, programs};
 use futures::{StreamExt, TryStreamExt};
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
@@ -66,4 +66,19 @@ fn the_python_client_works() {
     let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{said}\n{}", server.log());
     assert!(said.contains("the python client is content"), "{said}");
+}
+
+/// client-go with nothing but protobuf accepted, informers, leader election, controller-runtime and Karmada's own clients.
+#[test]
+fn programs_written_in_go_find_nothing_amiss() {
+    let program = programs().join("wire");
+    if !program.exists() {
+        eprintln!("SKIPPED: wire is not in {}; `make test` builds it", programs().display());
+        return;
+    }
+    let server = Flotilla::start();
+    let ran = Command::new(program).env("KUBECONFIG", &server.kubeconfig).output().expect("the program runs");
+    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{said}\n{}", server.log());
+    assert_eq!(said.lines().filter(|line| line.starts_with("ok ")).count(), 9, "{said}");
 }

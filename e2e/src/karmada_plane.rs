@@ -1,0 +1,54 @@
+//! A real Karmada control plane as processes on loopback, started for a test and ended with it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::flotilla::{kubectl, programs};
+
+/// Everything `tools/kube/karmada/up` starts.
+const PROGRAMS: &[&str] = &[
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "karmada-aggregated-apiserver",
+    "karmada-webhook",
+    "karmada-controller-manager",
+    "karmada-scheduler",
+];
+
+pub struct KarmadaPlane {
+    directory: tempfile::TempDir,
+}
+
+impl KarmadaPlane {
+    /// `None`, and a line on stderr, where the programs are not there.
+    pub fn start() -> Option<Self> {
+        if let Some(missing) = PROGRAMS.iter().find(|program| !programs().join(program).exists()) {
+            eprintln!("SKIPPED: {missing} is not in {}; `make test` builds it", programs().display());
+            return None;
+        }
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tools/kube/karmada/up");
+        let plane = Self { directory: tempfile::tempdir().expect("a temporary directory") };
+        let output = Command::new(script).arg(plane.directory.path()).output().expect("the script runs");
+        assert!(output.status.success(), "{}", crate::fleet::text(&output));
+        Some(plane)
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("kubeconfig")
+    }
+
+    /// The answer of kubectl, trimmed, or nothing when it fails.
+    pub fn ask(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&kubectl(&self.kubeconfig(), arguments).stdout).trim().to_owned()
+    }
+}
+
+impl Drop for KarmadaPlane {
+    fn drop(&mut self) {
+        let pids = std::fs::read_to_string(self.directory.path().join("pids")).unwrap_or_default();
+        for pid in pids.lines().rev().filter_map(|line| line.split_whitespace().nth(1)) {
+            let _ = Command::new("kill").args(["-9", pid]).status();
+        }
+    }
+}
