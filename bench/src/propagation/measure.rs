@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::fleet::plane::{Plane, Which};
 use crate::fleet::real_member::Member;
@@ -34,7 +34,8 @@ pub struct Task {
     pub limit: Duration,
     /// Nothing new for this long ends a run as well.
     pub silence: Duration,
-    /// Rate, processor time and memory are noted after each so many.
+    /// Rate, processor time and memory are noted after each so many. No more than these are on their way at once, so that
+    /// the plane holds about as many as have arrived.
     pub block: Option<usize>,
 }
 
@@ -105,8 +106,10 @@ pub async fn measure(plane: &Plane, members: &[Member], task: &Task) -> anyhow::
     let mut collected = Collected::new(members.len(), task);
     let start = Instant::now();
     let created = Created::default();
-    let creating = tokio::spawn(create_all(plane.target().clone(), task.clone(), created.clone()));
-    collect(receiver, task, &mut collected, &meter).await?;
+    let room = Arc::new(Semaphore::new(task.block.unwrap_or(task.count)));
+    let creating = create_all(plane.target().clone(), task.clone(), created.clone(), Arc::clone(&room));
+    let creating = tokio::spawn(creating);
+    collect(receiver, task, &mut collected, &meter, &room).await?;
     let taken = meter.read()?;
     if creating.is_finished() {
         creating.await.context("the load ended badly")??;
@@ -170,12 +173,13 @@ fn watch_all(watches: &mut Watches, plane: &Plane, members: &[Member], task: &Ta
 }
 
 /// Each client asks for its next when the last is answered; with a pace, not before its time.
-async fn create_all(target: Target, task: Task, created: Created) -> anyhow::Result<()> {
+async fn create_all(target: Target, task: Task, created: Created, room: Arc<Semaphore>) -> anyhow::Result<()> {
     let task = Arc::new(task);
     let start = Instant::now();
     let mut clients = tokio::task::JoinSet::new();
     for client in 0..CLIENTS {
         let (target, task, created) = (target.clone(), Arc::clone(&task), created.clone());
+        let room = Arc::clone(&room);
         clients.spawn(async move {
             let mut connection = target.connect().await?;
             for number in (client..task.count).step_by(CLIENTS) {
@@ -183,6 +187,8 @@ async fn create_all(target: Target, task: Task, created: Created) -> anyhow::Res
                     let due = start + Duration::from_secs_f64(number as f64 / pace);
                     tokio::time::sleep_until(due.into()).await;
                 }
+                // Given back when it has arrived.
+                room.acquire().await.context("room is never closed")?.forget();
                 let name = format!("web-{number:05}");
                 created.lock().insert(name.clone(), Instant::now());
                 let body = objects::deployment(&name, task.replicas).to_string();
@@ -344,6 +350,7 @@ async fn collect(
     task: &Task,
     collected: &mut Collected,
     meter: &Meter,
+    room: &Semaphore,
 ) -> anyhow::Result<()> {
     let end = Instant::now() + task.limit;
     collected.block_began = (Instant::now(), Taken::default());
@@ -357,9 +364,11 @@ async fn collect(
         };
         if collected.add(seen, at)
             && let Some(block) = task.block
-            && collected.present.len().is_multiple_of(block)
         {
-            collected.end_block(block, meter)?;
+            room.add_permits(1);
+            if collected.present.len().is_multiple_of(block) {
+                collected.end_block(block, meter)?;
+            }
         }
     }
     Ok(())

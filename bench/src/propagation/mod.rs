@@ -15,6 +15,7 @@ use crate::fleet::real_member::{Member, Runs};
 use crate::options::Options;
 use crate::programs;
 use crate::propagation::measure::{Measured, Task, measure};
+use crate::restart::until_quiet;
 
 /// What the propagation benchmark can be told.
 #[derive(Clone, Default, Args)]
@@ -63,6 +64,9 @@ const RAISED_MAX: Duration = Duration::from_secs(2 * 60);
 const PACE_GRACE: Duration = Duration::from_secs(30);
 const GROWTH_MAX: Duration = Duration::from_secs(7 * 60);
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+const REST_MAX: Duration = Duration::from_secs(100);
+/// An idle Karmada takes as much.
+const AT_REST_PERCENT: f64 = 5.0;
 
 pub async fn run(
     options: &Options,
@@ -144,6 +148,8 @@ async fn run_paces(
         let holds = measured.holds_pace() == Some(true);
         results.paced.push(measured);
         if !holds {
+            // What is left of it must not weigh on what comes next.
+            until_quiet(&plane.pids(), AT_REST_PERCENT, REST_MAX).await?;
             break;
         }
     }

@@ -113,7 +113,11 @@ pub fn details(results: &Results) -> String {
         let _ = writeln!(text, "\nKarmada does not hold {pace} per second, so it was not asked for more.");
     }
     if let Some(growth) = &results.growth {
-        let _ = write!(text, "\nFlotilla growing to {} Deployments in one namespace:\n\n", grouped(growth.count));
+        let _ = write!(
+            text,
+            "\nFlotilla growing to {} Deployments in one namespace, at most 1,000 on their way at once:\n\n",
+            grouped(growth.count)
+        );
         text.push_str("| Deployments | per second in the last 1,000 | CPU per object | of the members | memory |\n");
         text.push_str("|---:|---:|---:|---:|---:|\n");
         let shown = [1, 2, 5, 10, 15, 20];
