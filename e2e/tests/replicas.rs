@@ -94,7 +94,7 @@ fn controllers_run_on_one_replica_and_move_at_once_when_it_is_stopped() {
     let stopped = start.elapsed();
     assert_eq!(replicas.wait_for_leader(second, Some(first), LIMIT), second);
     let moved = start.elapsed();
-    println!("a clean stop took {stopped:.1?}; the controllers were on another replica after {moved:.1?}");
+    eprintln!("a clean stop took {stopped:.1?}; the controllers were on another replica after {moved:.1?}");
     assert!(moved < Duration::from_secs(14), "the lease was given up, not waited for: {moved:?}");
     is_done(&replicas.get(second).kubectl(&["create", "namespace", "after"]));
     eventually("the controllers work where they are now", LIMIT, || {

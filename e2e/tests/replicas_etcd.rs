@@ -96,7 +96,7 @@ fn the_loss_of_one_etcd_node_goes_unnoticed_and_the_loss_of_the_quorum_is_told_c
     }
     for load in &loads {
         let seen = load.seen();
-        println!("one node lost: {} writes, slowest request {:.1?}", seen.acknowledged.len(), seen.slowest);
+        eprintln!("one node lost: {} writes, slowest request {:.1?}", seen.acknowledged.len(), seen.slowest);
         assert!(seen.errors.is_empty(), "clients noticed: {:?}", seen.errors);
     }
 
@@ -127,7 +127,7 @@ fn lose_quorum(replicas: &mut Replicas, loads: &[Load]) {
     });
     for (load, before) in loads.iter().zip(&before) {
         for (error, took) in &load.seen().errors[*before..] {
-            println!("without a quorum, after {took:.1?}: {error}");
+            eprintln!("without a quorum, after {took:.1?}: {error}");
             let is_clear = (error.starts_with("503 ServiceUnavailable") || error.starts_with("504 Timeout"))
                 && error.contains("etcd");
             assert!(is_clear && *took < ANSWER_LIMIT, "{error} after {took:?}");
@@ -137,7 +137,7 @@ fn lose_quorum(replicas: &mut Replicas, loads: &[Load]) {
     replicas.etcd.launch(0);
     replicas.etcd.restart(1);
     eventually("everything is well again", LIMIT, || health(replicas, "/readyz") == "ok");
-    println!("with its quorum back, the server was ready after {:.1?}", start.elapsed());
+    eprintln!("with its quorum back, the server was ready after {:.1?}", start.elapsed());
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn replicas_and_etcd_nodes_are_restarted_one_by_one_under_load() {
     load.go_on(10, LIMIT);
     let record = load.finish();
     let (writes, errors) = (record.acknowledged.len(), record.errors.len());
-    println!(
+    eprintln!(
         "rolling restarts: {writes} writes, slowest {:.1?}, {errors} retries: {:?}",
         record.slowest, record.errors
     );

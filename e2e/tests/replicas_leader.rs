@@ -145,7 +145,7 @@ fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, membe
         let moved = killed.elapsed();
         assert!(moved < MOVE_LIMIT, "nobody worked for {moved:?}");
         eventually("work is resumed", LIMIT, || members.fewest("ADDED", "many-") > before);
-        println!(
+        eprintln!(
             "killed with {before} of {PLACEMENTS} placed; the lease moved after {moved:.1?}, work was resumed after {:.1?}",
             killed.elapsed()
         );
@@ -154,7 +154,7 @@ fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, membe
     });
     eventually("all are placed", LIMIT, || members.fewest("ADDED", "many-") >= PLACEMENTS);
     let (all, after) = (start.elapsed(), killed.elapsed());
-    println!("{PLACEMENTS} placements in two members took {all:.1?}, {after:.1?} of it after the kill");
+    eprintln!("{PLACEMENTS} placements in two members took {all:.1?}, {after:.1?} of it after the kill");
     for (number, (member, history)) in members.members.iter().enumerate() {
         assert_eq!(lines(&member.kubeconfig, &["get", "cm", "-l", LABEL, "-o=name"]), PLACEMENTS, "member {number}");
         assert_eq!(history.count("ADDED", "many-"), PLACEMENTS, "each came once into member {number}");
@@ -179,7 +179,7 @@ fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &Members) {
     let placed = members.fewest("ADDED", "burst-");
     let start = Instant::now();
     replicas.wait_for_leader(asked, Some(frozen), MOVE_LIMIT);
-    println!("frozen with {placed} of {BURST} placed; another leads after {:.1?}", start.elapsed());
+    eprintln!("frozen with {placed} of {BURST} placed; another leads after {:.1?}", start.elapsed());
     eventually("another has placed all of it", LIMIT, || members.fewest("ADDED", "burst-") >= BURST);
     let names: Vec<String> = (0..BURST).map(|number| format!("configmap/burst-{number}")).collect();
     let mut arguments = vec!["delete", "--wait=false"];

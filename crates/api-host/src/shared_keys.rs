@@ -4,6 +4,7 @@
 //! already publishes those. A directory that has others than the storage belongs to another control plane, and is refused.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -92,9 +93,8 @@ fn complete(mut bundle: Bundle, now: Timestamp) -> anyhow::Result<Bundle> {
         bundle.insert(certificate, authority.certificate().to_pem());
         bundle.insert(key, authority.key().to_pem());
     }
-    let signing = format!("{}.key", name::SERVICE_ACCOUNT);
-    if !bundle.contains_key(&signing) {
-        bundle.insert(signing, PrivateKey::generate()?.to_pem());
+    if let Entry::Vacant(signing) = bundle.entry(format!("{}.key", name::SERVICE_ACCOUNT)) {
+        signing.insert(PrivateKey::generate()?.to_pem());
     }
     Ok(bundle)
 }

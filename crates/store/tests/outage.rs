@@ -55,6 +55,7 @@ async fn a_write_that_was_not_answered_is_settled_or_called_unknown() {
     let mut options = server.options("/silent");
     options.timeout = Duration::from_secs(2);
     let store = Etcd::connect(&options).await.unwrap();
+    let other = Etcd::connect(&options).await.unwrap();
     let first = store.create("/update", "1".into(), None).await.unwrap();
 
     // Silent for longer than anyone waits: the write is in etcd's socket, where it may yet be taken up or dropped.
@@ -78,6 +79,10 @@ async fn a_write_that_was_not_answered_is_settled_or_called_unknown() {
     assert_eq!((updated.unwrap(), &*kv.value), (kv.mod_revision, &b"mine"[..]));
     let kv = store.get("/create").await.unwrap().0.unwrap();
     assert_eq!((created.unwrap(), &*kv.value), (kv.mod_revision, &b"mine"[..]));
+    // Whoever has not heard that the epoch moved on finds out by itself.
+    other.create("/other", "1".into(), None).await.unwrap();
+    let taken = other.create("/create", "theirs".into(), None).await;
+    assert!(matches!(taken, Err(Error::Exists { current }) if *current.value == *b"mine"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
