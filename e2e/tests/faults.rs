@@ -134,7 +134,7 @@ async fn soak(plan: Plan) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_soak_of_one_plane_with_members_ends_well() {
-    let (seed, seconds) = (11, 20);
+    let (seed, seconds) = (11, 12);
     let plan = Plan {
         seed,
         seconds,
@@ -151,7 +151,7 @@ async fn a_short_soak_of_three_replicas_on_etcd_ends_well() {
     if !e2e::flotilla::programs().join("etcd").exists() {
         return eprintln!("SKIPPED: etcd is missing; `make test` builds it");
     }
-    let (seed, seconds) = (12, 20);
+    let (seed, seconds) = (12, 12);
     let plan = Plan {
         seed,
         seconds,

@@ -254,7 +254,9 @@ fn restarted(name: &str, how: &str, diary: &SharedDiary) {
     eprintln!("  {what}");
     with(diary, |diary| {
         let now = Instant::now();
-        let is_forgiven = diary.excuses.iter().any(|(excused, until)| *excused == name && now < *until);
+        // A replica that is started while etcd is away says so and is tried again.
+        let is_forgiven = how.contains("the store does not answer")
+            || diary.excuses.iter().any(|(excused, until)| *excused == name && now < *until);
         match is_forgiven {
             true => diary.notes.push(what),
             false => diary.violations.push(Violation { rule: "stays up", what }),
