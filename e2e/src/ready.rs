@@ -99,7 +99,9 @@ mod tests {
 
     #[test]
     fn what_nobody_can_tell_is_not_held_against_anybody() {
-        assert_eq!(look([Box::new(|| Some(1)) as Ask, Box::new(|| None)].iter()), None);
-        assert_eq!(look([Box::new(|| Some(1)) as Ask, Box::new(|| Some(2))].iter()), Some(3));
+        let asks: [Ask; 2] = [Box::new(|| Some(1)), Box::new(|| None)];
+        assert_eq!(look(asks.iter()), None);
+        let asks: [Ask; 2] = [Box::new(|| Some(1)), Box::new(|| Some(2))];
+        assert_eq!(look(asks.iter()), Some(3));
     }
 }
