@@ -181,6 +181,7 @@ impl Attempt<'_> {
         let failed = match tokio::time::timeout(limit, work(&mut results, &mut notes)).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(format!("{error:#}")),
+            Err(_) if self.left.is_zero() => Some("no time was left for it".to_owned()),
             Err(_) => Some(format!("not done after {} s", limit.as_secs())),
         };
         let took_seconds = begin.elapsed().as_secs_f64();
