@@ -117,6 +117,20 @@ impl Replicas {
     }
 }
 
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        const LINES: usize = 40;
+        if !std::thread::panicking() {
+            return;
+        }
+        for (number, replica) in self.running() {
+            let log = replica.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("the log of replica {number}:\n{}", lines[lines.len().saturating_sub(LINES)..].join("\n"));
+        }
+    }
+}
+
 impl Replica {
     fn start(&mut self, flags: &[String]) {
         assert!(self.running.is_none(), "this replica runs");
