@@ -77,7 +77,7 @@ impl Site {
 }
 
 fn configmap(name: &str) -> String {
-    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\ndata: {{a: b}}\n---\n")
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default, labels: {{site: all}}}}\ndata: {{a: b}}\n---\n")
 }
 
 fn deployment(replicas: u32) -> String {
@@ -103,7 +103,9 @@ apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: all, namespace: default}
 spec:
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}, {apiVersion: v1, kind: ConfigMap}]
+  resourceSelectors:
+    - {apiVersion: apps/v1, kind: Deployment}
+    - {apiVersion: v1, kind: ConfigMap, labelSelector: {matchLabels: {site: all}}}
   placement: {clusterAffinity: {clusterNames: [m1, m2]}}
 ---
 ";

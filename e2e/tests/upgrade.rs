@@ -28,7 +28,9 @@ fn refusal(data_dir: &Path) -> String {
 fn version(server: &Flotilla) -> u64 {
     let list = server.kubectl(&["get", "--raw", "/api/v1/namespaces/default/configmaps"]);
     let list: serde_json::Value = serde_json::from_slice(&list.stdout).expect("JSON");
-    assert_eq!(list["items"].as_array().map(Vec::len), Some(3), "{list}");
+    let names: Vec<&str> =
+        list["items"].as_array().into_iter().flatten().filter_map(|item| item["metadata"]["name"].as_str()).collect();
+    assert!(["a", "b", "c"].iter().all(|name| names.contains(name)), "{list}");
     list["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()).expect("a version")
 }
 
