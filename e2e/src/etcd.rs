@@ -135,6 +135,8 @@ impl EtcdCluster {
         let file = |name: &str| self.directory.path().join(name);
         let mut command = Command::new(&self.program);
         command.args(["--name", &node.name, "--log-level", "warn"]).arg("--data-dir").arg(self.data_dir(number));
+        // A process that is killed loses nothing it has written; only a machine would, and tests share its one disk.
+        command.arg("--unsafe-no-fsync");
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &peers.join(","), "--initial-cluster-state", "new"]);

@@ -17,17 +17,27 @@ const LIMIT: Duration = Duration::from_secs(300);
 const PLACEMENTS: usize = 2000;
 /// Client-go's lease of 15 seconds, the longest wait between two looks at it, and room for a slow machine.
 const MOVE_LIMIT: Duration = Duration::from_secs(40);
-const LABEL: &str = "placed=everywhere";
-const POLICY: &str = "
+const MEMBERS: usize = 2;
+/// Says which member an object goes to.
+const LABEL: &str = "placed";
+
+fn policies() -> String {
+    let one = |number: usize| {
+        format!(
+            "
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {name: everywhere, namespace: default}
+metadata: {{name: m{number}, namespace: default}}
 spec:
-  resourceSelectors: [{apiVersion: v1, kind: ConfigMap, labelSelector: {matchLabels: {placed: everywhere}}}]
-  placement: {clusterAffinity: {}}
-";
+  resourceSelectors: [{{apiVersion: v1, kind: ConfigMap, labelSelector: {{matchLabels: {{{LABEL}: m{number}}}}}}}]
+  placement: {{clusterAffinity: {{clusterNames: [m{number}]}}}}
+"
+        )
+    };
+    (0..MEMBERS).map(one).collect::<Vec<_>>().join("---")
+}
 
-/// Two members, and all that happens to the placed objects in each.
+/// The members, and all that happens to the placed objects in each.
 struct Members {
     members: Vec<(LightMember, History)>,
 }
@@ -70,7 +80,7 @@ impl Drop for History {
 
 impl Members {
     fn join(plane: &Path) -> Self {
-        let members: Vec<LightMember> = (0..2).map(|_| LightMember::start(&[])).collect();
+        let members: Vec<LightMember> = (0..MEMBERS).map(|_| LightMember::start(&[])).collect();
         for (number, member) in members.iter().enumerate() {
             let name = format!("m{number}");
             let kubeconfig = member.kubeconfig.to_str().expect("a path");
@@ -90,20 +100,17 @@ impl Members {
         Self { members: members.into_iter().map(with_history).collect() }
     }
 
-    /// The fewest of something over all members.
-    fn fewest(&self, what: &str, prefix: &str) -> usize {
-        self.members.iter().map(|(_, history)| history.count(what, prefix)).min().unwrap_or(0)
-    }
-
-    fn most(&self, what: &str, prefix: &str) -> usize {
-        self.members.iter().map(|(_, history)| history.count(what, prefix)).max().unwrap_or(0)
+    /// How often something happened, over all members.
+    fn count(&self, what: &str, prefix: &str) -> usize {
+        self.members.iter().map(|(_, history)| history.count(what, prefix)).sum()
     }
 }
 
 fn maps(prefix: &str, count: usize) -> String {
     let one = |number: usize| {
+        let member = number % MEMBERS;
         format!(
-            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{prefix}-{number}","namespace":"default","labels":{{"placed":"everywhere"}}}},"data":{{"n":"{number}"}}}}"#
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{prefix}-{number}","namespace":"default","labels":{{"{LABEL}":"m{member}"}}}},"data":{{"n":"{number}"}}}}"#
         )
     };
     let items: Vec<String> = (0..count).map(one).collect();
@@ -115,10 +122,6 @@ fn create(plane: &Path, documents: &str) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-fn lines(plane: &Path, arguments: &[&str]) -> usize {
-    String::from_utf8_lossy(&kubectl(plane, arguments).stdout).lines().count()
-}
-
 #[test]
 fn a_leader_that_is_killed_or_frozen_in_its_work_loses_nothing_and_repeats_nothing() {
     let Some(mut replicas) = Replicas::start(3, 3, &[]) else { return };
@@ -126,7 +129,7 @@ fn a_leader_that_is_killed_or_frozen_in_its_work_loses_nothing_and_repeats_nothi
     let standing = (first + 1) % 3;
     let plane = replicas.get(standing).kubeconfig.clone();
     let members = Members::join(&plane);
-    create(&plane, POLICY);
+    create(&plane, &policies());
     let second = kill_in_the_middle(&mut replicas, first, &plane, &members);
     replicas.restart(first);
     freeze_and_wake(&replicas, second, &members);
@@ -138,13 +141,13 @@ fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, membe
     let start = Instant::now();
     let (killed, second) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| create(plane, &maps("many", PLACEMENTS)));
-        eventually("a quarter is placed", LIMIT, || members.fewest("ADDED", "many-") > PLACEMENTS / 4);
+        eventually("a quarter is placed", LIMIT, || members.count("ADDED", "many-") > PLACEMENTS / 4);
         replicas.kill(first);
-        let (killed, before) = (Instant::now(), members.most("ADDED", "many-"));
+        let (killed, before) = (Instant::now(), members.count("ADDED", "many-"));
         let second = replicas.wait_for_leader(standing, Some(first), MOVE_LIMIT);
         let moved = killed.elapsed();
         assert!(moved < MOVE_LIMIT, "nobody worked for {moved:?}");
-        eventually("work is resumed", LIMIT, || members.fewest("ADDED", "many-") > before);
+        eventually("work is resumed", LIMIT, || members.count("ADDED", "many-") > before);
         eprintln!(
             "killed with {before} of {PLACEMENTS} placed; the lease moved after {moved:.1?}, work was resumed after {:.1?}",
             killed.elapsed()
@@ -152,19 +155,21 @@ fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, membe
         writer.join().expect("all were created");
         (killed, second)
     });
-    eventually("all are placed", LIMIT, || members.fewest("ADDED", "many-") >= PLACEMENTS);
+    eventually("all are placed", LIMIT, || members.count("ADDED", "many-") >= PLACEMENTS);
     let (all, after) = (start.elapsed(), killed.elapsed());
     eprintln!("{PLACEMENTS} placements in two members took {all:.1?}, {after:.1?} of it after the kill");
+    let names = |kubeconfig: &Path, arguments: &[&str]| {
+        let answer = kubectl(kubeconfig, &[&["get", "-o=name"], arguments].concat());
+        String::from_utf8_lossy(&answer.stdout).lines().filter(|line| line.contains("/many-")).count()
+    };
     for (number, (member, history)) in members.members.iter().enumerate() {
-        assert_eq!(lines(&member.kubeconfig, &["get", "cm", "-l", LABEL, "-o=name"]), PLACEMENTS, "member {number}");
-        assert_eq!(history.count("ADDED", "many-"), PLACEMENTS, "each came once into member {number}");
+        let share = PLACEMENTS / MEMBERS;
+        assert_eq!(names(&member.kubeconfig, &["configmaps"]), share, "member {number}");
+        assert_eq!(history.count("ADDED", "many-"), share, "each came once into member {number}");
         assert_eq!(history.count("DELETED", "many-"), 0, "nothing was taken away in member {number}");
+        assert_eq!(names(plane, &["works", "-n", &format!("karmada-es-m{number}")]), share, "works of member {number}");
     }
-    assert_eq!(lines(plane, &["get", "rb", "-n", "default", "-o=name"]), PLACEMENTS, "one binding for each");
-    for number in 0..2 {
-        let works = ["get", "works", "-n", &format!("karmada-es-m{number}"), "-o=name"];
-        assert_eq!(lines(plane, &works), PLACEMENTS, "one work for each in member {number}");
-    }
+    assert_eq!(names(plane, &["rb", "-n", "default"]), PLACEMENTS, "one binding for each");
     second
 }
 
@@ -174,27 +179,28 @@ fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &Members) {
     let asked = (0..3).find(|number| *number != frozen).expect("three replicas");
     let plane = replicas.get(asked).kubeconfig.clone();
     create(&plane, &maps("burst", BURST));
-    eventually("the burst has begun", LIMIT, || members.most("ADDED", "burst-") > 0);
+    eventually("the burst has begun", LIMIT, || members.count("ADDED", "burst-") > 0);
     replicas.signal(frozen, "STOP");
-    let placed = members.fewest("ADDED", "burst-");
+    let placed = members.count("ADDED", "burst-");
     let start = Instant::now();
     replicas.wait_for_leader(asked, Some(frozen), MOVE_LIMIT);
     eprintln!("frozen with {placed} of {BURST} placed; another leads after {:.1?}", start.elapsed());
-    eventually("another has placed all of it", LIMIT, || members.fewest("ADDED", "burst-") >= BURST);
+    eventually("another has placed all of it", LIMIT, || members.count("ADDED", "burst-") >= BURST);
     let names: Vec<String> = (0..BURST).map(|number| format!("configmap/burst-{number}")).collect();
     let mut arguments = vec!["delete", "--wait=false"];
     arguments.extend(names.iter().map(String::as_str));
     assert!(kubectl(&plane, &arguments).status.success());
-    eventually("and taken it away again", LIMIT, || members.fewest("DELETED", "burst-") >= BURST);
+    eventually("and taken it away again", LIMIT, || members.count("DELETED", "burst-") >= BURST);
     replicas.signal(frozen, "CONT");
     eventually("the one that was frozen knows that it does not lead", LIMIT, || {
         replicas.get(frozen).log().contains("leadership lost")
     });
     // What it might still do it would have done before this goes from it through the leader into every member.
     create(&replicas.get(frozen).kubeconfig, &maps("after", 20));
-    eventually("later work is done", LIMIT, || members.fewest("ADDED", "after-") >= 20);
-    assert_eq!(members.most("ADDED", "burst-"), BURST, "nothing came back");
-    assert_eq!(lines(&plane, &["get", "rb", "-n", "default", "-o=name"]), PLACEMENTS + 20);
+    eventually("later work is done", LIMIT, || members.count("ADDED", "after-") >= 20);
+    assert_eq!(members.count("ADDED", "burst-"), BURST, "nothing came back");
+    let bindings = kubectl(&plane, &["get", "rb", "-n", "default", "-o=name"]);
+    assert!(!text(&bindings).contains("/burst-"), "nothing is left of it on the plane");
     let leader = replicas.leader(asked).expect("someone leads");
     assert_ne!(leader, frozen);
 }
