@@ -77,7 +77,9 @@ impl Site {
 }
 
 fn configmap(name: &str) -> String {
-    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default, labels: {{site: all}}}}\ndata: {{a: b}}\n---\n")
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default, labels: {{site: all}}}}\ndata: {{a: b}}\n---\n"
+    )
 }
 
 fn deployment(replicas: u32) -> String {

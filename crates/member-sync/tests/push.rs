@@ -217,7 +217,8 @@ async fn in_safe_mode_only_what_was_never_there_is_made_and_the_rest_follows_at_
         (condition(&work, "Dispatching"), message(&work, "Dispatching"))
     };
     let held = |what: &str| ("False/SafeMode".to_owned(), format!("held back by safe mode: it would {what}"));
-    eventually("not brought back", held("bring back Deployment default/moved"), || dispatching(moved_name.clone())).await;
+    eventually("not brought back", held("bring back Deployment default/moved"), || dispatching(moved_name.clone()))
+        .await;
     let next = work("m1", deployment("new", 1), json!({}));
     hub.change_work("m1", &new, json!({"spec": next.get(&["spec"])})).await;
     eventually("not changed", held("change Deployment default/new"), || dispatching(new.clone())).await;

@@ -89,7 +89,9 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Registry(args) => block_on(registry::run(*args)),
         Command::Image(command) => block_on(image::run(Arc::new(Console::standard(name)), *command)),
         Command::Backup(args) => block_on(async move { backup::run(&Console::standard(name), *args).await }),
-        Command::Restore(args) => block_on(async move { backup::restore::run(&Arc::new(Console::standard(name)), *args).await }),
+        Command::Restore(args) => {
+            block_on(async move { backup::restore::run(&Arc::new(Console::standard(name)), *args).await })
+        }
         Command::Migrate(args) => block_on(async move { backup::migrate::run(&Console::standard(name), *args).await }),
         Command::Prepare(args) => prepare::run(&Console::standard(name), &args),
         Command::Doctor(args) => block_on(async move { doctor::run(&Console::standard(name), &args).await }),

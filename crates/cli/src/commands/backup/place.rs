@@ -130,7 +130,7 @@ impl Place {
     /// Puts everything there. What is in the way is refused, or replaced.
     pub async fn write(&self, console: &Console, snapshot: Snapshot, fill: &Fill, replace: bool) -> anyhow::Result<()> {
         match self {
-            Place::Directory(directory) => write_directory(console, directory, snapshot, fill, replace).await,
+            Place::Directory(directory) => write_directory(console, directory, snapshot, fill, replace),
             Place::Etcd { .. } => self.write_etcd(console, snapshot, fill, replace).await,
         }
     }
@@ -212,7 +212,7 @@ pub fn store_directory(data_dir: &Path) -> PathBuf {
     data_dir.join("store")
 }
 
-async fn write_directory(
+fn write_directory(
     console: &Console,
     directory: &Path,
     snapshot: Snapshot,
