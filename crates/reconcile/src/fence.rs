@@ -1,9 +1,12 @@
 //! Writes end with the right to make them: a client that refuses to write once the term of its holder has run out.
 //!
 //! A leader that was stopped for a while (SIGSTOP, a frozen virtual machine) wakes with its work half done and does not know
-//! that another has taken over. Its clients know: each write looks at the clock, which went on meanwhile.
+//! that another has taken over. Its clients know: each write looks at the clock, which went on meanwhile. It looks again at
+//! every step, because a write may have been waiting (for its turn, for a connection) when the process was stopped.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -45,11 +48,14 @@ impl Fence {
         client.through(|inner| Arc::new(Fenced { inner, fence: self.clone() }))
     }
 
-    fn check(&self) -> Result<(), Status> {
-        if self.is_open() {
-            return Ok(());
-        }
-        Err(Status::unavailable("this process no longer leads: nothing was written"))
+    /// The outcome of a write, or a refusal once the fence is closed: from then on the write makes no further step.
+    pub async fn within<T>(&self, write: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        let mut write = pin!(write);
+        std::future::poll_fn(|context| match self.is_open() {
+            true => write.as_mut().poll(context),
+            false => Poll::Ready(Err(Status::unavailable("this process no longer leads: the write was given up"))),
+        })
+        .await
     }
 }
 
@@ -61,10 +67,10 @@ struct Fenced {
 #[async_trait]
 impl Backend for Fenced {
     async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
-        if !matches!(request.verb, Verb::Get { .. } | Verb::List(_)) {
-            self.fence.check()?;
+        match request.verb {
+            Verb::Get { .. } | Verb::List(_) => self.inner.call(identity, request).await,
+            _ => self.fence.within(self.inner.call(identity, request)).await,
         }
-        self.inner.call(identity, request).await
     }
 
     async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
@@ -76,15 +82,14 @@ impl Backend for Fenced {
     }
 
     async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
-        if !request.method().is_safe() {
-            self.fence.check()?;
+        match request.method().is_safe() {
+            true => self.inner.raw(identity, request).await,
+            false => self.fence.within(self.inner.raw(identity, request)).await,
         }
-        self.inner.raw(identity, request).await
     }
 
     async fn upgrade(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<Upgraded, Status> {
-        self.fence.check()?;
-        self.inner.upgrade(identity, request).await
+        self.fence.within(self.inner.upgrade(identity, request)).await
     }
 
     fn use_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<(), Status> {
@@ -125,5 +130,18 @@ mod tests {
         assert!(!fence.is_open(), "what is over is not taken up again");
         client.get(ResourceRef::namespaced(&maps, "default", "two")).await.expect("reads harm nobody");
         assert!(client.find(ResourceRef::namespaced(&maps, "default", "three")).await.expect("answers").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_waited_for_its_turn_when_the_time_was_up_is_not_made() {
+        let fence = Fence::new(Instant::now() + Duration::from_secs(10));
+        let written = Mutex::new(false);
+        let write = fence.within(async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            *written.lock() = true;
+            Ok(())
+        });
+        assert_eq!(write.await.expect_err("the term is over").code, 503);
+        assert!(!*written.lock());
     }
 }
