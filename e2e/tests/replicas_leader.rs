@@ -175,7 +175,7 @@ fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, membe
 
 /// A leader is stopped with its queues full and wakes after another has finished its work and undone it.
 fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &Members) {
-    const BURST: usize = 300;
+    const BURST: usize = 120;
     let asked = (0..3).find(|number| *number != frozen).expect("three replicas");
     let plane = replicas.get(asked).kubeconfig.clone();
     create(&plane, &maps("burst", BURST));
@@ -191,6 +191,7 @@ fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &Members) {
     arguments.extend(names.iter().map(String::as_str));
     assert!(kubectl(&plane, &arguments).status.success());
     eventually("and taken it away again", LIMIT, || members.count("DELETED", "burst-") >= BURST);
+    assert_eq!(members.count("ADDED", "burst-"), BURST, "who took over repeated nothing");
     replicas.signal(frozen, "CONT");
     eventually("the one that was frozen knows that it does not lead", LIMIT, || {
         replicas.get(frozen).log().contains("leadership lost")

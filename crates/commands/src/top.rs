@@ -208,8 +208,8 @@ fn pods_table(rows: &mut [(String, Arc<Object>)], args: &PodsArgs) -> String {
     }
     let mut lines = Vec::new();
     let lead = |namespace: &str, pod: &str| {
-        let namespace = args.all_namespaces.then(|| format!("{namespace}\t")).unwrap_or_default();
-        let pod = args.containers.then(|| format!("{pod}\t")).unwrap_or_default();
+        let namespace = if args.all_namespaces { format!("{namespace}\t") } else { String::new() };
+        let pod = if args.containers { format!("{pod}\t") } else { String::new() };
         format!("{namespace}{pod}")
     };
     if !args.no_headers {

@@ -13,7 +13,7 @@ pub use start::ControlPlane;
 
 /// The parts of settings that are read from text.
 pub mod settings {
-    pub use scheduling::Descheduling;
     pub use federation::{SkippedApis, SkippedNamespaces as TemplateNamespaces};
     pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings, SkippedNamespaces};
+    pub use scheduling::Descheduling;
 }

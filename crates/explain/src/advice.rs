@@ -56,7 +56,7 @@ pub fn scheduling(spec: &BindingSpec, explanation: &Explanation) -> Option<Strin
     };
     // What most often can be mended, and most easily, comes first.
     if attempt.candidates.is_empty() {
-        let advice: [(&str, fn(&str) -> String); 5] = [
+        let advice: [Advice; 5] = [
             ("APIEnablement", |cluster| {
                 format!(
                     "{cluster} does not serve this kind: propagate its CustomResourceDefinition with a \
@@ -98,6 +98,9 @@ pub fn scheduling(spec: &BindingSpec, explanation: &Explanation) -> Option<Strin
         _ => Some("change spec.placement of its policy so that the clusters told above can meet it".to_owned()),
     }
 }
+
+/// A filter of the scheduler, and what to do where it left a cluster out.
+type Advice = (&'static str, fn(&str) -> String);
 
 /// What a member said when it was given the object.
 pub fn refused(cluster: &str, message: &str) -> String {

@@ -171,8 +171,8 @@ mod tests {
     #[track_caller]
     fn check(given: i32, ready: i64, waiting: &[(&str, i64)], expected: i32) {
         let targets = [
-            TargetCluster { name: "m1".to_owned(), replicas: given, ..TargetCluster::default() },
-            TargetCluster { name: "m2".to_owned(), replicas: 1, ..TargetCluster::default() },
+            TargetCluster { name: "m1".to_owned(), replicas: given },
+            TargetCluster { name: "m2".to_owned(), replicas: 1 },
         ];
         let since: serde_json::Map<String, Value> = waiting.iter().map(|(t, n)| ((*t).to_owned(), json!(n))).collect();
         let total: i64 = waiting.iter().map(|(_, pods)| pods).sum();

@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> anyhow::Result<Parsed> {
     let (nodes, end) = parser.block()?;
     match end {
         End::Text => Ok(Parsed { nodes, defined: parser.defined }),
-        End::End => bail!("unexpected {{{{end}}}}"),
+        End::Closed => bail!("unexpected {{{{end}}}}"),
         End::Else(_) => bail!("unexpected {{{{else}}}}"),
     }
 }
@@ -248,10 +248,13 @@ struct Parser {
     loops: usize,
 }
 
+/// A condition, and what stands under it.
+type Arm = (Pipeline, Vec<Node>);
+
 /// What a block ended with.
 enum End {
     Text,
-    End,
+    Closed,
     /// With what stands behind `else`.
     Else(Vec<Token>),
 }
@@ -281,7 +284,7 @@ impl Parser {
             let rest = trimmed(&tokens[1..]);
             match word.as_str() {
                 "end" => {
-                    end = End::End;
+                    end = End::Closed;
                     break;
                 }
                 "else" => {
@@ -333,7 +336,7 @@ impl Parser {
 
     fn closed(&mut self, word: &str) -> anyhow::Result<Vec<Node>> {
         match self.block()? {
-            (nodes, End::End) => Ok(nodes),
+            (nodes, End::Closed) => Ok(nodes),
             (_, End::Else(_)) => bail!("unexpected {{{{else}}}} in {{{{{word}}}}}"),
             (_, End::Text) => bail!("unexpected EOF: {{{{{word}}}}} has no {{{{end}}}}"),
         }
@@ -346,7 +349,7 @@ impl Parser {
         self.loops -= 1;
         let (body, end) = body?;
         let otherwise = match end {
-            End::End => Vec::new(),
+            End::Closed => Vec::new(),
             End::Else(rest) if rest.is_empty() => self.closed("range")?,
             End::Else(_) => bail!("{{{{else}}}} of {{{{range}}}} takes no condition"),
             End::Text => bail!("unexpected EOF: {{{{range}}}} has no {{{{end}}}}"),
@@ -355,14 +358,14 @@ impl Parser {
     }
 
     /// Conditions with what they lead to, and what is left when none holds.
-    fn arms(&mut self, word: &str, condition: &[Token]) -> anyhow::Result<(Vec<(Pipeline, Vec<Node>)>, Vec<Node>)> {
+    fn arms(&mut self, word: &str, condition: &[Token]) -> anyhow::Result<(Vec<Arm>, Vec<Node>)> {
         let mut arms = Vec::new();
         let mut condition = pipeline(condition)?;
         loop {
             let (body, end) = self.block()?;
             arms.push((condition, body));
             match end {
-                End::End => return Ok((arms, Vec::new())),
+                End::Closed => return Ok((arms, Vec::new())),
                 End::Text => bail!("unexpected EOF: {{{{{word}}}}} has no {{{{end}}}}"),
                 End::Else(rest) => match rest.first() {
                     None => return Ok((arms, self.closed(word)?)),

@@ -75,9 +75,10 @@ async fn pump_works(plane: Arc<Plane>, controller: Controller<ObjectKey>, cancel
 fn of_binding(change: &Change) -> Vec<ObjectKey> {
     let Some(now) = &change.now else { return Vec::new() };
     let version = |binding: &Object| binding.str_at(&["spec", "resource", "resourceVersion"]).to_owned();
-    let is_news = change.before.as_ref().is_none_or(|before| {
-        version(before) != version(now) || (!is_fully_applied(now) && expects_less(before, now))
-    });
+    let is_news = change
+        .before
+        .as_ref()
+        .is_none_or(|before| version(before) != version(now) || (!is_fully_applied(now) && expects_less(before, now)));
     let is_scheduled = !now.str_at(&["status", "lastScheduledTime"]).is_empty();
     if is_news && is_scheduled { vec![change.key.clone()] } else { Vec::new() }
 }
