@@ -33,7 +33,7 @@ test: setup-tests check kube-and-karmada python lxd
 	cargo build --locked -p cli
 	cargo test --locked --workspace --no-run
 	@echo "==> running the tests"
-	cargo test --locked --workspace --exclude e2e
+	cargo test --locked --workspace --exclude e2e --no-fail-fast
 	cargo run --locked -p xtask -- whole-system
 
 check: setup
