@@ -80,6 +80,28 @@ fn every_fault_of_a_process_is_felt_and_is_over_when_it_is_healed() {
 }
 
 #[test]
+fn a_server_ends_when_its_disk_failed_and_has_all_it_acknowledged_when_started_again() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (target, _shim, kubeconfig) = server(directory.path());
+    assert!(creates(&kubeconfig, "before"));
+    let broken = target.inject(Fault::BrokenDisk).expect("a shim");
+    assert!(!creates(&kubeconfig, "during"), "the disk took nothing");
+    let mut ended = None;
+    eventually("the server ends with an error", LIMIT, || {
+        ended = ended.take().or_else(|| target.subject().revive());
+        ended.is_some()
+    });
+    broken.heal();
+    eventually("a server is there again", LIMIT, || {
+        target.subject().revive();
+        creates(&kubeconfig, "after") || kubectl(&kubeconfig, &["get", "cm", "after"]).status.success()
+    });
+    assert!(kubectl(&kubeconfig, &["get", "cm", "before"]).status.success());
+    let said = std::fs::read_to_string(directory.path().join("server.log")).unwrap_or_default();
+    assert!(said.contains("start this again"), "{said}");
+}
+
+#[test]
 fn what_a_target_or_this_machine_cannot_do_is_refused_in_words() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let sleep = Process::start(&directory.path().join("log"), || {

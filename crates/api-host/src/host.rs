@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use apiserver::admission::limit_ranger::LimitRanger;
@@ -43,6 +44,9 @@ use crate::{peers, shared_keys};
 const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 const MANAGER: (&str, &[&str]) = ("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
+
+/// How often a store is asked whether it gave up.
+const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a server has beside Kubernetes' own.
 #[derive(Default)]
@@ -127,6 +131,17 @@ impl ApiHost {
             clock,
         };
         Ok((Clients { manager, controller: Arc::new(acting) }, parameters))
+    }
+
+    /// Returns when the store takes no write any more: only a new process finds out what is on the disk, and whoever
+    /// supervises this one starts that.
+    pub async fn store_stopped(&self) -> store::Error {
+        loop {
+            if let Some(error) = self.store.stopped() {
+                return error;
+            }
+            tokio::time::sleep(STORE_LOOK_EVERY).await;
+        }
     }
 
     /// Lets requests and writes finish, then closes the store.

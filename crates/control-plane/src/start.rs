@@ -70,6 +70,12 @@ impl ControlPlane {
         Ok(Self { address, kubeconfig, server, host, rooms })
     }
 
+    /// Why it had better be started anew; returns only then.
+    pub async fn broken(&self) -> anyhow::Error {
+        anyhow::Error::new(self.host.store_stopped().await)
+            .context("the store takes no writes any more: start this again")
+    }
+
     /// Lets requests and writes finish, then closes the store.
     pub async fn stop(self) {
         self.rooms.end().await;

@@ -78,6 +78,12 @@ impl Member {
         Ok(Self { address: host.address, kubeconfig: host.kubeconfig.clone(), host, rooms, containers, stop })
     }
 
+    /// Why it had better be started anew; returns only then.
+    pub async fn broken(&self) -> anyhow::Error {
+        anyhow::Error::new(self.host.store_stopped().await)
+            .context("the store takes no writes any more: start this again")
+    }
+
     /// Lets requests and writes finish, ends containers, then closes the store.
     pub async fn stop(mut self) {
         self.stop.cancel();

@@ -82,6 +82,11 @@ pub trait Store: Send + Sync + 'static {
     /// `Ok` when the store can be expected to take the next write.
     async fn health(&self) -> Result<()>;
 
+    /// Why no write will succeed any more before the store is opened anew, if so.
+    fn stopped(&self) -> Option<Error> {
+        None
+    }
+
     /// The engine's name for logs, metrics and messages.
     fn engine(&self) -> &'static str;
 

@@ -81,10 +81,10 @@ pub async fn run(args: MemberArgs) -> anyhow::Result<()> {
         took = ?started.elapsed(),
         "the member is ready"
     );
-    termination.asked().await;
+    let ending = termination.asked_unless(member.broken()).await;
     tracing::info!("stopping: requests under way may finish");
     member.stop().await;
-    Ok(())
+    ending
 }
 
 impl MemberArgs {

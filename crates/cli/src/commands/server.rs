@@ -91,10 +91,10 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
         took = ?started.elapsed(),
         "the control plane is ready"
     );
-    termination.asked().await;
+    let ending = termination.asked_unless(plane.broken()).await;
     tracing::info!("stopping: requests under way may finish");
     plane.stop().await;
-    Ok(())
+    ending
 }
 
 impl ServerArgs {

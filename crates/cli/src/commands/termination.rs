@@ -17,4 +17,12 @@ impl Termination {
             _ = self.0.recv() => {}
         }
     }
+
+    /// Fails when `broken` comes first: the process has to end all the same, and not as if all were well.
+    pub async fn asked_unless(&mut self, broken: impl Future<Output = anyhow::Error>) -> anyhow::Result<()> {
+        tokio::select! {
+            () = self.asked() => Ok(()),
+            error = broken => Err(error),
+        }
+    }
 }

@@ -208,6 +208,10 @@ impl Store for Embedded {
         self.shared.health()
     }
 
+    fn stopped(&self) -> Option<Error> {
+        self.shared.stopped()
+    }
+
     fn engine(&self) -> &'static str {
         "embedded"
     }
