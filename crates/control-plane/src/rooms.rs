@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use api::capacity::Board;
 use api_host::ApiHost;
-use cluster_client::ClusterClient;
+use cluster_client::remote::gate::Gate;
+use cluster_client::{ClusterClient, Endpoint};
 use controllers::{Clients, Parameters};
 use member_sync::push::Connect;
 use metrics::Metrics;
@@ -100,9 +101,12 @@ impl Rooms {
             manager: fence.guard(&self.clients.manager),
             controller: Arc::new(move |name| of_controllers.guard(&acting(name))),
         };
-        let (connect, of_members) = (Arc::clone(&self.connect), fence.clone());
+        let of_members = fence.clone();
         rooms.connect = Arc::new(move |name, spec, secret, settings| {
-            connect(name, spec, secret, settings).map(|client| of_members.guard(&client))
+            let mut config = member_sync::connect::remote_config(name, spec, secret, settings)?;
+            let fence = of_members.clone();
+            config.gate = Some(Gate::new(move || fence.is_open()));
+            Ok(of_members.guard(&ClusterClient::connect(Endpoint::Remote(config))?))
         });
         rooms
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::backend::UserInfo;
 use crate::remote::exec::ExecPlugin;
+use crate::remote::gate::Gate;
 use crate::remote::limit::RateLimit;
 
 /// How long one request may take, watches aside. Longer than the minute API servers give a request themselves, so that
@@ -34,6 +35,8 @@ pub struct RemoteConfig {
     pub request_timeout: Duration,
     /// `None` sends without bound.
     pub rate_limit: Option<RateLimit>,
+    /// What the connections are behind; `None` sends whenever there is something to send.
+    pub gate: Option<Gate>,
     pub user_agent: String,
 }
 
@@ -80,6 +83,7 @@ impl RemoteConfig {
             proxy_headers: Vec::new(),
             request_timeout: REQUEST_TIMEOUT,
             rate_limit: Some(RATE_LIMIT),
+            gate: None,
             user_agent: concat!("flotilla/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

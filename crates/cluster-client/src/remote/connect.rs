@@ -19,6 +19,7 @@ use tower_service::Service;
 
 use crate::client::ConnectError;
 use crate::remote::config::RemoteConfig;
+use crate::remote::gate::{Gate, Gated};
 use crate::remote::proxy::Proxy;
 use crate::remote::tls::{ClientIdentity, Trust, client_config};
 
@@ -39,6 +40,7 @@ pub struct Settings {
     pub tls: TlsConnector,
     pub server_name: Option<ServerName<'static>>,
     pub proxy: Option<Proxy>,
+    pub gate: Option<Gate>,
 }
 
 /// An open connection that knows which protocol was agreed on.
@@ -63,6 +65,7 @@ impl Settings {
                 Some(url) => Some(Proxy::parse(url)?.with_headers(&config.proxy_headers)?),
                 None => None,
             },
+            gate: config.gate.clone(),
         })
     }
 }
@@ -130,6 +133,10 @@ async fn open(settings: &Settings, uri: &Uri) -> io::Result<Opened> {
     let stream: Box<dyn Stream> = match &settings.proxy {
         Some(proxy) => proxy.tunnel(host, port).await?,
         None => Box::new(open_tcp(host, port).await?),
+    };
+    let stream = match &settings.gate {
+        Some(gate) => Box::new(Gated { stream, gate: gate.clone() }),
+        None => stream,
     };
     secure(settings, uri, stream).await
 }

@@ -5,6 +5,7 @@ pub mod connect;
 pub mod credentials;
 mod events;
 pub mod exec;
+pub mod gate;
 pub mod limit;
 mod pool;
 pub mod proxy;
