@@ -30,11 +30,10 @@ down:
 
 test: setup-tests check kube-and-karmada python lxd
 	@echo "==> building the tests"
-	cargo build --locked -p cli
-	cargo test --locked --workspace --no-run
+	cargo build --locked --workspace --all-targets
 	@echo "==> running the tests"
-	cargo test --locked --workspace --exclude e2e --no-fail-fast
-	cargo run --locked -p xtask -- whole-system
+	cargo test --locked --workspace --doc
+	cargo run --locked -p xtask -- tests
 
 check: setup
 	@echo "==> formatting, lints, house rules"

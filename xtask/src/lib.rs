@@ -1,5 +1,5 @@
-//! Repository chores as code: what the house rules read of the workspace, and how the whole-system tests are run.
+//! Repository chores as code: what the house rules read of the workspace, and how the tests are run.
 
 pub mod layers;
+pub mod tests_runner;
 pub mod tidy;
-pub mod whole_system;

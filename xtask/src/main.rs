@@ -1,4 +1,4 @@
-//! `xtask` prints what the house rules find; `xtask whole-system` builds and runs the whole-system tests.
+//! `xtask` prints what the house rules find; `xtask tests` builds and runs every test.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     match std::env::args().nth(1).as_deref() {
         None => house_rules(&root),
-        Some("whole-system") => match xtask::whole_system::run(&root) {
+        Some("tests") => match xtask::tests_runner::run(&root) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("{error:#}");
@@ -15,9 +15,7 @@ fn main() -> ExitCode {
             }
         },
         Some(other) => {
-            eprintln!(
-                "xtask: no chore is called {other:?}; there is `whole-system`, and without a word the house rules"
-            );
+            eprintln!("xtask: no chore is called {other:?}; there is `tests`, and without a word the house rules");
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,6 @@
-//! The whole-system tests, several programs of them at once: they wait for servers far more than they compute.
+//! Runs every program of tests: the crates' own one after the other, whole-system ones several at once.
+//!
+//! Cargo could run them too, but builds once more for every other choice of packages: here all are built in one go.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,15 +10,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// Programs of tests that run at the same time.
+/// Whole-system programs that run at the same time: they wait for servers far more than they compute.
 const AT_ONCE: usize = 3;
 
 /// These take longest: whoever starts them last waits for them alone.
 const FIRST: [&str; 7] = ["propagation_faults", "failover", "replicas", "testbed", "likeness", "interop", "faults"];
 
+#[derive(Debug, PartialEq)]
 struct Program {
     name: String,
     path: PathBuf,
+    /// Where its package is, which is where cargo starts tests.
+    folder: PathBuf,
 }
 
 struct Run {
@@ -27,19 +32,29 @@ struct Run {
 
 /// Builds and runs them all, prints what each printed when it ends, and fails at the end if one failed.
 pub fn run(root: &Path) -> anyhow::Result<()> {
-    let folder = root.join("e2e");
-    let mut programs = build(root)?;
-    programs.sort_by_key(|program| (rank(&program.name), program.name.clone()));
-    let count = programs.len();
+    let (mut whole_system, own): (Vec<_>, Vec<_>) =
+        build(root)?.into_iter().partition(|program| program.folder.ends_with("e2e"));
+    whole_system.sort_by_key(|program| (rank(&program.name), program.name.clone()));
+    let count = own.len() + whole_system.len();
+    let mut failed = run_all(own, 1);
+    failed.extend(run_all(whole_system, AT_ONCE));
+    if !failed.is_empty() {
+        bail!("of {count} programs of tests these failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// The names of those that failed.
+fn run_all(programs: Vec<Program>, at_once: usize) -> Vec<String> {
     let waiting = Mutex::new(programs.into_iter());
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..at_once {
             scope.spawn(|| {
                 loop {
                     let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(program) = next else { break };
-                    let run = run_one(&program, &folder);
+                    let run = run_one(&program);
                     // Held while printing, so that two outputs never mix.
                     let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                     if !report(&run) {
@@ -49,11 +64,7 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
             });
         }
     });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if !failed.is_empty() {
-        bail!("of {count} programs of whole-system tests these failed: {}", failed.join(", "));
-    }
-    Ok(())
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn rank(name: &str) -> usize {
@@ -62,17 +73,17 @@ fn rank(name: &str) -> usize {
 
 fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
     let output = Command::new("cargo")
-        .args(["test", "--locked", "-p", "e2e", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(["test", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
         .current_dir(root)
         .stderr(Stdio::inherit())
         .output()
         .context("running cargo")?;
     if !output.status.success() {
-        bail!("the whole-system tests do not compile");
+        bail!("the tests do not compile");
     }
     let programs: Vec<Program> = String::from_utf8_lossy(&output.stdout).lines().filter_map(program_of).collect();
     if programs.is_empty() {
-        bail!("cargo named no program of whole-system tests");
+        bail!("cargo named no program of tests");
     }
     Ok(programs)
 }
@@ -81,14 +92,19 @@ fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
 fn program_of(line: &str) -> Option<Program> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
-    let name = message["target"]["name"].as_str()?.to_owned();
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
     let path = message["executable"].as_str()?.into();
-    is_test.then_some(Program { name, path })
+    let name = message["target"]["name"].as_str()?.to_owned();
+    is_test.then_some(Program { name, path, folder })
 }
 
-fn run_one(program: &Program, folder: &Path) -> Run {
+fn run_one(program: &Program) -> Run {
     let started = Instant::now();
-    let output = Command::new(&program.path).current_dir(folder).stdin(Stdio::null()).output();
+    let output = Command::new(&program.path)
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .stdin(Stdio::null())
+        .output();
     Run { name: program.name.clone(), output, took: started.elapsed() }
 }
 
@@ -118,13 +134,14 @@ mod tests {
     fn only_programs_of_tests_are_run() {
         let line = |test: bool, executable: &str| {
             format!(
-                r#"{{"reason":"compiler-artifact","target":{{"name":"pull"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/e2e/Cargo.toml","target":{{"name":"pull"}},
+                "profile":{{"test":{test}}},"executable":{executable}}}"#
             )
         };
-        let found = |line: &str| program_of(line).map(|program| (program.name, program.path));
-        assert_eq!(found(&line(true, r#""/t/pull""#)), Some(("pull".to_owned(), PathBuf::from("/t/pull"))));
-        assert_eq!(found(&line(false, r#""/t/pull""#)), None);
-        assert_eq!(found(&line(true, "null")), None);
-        assert_eq!(found("   Compiling e2e"), None);
+        let pull = Program { name: "pull".into(), path: "/t/pull".into(), folder: "/w/e2e".into() };
+        assert_eq!(program_of(&line(true, r#""/t/pull""#)), Some(pull));
+        assert_eq!(program_of(&line(false, r#""/t/pull""#)), None);
+        assert_eq!(program_of(&line(true, "null")), None);
+        assert_eq!(program_of("   Compiling e2e"), None);
     }
 }
