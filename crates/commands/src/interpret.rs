@@ -1,5 +1,7 @@
 //! `interpret`: tries the scripts of interpreter customizations before a control plane gets them.
 
+mod edit;
+
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -28,6 +30,9 @@ Examples:
   # Check the customizations in a file
   flotilla interpret -f customization.yml --check
 
+  # Write or change the scripts of a file in an editor
+  flotilla interpret -f customization.yml --edit --show-doc
+
   # Run the retention rule
   flotilla interpret -f customization.yml --operation retain --desired-file desired.yml --observed-file observed.yml
 
@@ -49,6 +54,12 @@ pub struct InterpretArgs {
     /// Load the scripts and say which are broken
     #[arg(long)]
     check: bool,
+    /// Open the scripts of one customization in an editor ($KUBE_EDITOR, $EDITOR or vi) and write them back to the file
+    #[arg(long, conflicts_with_all = ["check", "operation"])]
+    edit: bool,
+    /// With --edit, say in the file what each rule is for
+    #[arg(long, requires = "edit")]
+    show_doc: bool,
     /// The rule to run: Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency
     #[arg(long, value_name = "OPERATION")]
     operation: Option<String>,
@@ -73,11 +84,15 @@ pub fn run(console: &Console, args: &InterpretArgs) -> anyhow::Result<()> {
     if args.filename.is_empty() {
         bail!("must specify -f FILE: the customizations to interpret");
     }
-    let manifests = manifests::read_all(&args.filename, args.recursive)?;
+    let is_new = args.edit && args.filename.iter().all(|path| path != "-" && !std::path::Path::new(path).exists());
+    let manifests = if is_new { Vec::new() } else { manifests::read_all(&args.filename, args.recursive)? };
     if args.check {
         let (report, has_failed) = check_all(&manifests);
         console.print(&report)?;
         return if has_failed { Err(Exit(1).into()) } else { Ok(()) };
+    }
+    if args.edit {
+        return edit::run(console, &args.filename, manifests, args.show_doc);
     }
     execute(console, args, manifests)
 }
