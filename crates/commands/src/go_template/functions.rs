@@ -148,7 +148,7 @@ fn compare(a: &Val<'_>, b: &Val<'_>) -> anyhow::Result<Ordering> {
 fn incompatible<T>(name: &str, a: &Val<'_>, b: &Val<'_>) -> anyhow::Result<T> {
     let hint = match (a, b) {
         (Val::Int(_), Val::Float(_)) | (Val::Float(_), Val::Int(_)) => {
-            "; numbers of objects are floats: write 2.0 for 2"
+            "; whole numbers of objects are integers: write 2 for 2.0"
         }
         _ => "",
     };

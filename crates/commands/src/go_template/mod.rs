@@ -1,8 +1,8 @@
 //! Go's `text/template` over the JSON of objects, as `kubectl get -o go-template` has it.
 //!
 //! Has all actions (text, fields, variables, pipelines, if, with, range, break, continue, define, template, block, comments,
-//! trimming) and all functions but `call`, which needs functions among the data. Data are as kubectl reads them: numbers are
-//! floats, so `eq .spec.replicas 2` is an error there and here.
+//! trimming) and all functions but `call`, which needs functions among the data. Data are as kubectl reads them: whole
+//! numbers are integers, so `eq .spec.replicas 2.0` is an error there and here.
 
 mod functions;
 mod parse;

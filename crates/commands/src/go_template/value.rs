@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// A value on its way through a template. Numbers of JSON are floats, as where kubectl reads them.
+/// A value on its way through a template. Whole numbers of JSON are integers, as where kubectl reads them.
 #[derive(Clone, Debug)]
 pub enum Val<'a> {
     /// Nothing was there.
@@ -23,7 +23,9 @@ impl<'a> Val<'a> {
         match value {
             Value::Null => Self::Missing,
             Value::Bool(value) => Self::Bool(*value),
-            Value::Number(number) => Self::Float(number.as_f64().unwrap_or_default()),
+            Value::Number(number) => {
+                number.as_i64().map_or_else(|| Self::Float(number.as_f64().unwrap_or_default()), Self::Int)
+            }
             Value::String(text) => Self::Text(Cow::Borrowed(text)),
             Value::Array(items) => Self::Part(items),
             Value::Object(_) => Self::Json(value),
