@@ -9,7 +9,7 @@ use e2e::etcd::steady_port;
 use e2e::eventually::eventually;
 use e2e::faults::disk::SmallDisk;
 use e2e::faults::process::Process;
-use e2e::faults::shim::Shim;
+use e2e::faults::shim::{DiskError, Shim};
 use e2e::faults::{Fault, Target};
 use e2e::flotilla::{binary, kubectl};
 use e2e::netns::Namespace;
@@ -82,16 +82,16 @@ fn every_fault_of_a_process_is_felt_and_is_over_when_it_is_healed() {
 #[test]
 fn a_server_ends_when_its_disk_failed_and_has_all_it_acknowledged_when_started_again() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (target, _shim, kubeconfig) = server(directory.path());
+    let (target, shim, kubeconfig) = server(directory.path());
     assert!(creates(&kubeconfig, "before"));
-    let broken = target.inject(Fault::BrokenDisk).expect("a shim");
+    shim.failing_disk(DiskError::Unconfirmed);
     assert!(!creates(&kubeconfig, "during"), "the disk took nothing");
     let mut ended = None;
     eventually("the server ends with an error", LIMIT, || {
         ended = ended.take().or_else(|| target.subject().revive());
         ended.is_some()
     });
-    broken.heal();
+    shim.heal_disk();
     eventually("a server is there again", LIMIT, || {
         target.subject().revive();
         creates(&kubeconfig, "after") || kubectl(&kubeconfig, &["get", "cm", "after"]).status.success()

@@ -72,7 +72,15 @@ fn rank(name: &str) -> usize {
 }
 
 fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
-    let output = Command::new("cargo")
+    let mut cargo = Command::new("cargo");
+    // What cargo says of this program to it would make build scripts that look at it run again, and half the tree with them.
+    for (name, _) in std::env::vars_os() {
+        let is_of_a_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(is_of_a_package) {
+            cargo.env_remove(name);
+        }
+    }
+    let output = cargo
         .args(["test", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
         .current_dir(root)
         .stderr(Stdio::inherit())

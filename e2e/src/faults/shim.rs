@@ -37,6 +37,8 @@ pub struct Hits {
 pub enum DiskError {
     Full,
     Broken,
+    /// What is written stays in the cache of the system: the disk does not confirm it.
+    Unconfirmed,
 }
 
 pub struct Shim {
@@ -77,6 +79,7 @@ impl Shim {
         const EIO: i64 = 5;
         match error {
             DiskError::Full => self.set(Knob::WriteError, ENOSPC),
+            DiskError::Unconfirmed => self.set(Knob::SyncError, EIO),
             DiskError::Broken => {
                 self.set(Knob::WriteError, EIO);
                 self.set(Knob::SyncError, EIO);
