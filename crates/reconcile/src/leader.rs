@@ -44,6 +44,9 @@ impl LeaderElection {
     }
 }
 
+/// A renewal under way can get in between once; more often somebody else writes the lease.
+const RELEASE_TRIES: usize = 4;
+
 /// One time of holding the lease.
 #[derive(Clone, Debug)]
 pub struct Term {
@@ -215,19 +218,34 @@ impl LeaderElector {
 
     /// Lets the next leader start at once. Best effort: without it, it starts a lease duration later.
     async fn release(&self) {
-        let Some((lease, _)) = &self.seen else { return };
-        if lease.str_at(&["spec", "holderIdentity"]) != self.election.identity {
+        if self.seen.is_none() {
             return;
         }
-        let mut free = Object::clone(lease);
+        for _ in 0..RELEASE_TRIES {
+            match self.try_to_release().await {
+                Ok(()) => return,
+                // A renewal that was broken off may have been written all the same.
+                Err(status) if status.is_conflict() => {}
+                Err(error) => {
+                    tracing::warn!(lease = self.election.name, %error, "cannot give the lease up");
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn try_to_release(&self) -> Result<(), Status> {
+        let Some(lease) = self.client.find(self.target()).await? else { return Ok(()) };
+        if lease.str_at(&["spec", "holderIdentity"]) != self.election.identity {
+            return Ok(());
+        }
+        let mut free = Object::clone(&lease);
         let now = format_micros(self.clock.now());
         free.set(&["spec", "holderIdentity"], "");
         free.set(&["spec", "leaseDurationSeconds"], 1);
         free.set(&["spec", "renewTime"], now.clone());
         free.set(&["spec", "acquireTime"], now);
-        if let Err(error) = self.client.update(self.target(), free, WriteOptions::default()).await {
-            tracing::warn!(lease = self.election.name, %error, "cannot give the lease up");
-        }
+        self.client.update(self.target(), free, WriteOptions::default()).await.map(drop)
     }
 
     fn renewed(&self, lease: &Object, is_ours: bool) -> Object {

@@ -118,6 +118,13 @@ async fn a_process_left_by_a_killed_supervisor_is_ended_before_another_starts() 
     let scene = scene();
     let wanted = machine("a", "exec sleep 1002");
     let mut left = std::process::Command::new("sleep").arg("1002").spawn().unwrap();
+    // A spawned process has its own command line only a moment after it was spawned.
+    let line = format!("/proc/{}/cmdline", left.id());
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while std::fs::read(&line).unwrap() != b"sleep\x001002\x00" {
+        assert!(std::time::Instant::now() < deadline, "it never became sleep");
+        tokio::task::yield_now().await;
+    }
     std::fs::create_dir_all(scene.directory.path().join("data")).unwrap();
     std::fs::write(scene.directory.path().join("data/a.pid"), left.id().to_string()).unwrap();
     // Another program under a noted id is nobody's business.
