@@ -79,8 +79,12 @@ impl Gate {
                 return std::future::pending().await;
             }
             let verdict = match &self.asking {
-                // An agent that has nothing to do has nothing to ask either.
-                Some(asking) if !was_held => asking.answer.lock().await.0,
+                // Asked once while there is a plane to ask, for the time when there is none. From then on an agent that has
+                // nothing to do has nothing to ask either.
+                Some(asking) if !was_held => match asking.known().await {
+                    Verdict::Unknown => self.verdict().await,
+                    known => known,
+                },
                 _ => self.verdict().await,
             };
             if was_held && verdict == Verdict::Free {
@@ -93,6 +97,11 @@ impl Gate {
 }
 
 impl Asking {
+    /// What was last said.
+    async fn known(&self) -> Verdict {
+        self.answer.lock().await.0
+    }
+
     async fn verdict(&self) -> Verdict {
         let mut answer = self.answer.lock().await;
         if answer.1.is_some_and(|until| Instant::now() < until) {
@@ -102,7 +111,8 @@ impl Asking {
             Ok(is_on) => (if is_on { Verdict::Held } else { Verdict::Free }, ANSWER_COUNTS),
             // Who cannot be reached hands out no works either: what was known of it still holds.
             Err(status) if is_unreachable(&status) => (answer.0, ANSWER_COUNTS),
-            Err(status) if status.code == 429 || status.code >= 500 => (Verdict::Unknown, Duration::ZERO),
+            // One that is about to stop says so too, and what it had said before must last until it is back.
+            Err(status) if status.code == 429 || status.code >= 500 => return Verdict::Unknown,
             Err(_) => (Verdict::Free, ABSENCE_COUNTS),
         };
         *answer = (verdict, Some(Instant::now() + counts));
