@@ -62,7 +62,7 @@ const FLAT_OUT_MAX: Duration = Duration::from_secs(11 * 60);
 const RAISED_MAX: Duration = Duration::from_secs(2 * 60);
 /// What a plane may need beyond the time of a pace before it counts as one that does not hold it.
 const PACE_GRACE: Duration = Duration::from_secs(30);
-const GROWTH_MAX: Duration = Duration::from_secs(7 * 60);
+const GROWTH_MAX: Duration = Duration::from_secs(12 * 60);
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const REST_MAX: Duration = Duration::from_secs(100);
 /// An idle Karmada takes as much.

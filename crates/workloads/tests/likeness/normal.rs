@@ -93,6 +93,10 @@ fn clean(value: &mut Value, names: &HashMap<String, String>) {
         Value::Object(map) => {
             map.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
             map.values_mut().for_each(|value| clean(value, names));
+            // A map by type: which stands first depends on which of two changes was seen in one look.
+            if let Some(Value::Array(conditions)) = map.get_mut("conditions") {
+                conditions.sort_by_key(|condition| condition["type"].as_str().map(str::to_owned));
+            }
         }
         Value::Array(list) => list.iter_mut().for_each(|value| clean(value, names)),
         Value::String(text) => {
