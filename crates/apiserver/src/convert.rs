@@ -8,13 +8,18 @@ use crate::server::Server;
 
 /// A stored object as the resource's own version shows it.
 pub async fn to_served(server: &Server, resource: &Resource, object: Object) -> Result<Object, Status> {
-    if resource.served_is_stored() && object.api_version() == resource.kind.gvk.api_version() {
+    if is_served_form(resource, &object) {
         return Ok(object);
     }
     match by_definition(resource) {
         None => Ok(resource.kind.strategy.from_storage(object)),
         Some(custom) => convert_custom(server, custom, object, &resource.kind.gvk.api_version()).await,
     }
+}
+
+/// Whether a stored object is as clients see it, without conversion.
+pub fn is_served_form(resource: &Resource, object: &Object) -> bool {
+    resource.served_is_stored() && object.api_version() == resource.kind.gvk.api_version()
 }
 
 pub async fn to_storage(server: &Server, resource: &Resource, object: Object) -> Result<Object, Status> {

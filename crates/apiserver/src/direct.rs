@@ -62,24 +62,26 @@ impl Direct {
     }
 
     async fn authorize(&self, ctx: &Context, target: &Target, verb: &'static str) -> Result<(), Status> {
-        let kind = &target.resource.kind;
         let info = RequestInfo {
-            is_resource: true,
-            verb,
-            group: kind.gvk.group.clone(),
-            version: kind.gvk.version.clone(),
             namespace: target.namespace.clone(),
-            resource: kind.plural.clone(),
             subresource: target.subresource.clone(),
             name: target.name.clone(),
-            ..RequestInfo::default()
+            ..RequestInfo::on(target.resource.kind.gvr(), verb)
         };
         self.server.auth.authorize(&self.server, &ctx.user, &info).await
     }
 
     async fn reply(&self, resource: &Resource, answer: Answer) -> Result<Reply, Status> {
         Ok(match answer {
-            Answer::Stored { code, stored } => {
+            Answer::Stored { code, stored, tree: Some(mut tree) } => {
+                tree.remove(&["metadata", "managedFields"]);
+                let object = convert::to_served(&self.server, resource, *tree).await.map(Arc::new)?;
+                if resource.served_is_stored() {
+                    resource.cache.hand_over(stored.revision, &object);
+                }
+                Reply::object(code, object)
+            }
+            Answer::Stored { code, stored, tree: None } => {
                 let object = convert::to_served(&self.server, resource, stored.decode()?).await?;
                 Reply::object(code, Arc::new(object))
             }
@@ -287,14 +289,16 @@ async fn event(server: &Server, resource: &Resource, item: WatchItem) -> WatchEv
             WatchEvent::Bookmark { resource_version: revision.to_string(), initial_events_end }
         }
         WatchItem::Error(status) => WatchEvent::Error(status),
-        WatchItem::Change(Change { kind, entry, .. }) => match served(server, resource, entry.share()).await {
-            Err(status) => WatchEvent::Error(status),
-            Ok(object) => match kind {
-                ChangeKind::Added => WatchEvent::Added(object),
-                ChangeKind::Modified => WatchEvent::Modified(object),
-                ChangeKind::Deleted => WatchEvent::Deleted(object),
-            },
-        },
+        WatchItem::Change(Change { kind, entry, .. }) => {
+            match served(server, resource, resource.cache.share(&entry)).await {
+                Err(status) => WatchEvent::Error(status),
+                Ok(object) => match kind {
+                    ChangeKind::Added => WatchEvent::Added(object),
+                    ChangeKind::Modified => WatchEvent::Modified(object),
+                    ChangeKind::Deleted => WatchEvent::Deleted(object),
+                },
+            }
+        }
     }
 }
 

@@ -32,11 +32,10 @@ pub fn on_status_update(ctx: &Context, resource: &Resource, new: &Object, old: &
 fn on_custom(ctx: &Context, resource: &Resource, new: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let Some(custom) = &resource.custom else { return Vec::new() };
     let shape = &resource.kind.schema;
-    let new_value = new.to_value();
-    let old_value = old.map(Object::to_value);
-    let mut errors = match &old_value {
-        None => schema::validate(shape, &new_value, &FieldPath::root()),
-        Some(old_value) => schema::validate_update(shape, &new_value, old_value, &FieldPath::root()),
+    let (new, old) = (new.as_value(), old.map(Object::as_value));
+    let mut errors = match old {
+        None => schema::validate(shape, new, &FieldPath::root()),
+        Some(old) => schema::validate_update(shape, new, old, &FieldPath::root()),
     };
     let Some(rules) = &custom.rules else { return errors };
     // Rules assume a value of the right shape: where that is in doubt they do not speak, and the client hears so.
@@ -49,7 +48,7 @@ fn on_custom(ctx: &Context, resource: &Resource, new: &Object, old: Option<&Obje
         errors.push(FieldError::invalid(FieldPath::root(), serde_json::Value::Null, detail));
     } else {
         let mut budget = cel::Budget::for_validation();
-        let found = rules.validate(&FieldPath::root(), &new_value, old_value.as_ref(), &mut budget);
+        let found = rules.validate(&FieldPath::root(), new, old, &mut budget);
         errors.extend(found.errors);
         // What was wrong before and is left as it was is let pass, not passed over.
         found.warnings.into_iter().for_each(|warning| ctx.warn(warning));

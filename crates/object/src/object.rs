@@ -10,9 +10,15 @@ use crate::unmanaged;
 const ENCODED_BYTES_USUAL: usize = 2048;
 
 /// Any Kubernetes object. The root is always a JSON map; everything below is as the client wrote it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Object {
-    root: Map<String, Value>,
+    root: Value,
+}
+
+impl Default for Object {
+    fn default() -> Self {
+        Self::from_map(Map::new())
+    }
 }
 
 /// An owner that keeps this object alive (`metadata.ownerReferences[]`).
@@ -40,30 +46,31 @@ impl Object {
 
     /// `None` when the value is not a map.
     pub fn from_value(value: Value) -> Option<Self> {
-        match value {
-            Value::Object(root) => Some(Self { root }),
-            _ => None,
-        }
+        value.is_object().then_some(Self { root: value })
     }
 
     pub fn from_map(root: Map<String, Value>) -> Self {
-        Self { root }
+        Self { root: Value::Object(root) }
     }
 
     pub fn into_value(self) -> Value {
-        Value::Object(self.root)
+        self.root
     }
 
     pub fn to_value(&self) -> Value {
-        Value::Object(self.root.clone())
+        self.root.clone()
     }
 
-    pub fn as_map(&self) -> &Map<String, Value> {
+    pub fn as_value(&self) -> &Value {
         &self.root
     }
 
+    pub fn as_map(&self) -> &Map<String, Value> {
+        self.root.as_object().expect("the root is always a map")
+    }
+
     pub fn as_map_mut(&mut self) -> &mut Map<String, Value> {
-        &mut self.root
+        self.root.as_object_mut().expect("the root is always a map")
     }
 
     // ---- what it is ----
@@ -82,8 +89,9 @@ impl Object {
     }
 
     pub fn set_gvk(&mut self, gvk: &GroupVersionKind) {
-        self.root.insert("apiVersion".into(), gvk.api_version().into());
-        self.root.insert("kind".into(), gvk.kind.clone().into());
+        let root = self.as_map_mut();
+        root.insert("apiVersion".into(), gvk.api_version().into());
+        root.insert("kind".into(), gvk.kind.clone().into());
     }
 
     // ---- metadata ----
@@ -205,7 +213,7 @@ impl Object {
 
     pub fn get(&self, path: &[&str]) -> Option<&Value> {
         let (first, rest) = path.split_first()?;
-        rest.iter().try_fold(self.root.get(*first)?, |value, key| value.get(key))
+        rest.iter().try_fold(self.as_map().get(*first)?, |value, key| value.get(key))
     }
 
     /// The string at the path, or `""`: absent and empty mean the same in Kubernetes' metadata.
@@ -229,7 +237,7 @@ impl Object {
     /// Sets a field, making the maps on the way; a scalar in the way is replaced.
     pub fn set(&mut self, path: &[&str], value: impl Into<Value>) {
         let Some((last, parents)) = path.split_last() else { return };
-        let mut map = &mut self.root;
+        let mut map = self.as_map_mut();
         for key in parents {
             let slot = map.entry((*key).to_owned()).or_insert_with(|| Value::Object(Map::new()));
             if !slot.is_object() {
@@ -243,7 +251,7 @@ impl Object {
     pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
         let (last, parents) = path.split_last()?;
         let map =
-            parents.iter().try_fold(&mut self.root, |map, key| map.get_mut(*key).and_then(Value::as_object_mut))?;
+            parents.iter().try_fold(self.as_map_mut(), |map, key| map.get_mut(*key).and_then(Value::as_object_mut))?;
         map.remove(*last)
     }
 
@@ -259,8 +267,9 @@ impl Object {
     pub fn encode_but(&self, metadata_field: &str) -> Bytes {
         let mut out = Vec::with_capacity(ENCODED_BYTES_USUAL);
         out.push(b'{');
-        let head = ["apiVersion", "kind", "metadata"].into_iter().filter_map(|k| self.root.get_key_value(k));
-        let tail = self.root.iter().filter(|(k, _)| !matches!(k.as_str(), "apiVersion" | "kind" | "metadata"));
+        let root = self.as_map();
+        let head = ["apiVersion", "kind", "metadata"].into_iter().filter_map(|k| root.get_key_value(k));
+        let tail = root.iter().filter(|(k, _)| !matches!(k.as_str(), "apiVersion" | "kind" | "metadata"));
         for (index, (key, value)) in head.chain(tail).enumerate() {
             match value {
                 Value::Object(metadata) if key == "metadata" && !metadata_field.is_empty() => {
@@ -285,11 +294,11 @@ impl Object {
         let mut source = serde_json::Deserializer::from_slice(bytes);
         let root = unmanaged::read(&mut source)?;
         source.end()?;
-        Ok(Self { root })
+        Ok(Self::from_map(root))
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(bytes).map(|root| Self { root })
+        serde_json::from_slice(bytes).map(Self::from_map)
     }
 }
 

@@ -93,12 +93,17 @@ impl Entry {
     /// The same for those in this process who keep it: one tree for all of them, without managedFields, which only the
     /// server needs and which take as much room as the rest.
     pub fn share(&self) -> Arc<Object> {
+        self.share_or(|_| None)
+    }
+
+    /// The same, where somebody may have the tree of this revision.
+    pub fn share_or(&self, at_hand: impl FnOnce(u64) -> Option<Arc<Object>>) -> Arc<Object> {
         let mut slot = self.shared.lock();
         if let Some(shared) = slot.upgrade() {
             return shared;
         }
-        let object = self.stored.decode_unmanaged().expect("an entry is only made from bytes that parse");
-        let object = Arc::new(object);
+        let decode = || Arc::new(self.stored.decode_unmanaged().expect("an entry is only made from bytes that parse"));
+        let object = at_hand(self.stored.revision).unwrap_or_else(decode);
         *slot = Arc::downgrade(&object);
         object
     }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kinds::SelectableField;
-use object::Status;
-use parking_lot::RwLock;
+use object::{Object, Status};
+use parking_lot::{Mutex, RwLock};
 use store::{EventKind, ProgressHandle, RangeEnd, RangeRequest, Store};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,8 @@ pub use watcher::{Change, ChangeKind, Watcher};
 const EVENTS_MAX: usize = 100_000;
 /// Bytes of the objects in those changes; who resumes from before them lists again.
 const EVENTS_BYTES_MAX: usize = 4 << 20;
+/// Trees of objects just written that wait for watchers; what is pushed out is decoded anew.
+const HANDED_OVER_MAX: usize = 64;
 /// How long a reader waits for the cache to reach the revision it asked for.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// How long the cache waits before it asks a failing store again.
@@ -52,6 +54,7 @@ pub struct Cache {
     started: OnceCell<()>,
     progress: RwLock<Option<ProgressHandle>>,
     restarted: Notify,
+    handed_over: Mutex<VecDeque<(u64, Arc<Object>)>>,
     stop: CancellationToken,
 }
 
@@ -97,12 +100,34 @@ impl Cache {
             started: OnceCell::new(),
             progress: RwLock::new(None),
             restarted: Notify::new(),
+            handed_over: Mutex::default(),
             stop,
         }
     }
 
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// Keeps the tree of a write in this process for the watchers in it, who would decode it once more.
+    pub fn hand_over(&self, revision: u64, object: &Arc<Object>) {
+        if self.changed.receiver_count() == 0 {
+            return;
+        }
+        let mut waiting = self.handed_over.lock();
+        if waiting.len() == HANDED_OVER_MAX {
+            waiting.pop_front();
+        }
+        waiting.push_back((revision, Arc::clone(object)));
+    }
+
+    /// The object of an entry as a tree that all watchers in this process share.
+    pub fn share(&self, entry: &Entry) -> Arc<Object> {
+        entry.share_or(|revision| {
+            let mut waiting = self.handed_over.lock();
+            let index = waiting.iter().position(|(of, _)| *of == revision)?;
+            waiting.remove(index).map(|(_, object)| object)
+        })
     }
 
     pub fn filter(&self, namespace: &str, options: &crate::request::ListOptions) -> Filter {
@@ -357,4 +382,48 @@ fn too_large(wanted: u64, current: u64) -> Status {
         ..Default::default()
     }));
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use store::memory::Memory;
+
+    use super::*;
+
+    fn object() -> Object {
+        let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}});
+        Object::from_value(value).expect("a map")
+    }
+
+    /// The tree of one written revision is given to whoever asks first, once, while few others were written since.
+    fn check(written_since: usize, is_the_same: bool) {
+        let cache =
+            Cache::new(Arc::new(Memory::new()), "/core/configmaps/".into(), Vec::new(), CancellationToken::new());
+        let _watching = cache.changed.subscribe();
+        let written = Arc::new(object());
+        cache.hand_over(7, &written);
+        (0..written_since).for_each(|other| cache.hand_over(8 + other as u64, &Arc::new(object())));
+        let entry = Entry::read("n/a", object().encode(), 7, &[]).expect("readable");
+        let shared = cache.share(&entry);
+        assert_eq!(Arc::ptr_eq(&shared, &written), is_the_same, "{written_since} written since");
+        assert!(Arc::ptr_eq(&shared, &cache.share(&entry)));
+        drop((shared, written));
+        assert_eq!(cache.share(&entry).name(), "a");
+    }
+
+    #[test]
+    fn watchers_get_the_tree_of_the_writer_or_decode_their_own() {
+        check(0, true);
+        check(HANDED_OVER_MAX - 1, true);
+        check(HANDED_OVER_MAX, false);
+    }
+
+    #[test]
+    fn what_nobody_watches_is_not_kept() {
+        let cache =
+            Cache::new(Arc::new(Memory::new()), "/core/configmaps/".into(), Vec::new(), CancellationToken::new());
+        cache.hand_over(7, &Arc::new(object()));
+        assert!(cache.handed_over.lock().is_empty());
+    }
 }

@@ -27,18 +27,19 @@ pub async fn object_response(
 ) -> Result<Response<Body>, Status> {
     match answer {
         Answer::Status(value) => Ok(encoded(200, &value, format)),
-        Answer::Stored { code, stored } if resource.served_is_stored() && format.is_plain() => {
+        Answer::Stored { code, stored, .. } if resource.served_is_stored() && format.is_plain() => {
             Ok(finish(code, stored.to_json(), format))
         }
-        Answer::Stored { code, stored } => {
-            let object = Arc::new(convert::to_served(server, resource, stored.decode()?).await?);
+        Answer::Stored { code, stored, tree } => {
+            let tree = tree.map_or_else(|| stored.decode(), |tree| Ok(*tree))?;
+            let object = Arc::new(convert::to_served(server, resource, tree).await?);
             Ok(shaped(resource, code, &object, format))
         }
         Answer::Object { code, object } => Ok(shaped(resource, code, &object, format)),
     }
 }
 
-fn shaped(resource: &Resource, code: u16, object: &Arc<Object>, format: Format) -> Response<Body> {
+pub fn shaped(resource: &Resource, code: u16, object: &Arc<Object>, format: Format) -> Response<Body> {
     if (format.encoding, format.shape) == (Encoding::Protobuf, Shape::Object) {
         return protobuf_bytes(code, protobuf::encode(object.as_map()), format);
     }

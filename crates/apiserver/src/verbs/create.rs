@@ -111,7 +111,7 @@ async fn store_new(
                 return Ok(Answer::Object { code: 201, object: object.into() });
             }
             Outcome::Written(revision) => {
-                return Ok(Answer::Stored { code: 201, stored: Stored::written(bytes, revision) });
+                return Ok(Answer::written(201, Stored::written(bytes, revision), object));
             }
             Outcome::Raced(_) if generated && attempt < NAME_TRIES_MAX => {
                 let base = object.generate_name().to_owned();

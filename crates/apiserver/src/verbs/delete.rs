@@ -34,7 +34,7 @@ pub async fn delete(
                 // Some kinds answer with what was deleted, the others with a plain success.
                 Outcome::Written(revision) if kinds::builtin::returns_deleted(&target.resource.kind.gvk) => {
                     let stored = Stored::written(current.bytes, revision);
-                    return Ok(Answer::Stored { code: 200, stored });
+                    return Ok(Answer::stored(200, stored));
                 }
                 Outcome::Written(_) => {
                     let resource = target.resource.kind.group_resource();
@@ -44,7 +44,7 @@ pub async fn delete(
                 Outcome::Raced(Some(newer)) => current = *newer,
             },
             Marked::Unchanged => {
-                return Ok(Answer::Stored { code: 200, stored: Stored::written(current.bytes, current.revision) });
+                return Ok(Answer::stored(200, Stored::written(current.bytes, current.revision)));
             }
             Marked::Waits(object) if options.dry_run => {
                 let object = convert::to_served(server, &target.resource, *object).await?;
@@ -54,7 +54,7 @@ pub async fn delete(
                 let bytes = storage::encode(&object);
                 match server.objects.update(&target.key(), bytes.clone(), current.revision, None).await? {
                     Outcome::Written(revision) => {
-                        return Ok(Answer::Stored { code: 200, stored: Stored::written(bytes, revision) });
+                        return Ok(Answer::written(200, Stored::written(bytes, revision), *object));
                     }
                     Outcome::Raced(None) => return Err(target.not_found()),
                     Outcome::Raced(Some(newer)) => current = *newer,

@@ -16,5 +16,5 @@ pub async fn get(server: &Server, target: &Target, revision: Option<u64>) -> Res
     let kv = found.ok_or_else(|| target.not_found())?;
     let stored = Stored::new(kv.value, kv.mod_revision)
         .ok_or_else(|| Status::internal(format!("stored object {} has no metadata", kv.key)))?;
-    Ok(Answer::Stored { code: 200, stored })
+    Ok(Answer::stored(200, stored))
 }

@@ -41,10 +41,21 @@ impl Target {
 
 /// The outcome of a verb on one object.
 pub enum Answer {
-    /// An object as stored, in the storage version.
-    Stored { code: u16, stored: Stored },
+    /// An object as stored, in the storage version; of one just written the tree is still at hand.
+    Stored { code: u16, stored: Stored, tree: Option<Box<Object>> },
     /// An object in the served version that is not (or not exactly) what the store holds: dry runs, scales, reviews.
     Object { code: u16, object: Arc<Object> },
     /// A `Status` document, the answer to most deletes.
     Status(Value),
+}
+
+impl Answer {
+    pub fn stored(code: u16, stored: Stored) -> Self {
+        Self::Stored { code, stored, tree: None }
+    }
+
+    pub fn written(code: u16, stored: Stored, mut tree: Object) -> Self {
+        tree.set_resource_version(stored.revision);
+        Self::Stored { code, stored, tree: Some(tree.into()) }
+    }
 }

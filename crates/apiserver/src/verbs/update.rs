@@ -142,12 +142,12 @@ pub async fn change(
         }
         let bytes = storage::encode(&new.object);
         if bytes == current.bytes {
-            return Ok(Answer::Stored { code: 200, stored: Stored::written(bytes, current.revision) });
+            return Ok(Answer::stored(200, Stored::written(bytes, current.revision)));
         }
         let lease = server.lease_for(&target.resource).await?;
         match server.objects.update(&key, bytes.clone(), current.revision, lease).await? {
             Outcome::Written(revision) => {
-                return Ok(Answer::Stored { code: 200, stored: Stored::written(bytes, revision) });
+                return Ok(Answer::written(200, Stored::written(bytes, revision), new.object));
             }
             Outcome::Raced(None) => return Err(target.not_found()),
             Outcome::Raced(Some(newer)) if change.can_retry() => current = *newer,
@@ -173,7 +173,11 @@ async fn prepare(
     options: &WriteOptions,
 ) -> Result<Prepared, Status> {
     let resource = &target.resource;
-    let old = convert::to_served(server, resource, current.object.clone()).await?;
+    let old = if convert::is_served_form(resource, &current.object) {
+        Cow::Borrowed(&current.object)
+    } else {
+        Cow::Owned(convert::to_served(server, resource, current.object.clone()).await?)
+    };
     let mut new = change.apply(server, ctx, target, &old)?;
     let question = Question::new(target, change, &old, options);
     question.mutate(server, ctx, &mut new).await?;
@@ -313,8 +317,8 @@ pub fn keep_outside_subresource(target: &Target, new: &mut Object, old: &Object)
         "finalize" => return keep_all_but_finalizers(new, old),
         _ => return,
     }
-    let status = new.get(&["status"]).cloned();
-    let managed = new.get(&["metadata", "managedFields"]).cloned();
+    let status = new.remove(&["status"]);
+    let managed = new.remove(&["metadata", "managedFields"]);
     let mut kept = old.clone();
     match status {
         Some(status) => kept.set(&["status"], status),
@@ -338,7 +342,7 @@ pub fn keep_outside_subresource(target: &Target, new: &mut Object, old: &Object)
 fn keep_all_but_finalizers(new: &mut Object, old: &Object) {
     let mut kept = old.clone();
     copy(&mut kept, new, &["spec", "finalizers"]);
-    if let Some(managed) = new.get(&["metadata", "managedFields"]).cloned() {
+    if let Some(managed) = new.remove(&["metadata", "managedFields"]) {
         kept.set(&["metadata", "managedFields"], managed);
     }
     *new = kept;
