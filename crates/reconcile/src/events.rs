@@ -1,6 +1,7 @@
 //! Tells users what happened to an object, as Kubernetes Events, without holding up whoever tells.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -69,7 +70,11 @@ impl Recorder {
         cancel: CancellationToken,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(write_all(Writer { client, component, written: HashMap::new() }, receiver, cancel));
+        tokio::spawn(write_all(
+            Writer { client, component, written: HashMap::new(), fingerprints: RandomState::new() },
+            receiver,
+            cancel,
+        ));
         Self { sender, clock, dropped: Arc::default() }
     }
 
@@ -94,7 +99,8 @@ impl Recorder {
 }
 
 struct Written {
-    name: String,
+    /// The end of the event's name, which begins with that of what it is about.
+    suffix: u64,
     count: u64,
     told: Timestamp,
 }
@@ -102,7 +108,9 @@ struct Written {
 struct Writer {
     client: ClusterClient,
     component: &'static str,
-    written: HashMap<Occurrence, Written>,
+    /// By fingerprint: thousands of occurrences with their texts would take more room than many a plane's objects.
+    written: HashMap<u64, Written>,
+    fingerprints: RandomState,
 }
 
 async fn write_all(
@@ -123,7 +131,8 @@ async fn write_all(
 impl Writer {
     /// That an event could not be written is logged and no reason to fail.
     async fn write(&mut self, occurrence: Occurrence, at: Timestamp) {
-        let result = match self.written.get_mut(&occurrence) {
+        let fingerprint = self.fingerprints.hash_one(&occurrence);
+        let result = match self.written.get_mut(&fingerprint) {
             Some(written) => {
                 written.count += 1;
                 if at.duration_since(written.told).unsigned_abs() < REPEAT_EVERY {
@@ -131,33 +140,39 @@ impl Writer {
                 }
                 written.told = at;
                 let body = json!({"count": written.count, "lastTimestamp": format_seconds(at)});
-                let target = ResourceRef::namespaced(&events(), namespace_of(&occurrence.about), &written.name);
+                let name = event_name(&occurrence.about, written.suffix);
+                let target = ResourceRef::namespaced(&events(), namespace_of(&occurrence.about), &name);
                 let patch = Patch { kind: PatchKind::Merge, body };
                 self.client.patch(target, patch, WriteOptions::managed_by(self.component)).await
             }
-            None => self.create(&occurrence, at).await,
+            None => self.create(fingerprint, &occurrence, at).await,
         };
         if let Err(error) = result {
             // The event may have expired; the next occurrence makes a new one.
-            self.written.remove(&occurrence);
+            self.written.remove(&fingerprint);
             tracing::debug!(%error, reason = occurrence.reason, "an event could not be written");
         }
     }
 
-    async fn create(&mut self, occurrence: &Occurrence, at: Timestamp) -> Result<Arc<Object>, object::Status> {
+    async fn create(
+        &mut self,
+        fingerprint: u64,
+        occurrence: &Occurrence,
+        at: Timestamp,
+    ) -> Result<Arc<Object>, object::Status> {
         if self.written.len() >= REMEMBERED_MAX {
             self.written.clear();
         }
-        let event = self.event(occurrence, at);
-        let written = Written { name: event.name().to_owned(), count: 1, told: at };
-        self.written.insert(occurrence.clone(), written);
+        let suffix = rand::random();
+        let event = self.event(occurrence, suffix, at);
+        self.written.insert(fingerprint, Written { suffix, count: 1, told: at });
         let target = ResourceRef::within(&events(), event.namespace());
         self.client.create(target, event, WriteOptions::managed_by(self.component)).await
     }
 
-    fn event(&self, occurrence: &Occurrence, at: Timestamp) -> Object {
+    fn event(&self, occurrence: &Occurrence, suffix: u64, at: Timestamp) -> Object {
         let about = &occurrence.about;
-        let name = format!("{}.{:016x}", about.name, rand::random::<u64>());
+        let name = event_name(about, suffix);
         let gvk = GroupVersionKind::new("", "v1", "Event");
         let mut event = Object::new(&gvk, Some(namespace_of(about)), &name);
         event.set(
@@ -175,6 +190,10 @@ impl Writer {
         event.set(&["lastTimestamp"], format_seconds(at));
         event
     }
+}
+
+fn event_name(about: &Regarding, suffix: u64) -> String {
+    format!("{}.{suffix:016x}", about.name)
 }
 
 /// Events on cluster-wide objects live in the default namespace, as clients look for them there.
