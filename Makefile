@@ -16,7 +16,7 @@ help:
 	@echo "make down   stop it and keep its data"
 	@echo "make test   run every test, with what they need installed first"
 	@echo "make check  formatting, lints and house rules only"
-	@echo "make bench  measure everything beside Karmada, kube-apiserver and etcd (55 minutes); report in bench/out/report.md"
+	@echo "make bench  measure everything beside Karmada, kube-apiserver and etcd (an hour); report in bench/out/report.md"
 	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART one part alone: see bench/README.md"
 	@echo "make soak SEED=1 MINUTES=10  users and faults by a seed against a whole fleet; SOAK='--engine etcd' for three replicas"
 

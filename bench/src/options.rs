@@ -25,7 +25,7 @@ pub struct Options {
     /// Small sizes: a rough picture of all parts in under ten minutes.
     #[arg(long, global = true)]
     pub quick: bool,
-    /// How long all parts may take together; what does not fit stands in the report as not run [default: 55; --quick 10].
+    /// How long all parts may take together; what does not fit stands in the report as not run [default: 60; --quick 10].
     #[arg(long, global = true, value_name = "MINUTES")]
     pub minutes: Option<f64>,
     /// Measure flotilla alone.

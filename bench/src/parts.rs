@@ -65,7 +65,7 @@ impl Part {
             (Self::Failover, true) => (40, 120),
             (Self::Agents, false) => (200, 330),
             (Self::Agents, true) => (60, 120),
-            (Self::Scale, false) => (360, 540),
+            (Self::Scale, false) => (500, 700),
             (Self::Scale, true) => (60, 120),
         }
     }
@@ -89,7 +89,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let (expected, most) =
         parts.iter().map(|part| part.seconds(options.quick)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
-    let budget = options.size(options.minutes, 10.0, 55.0).clamp(0.1, 600.0);
+    let budget = options.size(options.minutes, 10.0, 60.0).clamp(0.1, 600.0);
     let budget = Duration::from_secs_f64(budget * 60.0);
     let most = if options.minutes.is_some() { budget.as_secs() } else { most.min(budget.as_secs()) };
     eprintln!("{}: about {} minutes, at most {}", names.join(", "), expected.div_ceil(60), most.div_ceil(60));

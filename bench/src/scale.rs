@@ -19,6 +19,7 @@ use crate::process::{self, Memory};
 use crate::programs;
 use crate::propagation::objects::{deployment, deployments, policies};
 use crate::report::rows::{Better, Row, grouped};
+use crate::resting::RestingOptions;
 use crate::wire::Call;
 use crate::{machine, process::Sample};
 
@@ -34,12 +35,8 @@ pub struct ScaleOptions {
     /// Pods in each [default: 2000; --quick 200].
     #[arg(long, value_name = "N")]
     pods: Option<usize>,
-    /// How often the plane is looked at [default: 3; --quick 2].
-    #[arg(long, value_name = "N")]
-    samples: Option<usize>,
-    /// Seconds between [default: 20; --quick 8].
-    #[arg(long, value_name = "SECONDS")]
-    interval: Option<u64>,
+    #[command(flatten)]
+    resting: RestingOptions,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -62,7 +59,7 @@ pub struct Results {
 const NAMESPACE: &str = "everywhere";
 const STARTED_AT_ONCE: usize = 4;
 const FILLED_AT_ONCE: usize = 4;
-const FILL_MAX: Duration = Duration::from_secs(270);
+const FILL_MAX: Duration = Duration::from_secs(420);
 const JOIN_MAX: Duration = Duration::from_secs(120);
 const CHANGE_MAX: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_secs(10);
@@ -94,13 +91,8 @@ pub async fn run(
     results.pods_in_all = count_pods(&members).await;
     let pids: Vec<u32> = members.iter().flat_map(LightMember::pids).collect();
     results.member_memory_mib = process::memory(&pids)?.anonymous_mib / members.len() as f64;
-    let interval = Duration::from_secs(options.size(own.interval, 8, 20));
     let (before, begin) = (process::cpu(&pids)?, Instant::now());
-    for _ in 0..options.size(own.samples, 2, 3) {
-        let sample = process::sample(&plane.pids(), interval).await?;
-        eprintln!("  plane: {:.0} MiB, {:.1} % of a core", sample.memory.resident_mib, sample.cpu_percent);
-        results.samples.push(sample);
-    }
+    own.resting.look(options, (8, 20), &plane.pids(), &mut results.samples).await?;
     let used = process::cpu(&pids)?.saturating_sub(before);
     results.members_cpu_percent = used.as_secs_f64() / begin.elapsed().as_secs_f64() * 100.0;
     change_policies(&plane, &members, results).await

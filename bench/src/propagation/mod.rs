@@ -105,10 +105,12 @@ async fn run_plane(
     let members = Member::start_all(&NAMES, options, runs).await?;
     let mut plane = Plane::start(which, options).await?;
     plane.join_all(&members, options).await.context("joining")?;
-    run_paces(&plane, &members, options, own, results).await?;
     let count = options.size(own.count, 60, 1000);
     let flat_out = Task { count, limit: FLAT_OUT_MAX, ..task(own, "flat-out") };
+    // First, so that both planes hold nothing else: what they hold afterwards is compared.
     results.flat_out.push(report(measure(&plane, &members, &flat_out).await?));
+    until_quiet(&plane.pids(), AT_REST_PERCENT, REST_MAX).await?;
+    run_paces(&plane, &members, options, own, results).await?;
     let growth = options.size(own.growth, 2000, 20_000);
     if which == Which::Flotilla && growth > 0 {
         let task = Task { count: growth, limit: GROWTH_MAX, block: Some(BLOCK), ..task(own, "growth") };
