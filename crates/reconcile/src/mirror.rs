@@ -1,8 +1,10 @@
 //! A read-only copy of one resource of an API, kept current by a watch.
 
 mod feed;
+mod history;
 mod store;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +15,10 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::mirror::store::{Kept, Store};
+use crate::mirror::store::Store;
 
-pub use crate::mirror::store::{Change, Subscription};
+pub use crate::mirror::history::{Follower, Progress, Step, TooOld};
+pub use crate::mirror::store::{Change, Kept, Subscription};
 
 /// How long one watch stays open before it is opened anew; the real figure is between this and twice this, so that
 /// many mirrors of one server do not come back at once.
@@ -35,7 +38,14 @@ pub struct ObjectKey {
 pub type IndexFn = fn(&Object) -> Vec<String>;
 
 /// Takes out of an object what its reader will not look at. Namespace, name, uid and resourceVersion must stay.
-pub type TrimFn = fn(&mut Object);
+#[derive(Clone)]
+pub struct Trim(Arc<dyn Fn(&mut Object) + Send + Sync>);
+
+impl fmt::Debug for Trim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Trim")
+    }
+}
 
 /// What to mirror.
 #[derive(Clone, Debug, Default)]
@@ -43,13 +53,17 @@ pub struct MirrorSpec {
     pub gvr: GroupVersionResource,
     /// All namespaces when `None`.
     pub namespace: Option<String>,
+    /// Of all namespaces only these; all when empty.
+    pub namespaces: BTreeSet<String>,
     pub label_selector: Option<String>,
     pub field_selector: Option<String>,
     pub indexes: Vec<(&'static str, IndexFn)>,
     /// What is kept of each object; all of it when `None`.
-    pub trim: Option<TrimFn>,
+    pub trim: Option<Trim>,
     /// Keep objects encoded.
     pub is_packed: bool,
+    /// Remember recent changes, for followers.
+    pub has_history: bool,
 }
 
 /// A handle on a mirror. Clones share it; the feeding task ends with its token.
@@ -77,6 +91,12 @@ impl MirrorSpec {
         self
     }
 
+    /// Keeps nothing of other namespaces, though they are listed and watched too: there is one version for all.
+    pub fn within_any(mut self, namespaces: BTreeSet<String>) -> Self {
+        self.namespaces = namespaces;
+        self
+    }
+
     pub fn labels(mut self, selector: &str) -> Self {
         self.label_selector = Some(selector.to_owned());
         self
@@ -100,16 +120,26 @@ impl MirrorSpec {
     }
 
     /// Keeps less of each object. For members: an object in this process is shared, and trimming would copy it.
-    pub fn trim(mut self, trim: TrimFn) -> Self {
-        self.trim = Some(trim);
+    pub fn trim(mut self, trim: impl Fn(&mut Object) + Send + Sync + 'static) -> Self {
+        self.trim = Some(Trim(Arc::new(trim)));
         self
+    }
+
+    /// Remembers recent changes, one by one, so that the mirror can be followed from a version on.
+    pub fn with_history(mut self) -> Self {
+        self.has_history = true;
+        self
+    }
+
+    fn admits(&self, object: &Object) -> bool {
+        self.namespaces.is_empty() || self.namespaces.contains(object.namespace())
     }
 }
 
 impl Mirror {
     /// Starts to mirror; the copy is complete once `synced` returns.
     pub fn start(client: ClusterClient, spec: MirrorSpec, cancel: CancellationToken) -> Self {
-        let store = Store::new(&spec.indexes, spec.is_packed);
+        let store = Store::new(&spec.indexes, spec.is_packed, spec.has_history);
         let shared = Arc::new(Shared {
             spec,
             store: RwLock::new(store),
@@ -152,6 +182,31 @@ impl Mirror {
     pub fn list_by(&self, index: &'static str, value: &str) -> Vec<Arc<Object>> {
         let kept = self.shared.store.read().list_by(index, value);
         kept.iter().map(Kept::object).collect()
+    }
+
+    /// As it is kept, which need not be decoded.
+    pub fn kept(&self, key: &ObjectKey) -> Option<Kept> {
+        self.shared.store.read().get(key)
+    }
+
+    /// Some objects behind a key, in order, as they are kept; of all namespaces when none is named.
+    pub fn chunk(&self, namespace: &str, after: Option<&ObjectKey>, count_max: usize) -> Vec<(ObjectKey, Kept)> {
+        self.shared.store.read().chunk(namespace, after, count_max)
+    }
+
+    /// The version of the API this was the state of just now; empty before the first list.
+    pub fn version(&self) -> String {
+        self.shared.store.read().version().to_owned()
+    }
+
+    /// Tells of every change from now on.
+    pub fn follow(&self) -> Follower {
+        Follower::from_now(&self.shared)
+    }
+
+    /// Tells of every change after a version, while those are remembered.
+    pub fn follow_after(&self, version: u64) -> Result<Follower, TooOld> {
+        Follower::after(&self.shared, version)
     }
 
     pub fn len(&self) -> usize {

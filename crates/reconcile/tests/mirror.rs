@@ -6,7 +6,7 @@ use std::time::Duration;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, Verb, WriteOptions};
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
-use reconcile::{Change, Mirror, MirrorSpec, ObjectKey, Subscription};
+use reconcile::{Change, Follower, Mirror, MirrorSpec, ObjectKey, Subscription, TooOld};
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -222,4 +222,106 @@ async fn a_slow_reader_is_told_once_of_many_steps() {
     assert_eq!(next(&mut changes).await, "a/x n0>n5");
     cancel.cancel();
     assert_eq!(changes.next().await, None);
+}
+
+/// The next steps, and the version they lead to.
+async fn steps(follower: &mut Follower) -> (Vec<String>, Option<String>) {
+    let progress = timeout(Duration::from_secs(300), follower.next()).await.expect("in time");
+    let progress = progress.expect("remembered").expect("the mirror goes on");
+    let describe = |step: &reconcile::Step| {
+        let node = |kept: &Option<reconcile::Kept>| {
+            kept.as_ref().map_or("-".to_owned(), |kept| kept.object().str_at(&["spec", "nodeName"]).to_owned())
+        };
+        format!("{} {}>{}", step.key, node(&step.before), node(&step.now))
+    };
+    (progress.steps.iter().map(describe).collect(), progress.version)
+}
+
+async fn all_steps(follower: &mut Follower, count: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    while told.len() < count {
+        told.extend(steps(follower).await.0);
+    }
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mirror_with_a_history_is_followed_from_any_version_it_remembers() {
+    let api = MemoryApi::default();
+    let client = api.client();
+    create(&client, "a", "x", "n1").await;
+    let (mirror, cancel) = start(&api, MirrorSpec::new(&pods()).packed().with_history()).await;
+    let first: u64 = mirror.version().parse().expect("a number");
+    let mut from_now = mirror.follow();
+    move_to(&client, "a", "x", "n2").await;
+    create(&client, "b", "y", "n1").await;
+    assert_eq!(all_steps(&mut from_now, 2).await, ["a/x n1>n2", "b/y ->n1"]);
+    let between: u64 = mirror.version().parse().expect("a number");
+    delete(&client, "a", "x").await;
+    let mut from_first = mirror.follow_after(first).expect("remembered");
+    assert_eq!(all_steps(&mut from_first, 3).await, ["a/x n1>n2", "b/y ->n1", "a/x n2>-"]);
+    let mut from_between = mirror.follow_after(between).expect("remembered");
+    let (told, version) = steps(&mut from_between).await;
+    assert_eq!((told, version), (vec!["a/x n2>-".to_owned()], Some(mirror.version())));
+    assert_eq!(mirror.follow_after(first - 1).err(), Some(TooOld { asked: first - 1, oldest: first }));
+    // What happens elsewhere moves the version on, and nothing else.
+    api.seed(&GroupVersionResource::new("", "v1", "services"), pod("a", "s", "n"));
+    let (told, version) = steps(&mut from_between).await;
+    assert_eq!((told.len(), version), (0, Some(mirror.version())));
+    let beyond = mirror.version().parse::<u64>().expect("a number") + 1;
+    let mut early = mirror.follow_after(beyond).expect("it will come");
+    create(&client, "a", "seen-elsewhere", "n1").await;
+    create(&client, "a", "new", "n1").await;
+    assert_eq!(all_steps(&mut early, 1).await, ["a/new ->n1"]);
+    cancel.cancel();
+    while let Some(progress) = from_now.next().await.expect("remembered") {
+        assert!(!progress.steps.is_empty() || progress.version.is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_are_told_what_a_new_list_finds_changed() {
+    let api = MemoryApi::default();
+    let client = api.client();
+    create(&client, "a", "x", "n1").await;
+    create(&client, "a", "y", "n1").await;
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods()).packed().with_history()).await;
+    let first: u64 = mirror.version().parse().expect("a number");
+    let mut follower = mirror.follow();
+    // The watch is cut while much happens, and its version is forgotten.
+    api.cut_watches();
+    delete(&client, "a", "x").await;
+    move_to(&client, "a", "y", "n2").await;
+    create(&client, "a", "z", "n1").await;
+    api.compact();
+    let mut told = all_steps(&mut follower, 3).await;
+    told.sort();
+    assert_eq!(told, ["a/x n1>-", "a/y n1>n2", "a/z ->n1"]);
+    let mut late = mirror.follow_after(first).expect("a list adds to what is remembered");
+    assert_eq!(all_steps(&mut late, 3).await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mirror_of_some_namespaces_keeps_nothing_of_others() {
+    for streams in [true, false] {
+        let api = MemoryApi::default();
+        if !streams {
+            api.refuse_streaming_lists();
+        }
+        for namespace in ["a", "b", "c"] {
+            create(&api.client(), namespace, "x", "n").await;
+        }
+        let wanted = ["a", "c"].map(str::to_owned).into();
+        let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods()).within_any(wanted).with_history()).await;
+        assert_eq!(names(mirror.list()), ["a/x", "c/x"]);
+        let mut follower = mirror.follow();
+        create(&api.client(), "b", "y", "n").await;
+        let (told, version) = steps(&mut follower).await;
+        assert_eq!((told.len(), version), (0, Some(mirror.version())));
+        create(&api.client(), "c", "y", "n").await;
+        assert_eq!(all_steps(&mut follower, 1).await, ["c/y ->n"]);
+        assert_eq!(mirror.chunk("", None, 2).len(), 2);
+        let rest = mirror.chunk("c", Some(&ObjectKey::new("c", "x")), 5);
+        assert_eq!(rest.iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>(), ["c/y"]);
+    }
 }

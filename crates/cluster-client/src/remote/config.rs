@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::UserInfo;
+use crate::remote::connect::Dialer;
 use crate::remote::exec::ExecPlugin;
 use crate::remote::gate::Gate;
 use crate::remote::limit::RateLimit;
@@ -32,6 +33,8 @@ pub struct RemoteConfig {
     pub proxy: Option<String>,
     /// Sent to an HTTP proxy with CONNECT.
     pub proxy_headers: Vec<(String, String)>,
+    /// Opens connections instead of dialling `server`, which then only says whom to expect at the other end.
+    pub dialer: Option<Dialer>,
     pub request_timeout: Duration,
     /// `None` sends without bound.
     pub rate_limit: Option<RateLimit>,
@@ -81,6 +84,7 @@ impl RemoteConfig {
             impersonate: None,
             proxy: None,
             proxy_headers: Vec::new(),
+            dialer: None,
             request_timeout: REQUEST_TIMEOUT,
             rate_limit: Some(RATE_LIMIT),
             gate: None,

@@ -1,5 +1,6 @@
 //! Opens connections: TCP, through a proxy where there is one, and TLS with HTTP/2 where the server speaks it.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -40,7 +41,26 @@ pub struct Settings {
     pub tls: TlsConnector,
     pub server_name: Option<ServerName<'static>>,
     pub proxy: Option<Proxy>,
+    pub dialer: Option<Dialer>,
     pub gate: Option<Gate>,
+}
+
+/// Opens connections to servers that cannot be dialled. TLS and credentials stay between the two ends.
+#[derive(Clone)]
+pub struct Dialer(Arc<dyn Fn() -> Dialling + Send + Sync>);
+
+pub type Dialling = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+
+impl Dialer {
+    pub fn new(dial: impl Fn() -> Dialling + Send + Sync + 'static) -> Self {
+        Self(Arc::new(dial))
+    }
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Dialer")
+    }
 }
 
 /// An open connection that knows which protocol was agreed on.
@@ -65,6 +85,7 @@ impl Settings {
                 Some(url) => Some(Proxy::parse(url)?.with_headers(&config.proxy_headers)?),
                 None => None,
             },
+            dialer: config.dialer.clone(),
             gate: config.gate.clone(),
         })
     }
@@ -130,9 +151,10 @@ impl Service<Uri> for Connector {
 
 async fn open(settings: &Settings, uri: &Uri) -> io::Result<Opened> {
     let (host, port) = host_and_port(uri)?;
-    let stream: Box<dyn Stream> = match &settings.proxy {
-        Some(proxy) => proxy.tunnel(host, port).await?,
-        None => Box::new(open_tcp(host, port).await?),
+    let stream: Box<dyn Stream> = match (&settings.dialer, &settings.proxy) {
+        (Some(Dialer(dial)), _) => dial().await?,
+        (None, Some(proxy)) => proxy.tunnel(host, port).await?,
+        (None, None) => Box::new(open_tcp(host, port).await?),
     };
     let stream = match &settings.gate {
         Some(gate) => Box::new(Gated { stream, gate: gate.clone() }),

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{MIRROR_BACKOFF, jittered};
-use crate::mirror::{Mirror, ObjectKey, STREAMING_LIST_SILENCE_MAX, WATCH_TIMEOUT};
+use crate::mirror::store::{Kept, Listed};
+use crate::mirror::{Mirror, ObjectKey, STREAMING_LIST_SILENCE_MAX, Trim, WATCH_TIMEOUT};
 
 /// A feed that worked for this long starts its waits from the shortest again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
@@ -95,11 +96,19 @@ impl Feed {
         let object = match event {
             WatchEvent::Error(status) => return Err(status),
             WatchEvent::Bookmark { resource_version, .. } => {
+                self.mirror.shared.store.write().reach(&resource_version);
                 self.version = Some(resource_version);
                 return Ok(());
             }
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)
+                if !self.mirror.shared.spec.admits(&object) =>
+            {
+                self.mirror.shared.store.write().reach(object.resource_version());
+                object
+            }
             WatchEvent::Deleted(object) => {
-                self.mirror.shared.store.write().remove(&ObjectKey::of(&object));
+                let version = object.resource_version();
+                self.mirror.shared.store.write().remove(&ObjectKey::of(&object), version);
                 object
             }
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
@@ -132,7 +141,7 @@ impl Feed {
             }
             Err(status) => return Err(status),
         };
-        let mut objects: HashMap<ObjectKey, Arc<Object>> = HashMap::new();
+        let mut objects: HashMap<ObjectKey, Listed> = HashMap::new();
         loop {
             match tokio::time::timeout(STREAMING_LIST_SILENCE_MAX, events.next()).await {
                 // A server that does not know streaming lists goes silent after what exists.
@@ -148,8 +157,9 @@ impl Feed {
                 }
                 Ok(Some(WatchEvent::Bookmark { .. })) => {}
                 Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                    let object = self.trimmed(object);
-                    objects.insert(ObjectKey::of(&object), object);
+                    if self.mirror.shared.spec.admits(&object) {
+                        objects.insert(ObjectKey::of(&object), self.listed(self.trimmed(object)));
+                    }
                 }
                 Ok(Some(WatchEvent::Deleted(object))) => drop(objects.remove(&ObjectKey::of(&object))),
             }
@@ -165,20 +175,24 @@ impl Feed {
             ..ListOptions::default()
         };
         let list = self.client.list_all(target, options).await?;
-        let items = list.items.into_iter().map(|object| self.trimmed(object)).collect();
+        let items = list.items.into_iter().filter(|object| self.mirror.shared.spec.admits(object));
+        let items = items.map(|object| self.listed(self.trimmed(object))).collect();
         self.replace(items, list.resource_version.clone());
         Ok(list.resource_version)
     }
 
-    fn replace(&mut self, objects: Vec<Arc<Object>>, version: String) {
-        self.version = Some(version);
-        let objects = objects.into_iter().map(|object| {
-            let origin = self.origin(&object);
-            (object, origin)
-        });
-        let objects = objects.collect();
+    /// What this process holds anyway stays a tree until it is taken in; anything else is packed at once.
+    fn listed(&self, object: Arc<Object>) -> Listed {
+        match self.origin(&object) {
+            None if self.mirror.shared.spec.is_packed => Listed::Kept(ObjectKey::of(&object), Kept::packed(&object)),
+            origin => Listed::Tree(object, origin),
+        }
+    }
+
+    fn replace(&mut self, objects: Vec<Listed>, version: String) {
         let shared = &self.mirror.shared;
-        shared.store.write().replace(objects);
+        shared.store.write().replace(objects, &version);
+        self.version = Some(version);
         shared.relists.fetch_add(1, Ordering::Relaxed);
         shared.synced.send_replace(true);
     }
@@ -193,7 +207,7 @@ impl Feed {
     }
 
     fn trimmed(&self, mut object: Arc<Object>) -> Arc<Object> {
-        if let Some(trim) = self.mirror.shared.spec.trim {
+        if let Some(Trim(trim)) = &self.mirror.shared.spec.trim {
             trim(Arc::make_mut(&mut object));
         }
         object

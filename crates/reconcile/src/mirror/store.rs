@@ -1,6 +1,7 @@
 //! The objects of a mirror, their indexes and who wants to hear of changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use object::Object;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::mirror::history::{History, Step};
 use crate::mirror::{IndexFn, ObjectKey};
 
 /// Changes that wait with their trees, which are at hand and take room; beyond that objects wait as they are kept.
@@ -19,6 +21,9 @@ pub struct Store {
     is_packed: bool,
     indexes: Vec<Index>,
     subscribers: Vec<Weak<Subscriber>>,
+    /// The version of the API this is the state of; empty before the first list.
+    version: String,
+    history: Option<History>,
     is_closed: bool,
 }
 
@@ -37,8 +42,12 @@ impl Kept {
         match (is_packed, origin) {
             (false, _) => Self::Tree(Arc::clone(object)),
             (true, Some(origin)) => Self::Held(origin),
-            (true, None) => Self::Packed(object.encode(), Arc::downgrade(object)),
+            (true, None) => Self::packed(object),
         }
+    }
+
+    pub fn packed(object: &Arc<Object>) -> Self {
+        Self::Packed(object.encode(), Arc::downgrade(object))
     }
 
     pub fn object(&self) -> Arc<Object> {
@@ -50,10 +59,40 @@ impl Kept {
             }),
         }
     }
+
+    /// Its JSON, shared with the mirror where that keeps it so.
+    pub fn encoded(&self) -> Bytes {
+        match self {
+            Self::Packed(bytes, _) => bytes.clone(),
+            Self::Tree(_) | Self::Held(_) => self.object().encode(),
+        }
+    }
+
+    /// The room it takes, as far as that is its own.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Packed(bytes, _) => bytes.len(),
+            Self::Tree(_) | Self::Held(_) => 0,
+        }
+    }
 }
 
-/// An object of a list, and what the API in this process holds of it.
-pub type Listed = (Arc<Object>, Option<Arc<dyn Origin>>);
+/// An object of a list.
+pub enum Listed {
+    /// And what the API in this process holds of it.
+    Tree(Arc<Object>, Option<Arc<dyn Origin>>),
+    /// Packed as it came, so that a long list is never in memory as trees.
+    Kept(ObjectKey, Kept),
+}
+
+impl Listed {
+    fn key(&self) -> ObjectKey {
+        match self {
+            Self::Tree(object, _) => ObjectKey::of(object),
+            Self::Kept(key, _) => key.clone(),
+        }
+    }
+}
 
 /// An object that was just decoded, and as it is kept.
 struct Known {
@@ -110,10 +149,41 @@ struct Pending {
 }
 
 impl Store {
-    pub fn new(indexes: &[(&'static str, IndexFn)], is_packed: bool) -> Self {
+    pub fn new(indexes: &[(&'static str, IndexFn)], is_packed: bool, has_history: bool) -> Self {
         let indexes = indexes.iter().map(|(name, values)| Index { name, values: *values, keys: HashMap::new() });
-        let indexes = indexes.collect();
-        Self { objects: BTreeMap::new(), is_packed, indexes, subscribers: Vec::new(), is_closed: false }
+        Self {
+            objects: BTreeMap::new(),
+            is_packed,
+            indexes: indexes.collect(),
+            subscribers: Vec::new(),
+            version: String::new(),
+            history: has_history.then(History::default),
+            is_closed: false,
+        }
+    }
+
+    /// Asking for the history of a mirror that was not told to keep one is a mistake in the program.
+    pub fn history(&self) -> &History {
+        self.history.as_ref().expect("the mirror was told to keep a history")
+    }
+
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Some objects behind a key, in order.
+    pub fn chunk(&self, namespace: &str, after: Option<&ObjectKey>, count_max: usize) -> Vec<(ObjectKey, Kept)> {
+        let start = match after {
+            Some(after) => Bound::Excluded(after.clone()),
+            None => Bound::Included(ObjectKey::new(namespace, "")),
+        };
+        let walk = self.objects.range((start, Bound::Unbounded));
+        let within = walk.take_while(|(key, _)| namespace.is_empty() || key.namespace == namespace);
+        within.take(count_max).map(|(key, kept)| (key.clone(), kept.clone())).collect()
     }
 
     pub fn get(&self, key: &ObjectKey) -> Option<Kept> {
@@ -140,8 +210,22 @@ impl Store {
         self.objects.len()
     }
 
-    /// Takes in the newest state of an object. The same version again changes nothing.
+    /// Takes in the newest state of an object.
     pub fn put(&mut self, object: Arc<Object>, origin: Option<Arc<dyn Origin>>) {
+        let version = object.resource_version().to_owned();
+        let kept = Kept::new(&object, self.is_packed, origin);
+        self.put_kept(Known { kept, tree: object }, &version);
+        self.reach(&version);
+    }
+
+    /// Nothing else has happened up to this version.
+    pub fn reach(&mut self, version: &str) {
+        version.clone_into(&mut self.version);
+        self.wake_followers();
+    }
+
+    /// The same version again changes nothing.
+    fn put_kept(&mut self, Known { kept, tree: object }: Known, version: &str) {
         let key = ObjectKey::of(&object);
         let before = self.objects.get(&key).cloned().map(Known::from);
         let is_known = |old: &Arc<Object>| {
@@ -153,32 +237,61 @@ impl Store {
             return;
         }
         self.reindex(&key, before.as_ref().map(|before| &*before.tree), Some(&object));
-        let kept = Kept::new(&object, self.is_packed, origin);
         self.objects.insert(key.clone(), kept.clone());
+        self.record(&key, before.as_ref(), Some(&kept), version);
         self.tell(&key, before, Some(Known { kept, tree: object }));
     }
 
-    pub fn remove(&mut self, key: &ObjectKey) {
+    pub fn remove(&mut self, key: &ObjectKey, version: &str) {
+        self.remove_at(key, version);
+        self.reach(version);
+    }
+
+    fn remove_at(&mut self, key: &ObjectKey, version: &str) {
         let Some(before) = self.objects.remove(key).map(Known::from) else { return };
         self.reindex(key, Some(&before.tree), None);
+        self.record(key, Some(&before), None, version);
         self.tell(key, Some(before), None);
     }
 
     /// Makes the store what a list says: what is not in it is gone.
-    pub fn replace(&mut self, objects: Vec<Listed>) {
-        let listed: BTreeSet<ObjectKey> = objects.iter().map(|(object, _)| ObjectKey::of(object)).collect();
+    pub fn replace(&mut self, objects: Vec<Listed>, version: &str) {
+        let listed: BTreeSet<ObjectKey> = objects.iter().map(Listed::key).collect();
         let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
-        for key in gone {
-            self.remove(&key);
+        if let Some(history) = &mut self.history {
+            history.read_at(number(version), self.version.is_empty());
         }
-        for (object, origin) in objects {
-            self.put(object, origin);
+        for key in gone {
+            self.remove_at(&key, version);
+        }
+        for object in objects {
+            let known = match object {
+                Listed::Tree(tree, origin) => Known { kept: Kept::new(&tree, self.is_packed, origin), tree },
+                Listed::Kept(_, kept) => Known::from(kept),
+            };
+            self.put_kept(known, version);
+        }
+        self.reach(version);
+    }
+
+    /// What the first list brings is no change.
+    fn record(&mut self, key: &ObjectKey, before: Option<&Known>, now: Option<&Kept>, version: &str) {
+        let Some(history) = self.history.as_mut().filter(|_| !self.version.is_empty()) else { return };
+        let before = before.map(|before| before.kept.clone());
+        let step = Step { key: key.clone(), before, now: now.cloned(), version: number(version) };
+        history.record(step, self.objects.len());
+    }
+
+    fn wake_followers(&self) {
+        if let Some(history) = &self.history {
+            history.wake();
         }
     }
 
     /// No more changes will come.
     pub fn close(&mut self) {
         self.is_closed = true;
+        self.wake_followers();
         for subscriber in self.subscribers.drain(..).filter_map(|weak| weak.upgrade()) {
             subscriber.pending.lock().is_closed = true;
             subscriber.wake.notify_one();
@@ -208,6 +321,11 @@ impl Store {
             true
         });
     }
+}
+
+/// Kubernetes counts versions; what is no number is before all of them.
+pub fn number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
 }
 
 impl Subscriber {
