@@ -4,6 +4,7 @@ mod agent;
 mod backup;
 mod completion;
 mod doctor;
+mod etcd;
 mod identity;
 mod image;
 mod member;

@@ -34,18 +34,8 @@ pub struct ServerArgs {
     /// Endpoints of etcd, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     etcd_servers: Vec<String>,
-    /// CA certificate etcd is verified with.
-    #[arg(long, value_name = "FILE")]
-    etcd_cafile: Option<PathBuf>,
-    /// Client certificate shown to etcd.
-    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
-    etcd_certfile: Option<PathBuf>,
-    /// Key of the client certificate.
-    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
-    etcd_keyfile: Option<PathBuf>,
-    /// Prefix of all keys in etcd.
-    #[arg(long, default_value = "/registry", value_name = "PREFIX")]
-    etcd_prefix: String,
+    #[command(flatten)]
+    etcd: super::etcd::EtcdArgs,
     /// Write one JSON line per request to this file.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
@@ -134,27 +124,7 @@ impl ServerArgs {
             StorageKind::Etcd if self.etcd_servers.is_empty() => {
                 bail!("--storage etcd needs --etcd-servers https://HOST:2379[,...]")
             }
-            StorageKind::Etcd => {
-                let mut etcd = store::etcd::Options::new(self.etcd_servers.clone());
-                etcd.prefix = self.etcd_prefix.clone();
-                etcd.tls = self.etcd_tls()?;
-                Storage::Etcd(etcd)
-            }
+            StorageKind::Etcd => Storage::Etcd(self.etcd.options(&self.etcd_servers)?),
         })
-    }
-
-    fn etcd_tls(&self) -> anyhow::Result<Option<store::etcd::Tls>> {
-        let Some(ca) = &self.etcd_cafile else {
-            if self.etcd_certfile.is_some() {
-                bail!("--etcd-certfile needs --etcd-cafile, the CA that etcd's own certificate is from");
-            }
-            return Ok(None);
-        };
-        let read = |path: &PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-        let identity_pem = match (&self.etcd_certfile, &self.etcd_keyfile) {
-            (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
-            _ => None,
-        };
-        Ok(Some(store::etcd::Tls { ca_pem: read(ca)?, identity_pem }))
     }
 }

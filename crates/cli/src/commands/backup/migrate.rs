@@ -9,7 +9,8 @@ use store::snapshot::Fill;
 use store::{embedded, reserved};
 
 use super::contents::now;
-use super::place::{EtcdArgs, Place, store_directory};
+use super::place::{Place, store_directory};
+use crate::commands::etcd::EtcdArgs;
 
 /// Move the state of a control plane from embedded storage to etcd, or back.
 ///

@@ -7,12 +7,13 @@ use std::time::Duration;
 use ::commands::console::Console;
 use anyhow::{Context, bail};
 use clap::Args;
-use store::etcd::{Etcd, Tls};
+use store::etcd::Etcd;
 use store::snapshot::{self, Fill, Snapshot};
 use store::{Store, embedded, reserved};
 
 use super::contents;
 use super::progress::Progress;
+use crate::commands::etcd::EtcdArgs;
 
 /// How long an etcd must show no write before it counts as used by nobody. A server that leads writes more often.
 const QUIET: Duration = Duration::from_secs(6);
@@ -29,22 +30,6 @@ pub struct StorageArgs {
     etcd_servers: Vec<String>,
     #[command(flatten)]
     etcd: EtcdArgs,
-}
-
-#[derive(Args, Clone)]
-pub struct EtcdArgs {
-    /// CA certificate etcd is verified with
-    #[arg(long, value_name = "FILE")]
-    etcd_cafile: Option<PathBuf>,
-    /// Client certificate shown to etcd
-    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
-    etcd_certfile: Option<PathBuf>,
-    /// Key of the client certificate
-    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
-    etcd_keyfile: Option<PathBuf>,
-    /// Prefix of all keys in etcd
-    #[arg(long, default_value = "/registry", value_name = "PREFIX")]
-    etcd_prefix: String,
 }
 
 /// A place that was named.
@@ -71,26 +56,6 @@ impl StorageArgs {
                 Ok(Place::Etcd { options: self.etcd.options(&self.etcd_servers)?, directory: directory.clone() })
             }
         }
-    }
-}
-
-impl EtcdArgs {
-    pub fn options(&self, servers: &[String]) -> anyhow::Result<store::etcd::Options> {
-        let read = |path: &PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-        let mut options = store::etcd::Options::new(servers.to_vec());
-        options.prefix = self.etcd_prefix.clone();
-        let identity_pem = match (&self.etcd_certfile, &self.etcd_keyfile) {
-            (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
-            _ => None,
-        };
-        options.tls = match &self.etcd_cafile {
-            Some(ca) => Some(Tls { ca_pem: read(ca)?, identity_pem }),
-            None if identity_pem.is_some() => {
-                bail!("--etcd-certfile needs --etcd-cafile, the CA that etcd's own certificate is from")
-            }
-            None => None,
-        };
-        Ok(options)
     }
 }
 
