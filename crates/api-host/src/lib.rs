@@ -4,7 +4,7 @@ mod certificates;
 mod host;
 mod options;
 mod peers;
-mod shared_keys;
+pub mod shared_keys;
 
 pub use certificates::Certificates;
 pub use host::{Additions, ApiHost};

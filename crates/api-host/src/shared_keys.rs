@@ -16,7 +16,7 @@ use pki::key_dir::{self, KeyDir, name};
 use store::{Error, Revision, Store};
 
 /// Where they lie in the store. No API group begins with a dash, so no object is ever here.
-const KEY: &str = "/-flotilla/keys";
+pub const KEY: &str = "/-flotilla/keys";
 /// Rounds against others that publish at the same time; each is lost to one that succeeded.
 const ATTEMPTS_MAX: usize = 8;
 
@@ -26,7 +26,7 @@ const AUTHORITIES: [(&str, &str); 2] = [(name::AUTHORITY, "flotilla"), (name::FR
 type Bundle = BTreeMap<String, String>;
 
 /// Makes the keys in `directory` those of the storage, or those of the storage the ones in `directory`, or both new ones.
-pub async fn settle(store: &dyn Store, directory: &Path, now: Timestamp) -> anyhow::Result<()> {
+pub(crate) async fn settle(store: &dyn Store, directory: &Path, now: Timestamp) -> anyhow::Result<()> {
     let keys = KeyDir::open(directory).context("cannot use the key directory")?;
     for _ in 0..ATTEMPTS_MAX {
         let found = store.get(KEY).await.context("the shared keys cannot be read from the storage")?.0;
@@ -52,7 +52,8 @@ pub async fn settle(store: &dyn Store, directory: &Path, now: Timestamp) -> anyh
     bail!("the shared keys change all the time: another server overwrites them")
 }
 
-fn file_names() -> impl Iterator<Item = String> {
+/// The files whose contents are shared; all others are each server's own.
+pub fn file_names() -> impl Iterator<Item = String> {
     let authorities = AUTHORITIES.iter().flat_map(|(stem, _)| [format!("{stem}.crt"), format!("{stem}.key")]);
     authorities.chain([format!("{}.key", name::SERVICE_ACCOUNT)])
 }

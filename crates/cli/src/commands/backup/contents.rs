@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
 use anyhow::{Context, bail};
+use api_host::shared_keys;
 use cluster_client::Kubeconfig;
 use pki::key_dir;
 use store::KeyValue;
@@ -12,10 +13,6 @@ use store::snapshot::{Snapshot, SnapshotFile};
 
 /// The directory of keys and certificates in a data directory.
 const KEYS: &str = "pki";
-/// Where servers on one storage share their keys: file names and contents as JSON, as `api-host` writes it.
-const SHARED_KEYS: &str = "/-flotilla/keys";
-/// What servers share; the rest is each server's own.
-const SHARED: [&str; 5] = ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key"];
 const KUBECONFIG: &str = "karmada-apiserver.config";
 /// No key or certificate comes near it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -57,7 +54,7 @@ pub fn add_files(snapshot: &mut Snapshot, directory: &Path) -> anyhow::Result<()
 
 /// For a data directory: keys that were shared through the storage become files.
 pub fn for_key_files(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
-    let Some(at) = snapshot.kvs.iter().position(|kv| &*kv.key == SHARED_KEYS) else { return Ok(snapshot) };
+    let Some(at) = snapshot.kvs.iter().position(|kv| &*kv.key == shared_keys::KEY) else { return Ok(snapshot) };
     let shared = snapshot.kvs.remove(at);
     let shared: BTreeMap<String, String> =
         serde_json::from_slice(&shared.value).context("the shared keys in the backup cannot be understood")?;
@@ -73,10 +70,10 @@ pub fn for_key_files(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
 
 /// For a storage that servers share: the key files become the shared keys.
 pub fn for_shared_keys(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
-    let place = snapshot.kvs.binary_search_by(|kv| (*kv.key).cmp(SHARED_KEYS));
+    let place = snapshot.kvs.binary_search_by(|kv| (*kv.key).cmp(shared_keys::KEY));
     let Err(place) = place else { return Ok(snapshot) };
     let mut shared = BTreeMap::new();
-    for name in SHARED {
+    for name in shared_keys::file_names() {
         let file = snapshot.files.iter().find(|file| file.path == format!("{KEYS}/{name}"));
         if let Some(file) = file {
             let text = String::from_utf8(file.bytes.clone()).with_context(|| format!("{} is not text", file.path))?;
@@ -88,7 +85,7 @@ pub fn for_shared_keys(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
     }
     let revision = snapshot.about.revision;
     let kv = KeyValue {
-        key: SHARED_KEYS.into(),
+        key: shared_keys::KEY.into(),
         value: serde_json::to_vec(&shared)?.into(),
         create_revision: revision,
         mod_revision: revision,
@@ -141,8 +138,8 @@ mod tests {
     fn keys_survive_the_way_into_a_shared_storage_and_back() {
         let mut snapshot = Snapshot::default();
         snapshot.about.revision = 7;
-        for name in SHARED {
-            snapshot.files.push(file(&format!("pki/{name}"), name));
+        for name in shared_keys::file_names() {
+            snapshot.files.push(file(&format!("pki/{name}"), &name));
         }
         snapshot.files.push(file("pki/apiserver.key", "own"));
         let shared = for_shared_keys(snapshot.clone()).unwrap();
