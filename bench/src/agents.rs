@@ -13,6 +13,7 @@ use crate::machine;
 use crate::options::Options;
 use crate::process::{self, Memory, Sample};
 use crate::report::rows::{Better, Row, Target};
+use crate::resting::RestingOptions;
 use crate::scale::all_ready;
 
 /// What the benchmark of agents can be told.
@@ -21,12 +22,8 @@ pub struct AgentsOptions {
     /// Agents, each with a member of its own [default: 200; --quick 20].
     #[arg(long, value_name = "N")]
     agents: Option<usize>,
-    /// How often the plane is looked at [default: 3; --quick 2].
-    #[arg(long, value_name = "N")]
-    samples: Option<usize>,
-    /// Seconds between [default: 40; --quick 10].
-    #[arg(long, value_name = "SECONDS")]
-    interval: Option<u64>,
+    #[command(flatten)]
+    resting: RestingOptions,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -86,14 +83,9 @@ async fn look(
 ) -> anyhow::Result<()> {
     let of_agents: Vec<u32> = agents.iter().flat_map(Agent::pids).collect();
     let of_members: Vec<u32> = members.iter().flat_map(LightMember::pids).collect();
-    let interval = Duration::from_secs(options.size(own.interval, 10, 40));
     let begin = Instant::now();
     let before = (process::cpu(&of_agents)?, process::cpu(&of_members)?);
-    for _ in 0..options.size(own.samples, 2, 3) {
-        let sample = process::sample(&plane.pids(), interval).await?;
-        eprintln!("  plane: {:.0} MiB, {:.1} % of a core", sample.memory.resident_mib, sample.cpu_percent);
-        results.samples.push(sample);
-    }
+    own.resting.look(options, (10, 40), &plane.pids(), &mut results.samples).await?;
     let percent = |pids: &[u32], before: Duration| -> anyhow::Result<f64> {
         let used = process::cpu(pids)?.saturating_sub(before).as_secs_f64();
         Ok(used / begin.elapsed().as_secs_f64() * 100.0 / pids.len().max(1) as f64)

@@ -14,6 +14,7 @@ mod programs;
 mod propagation;
 mod report;
 mod restart;
+mod resting;
 mod scale;
 mod scheduler;
 mod server;

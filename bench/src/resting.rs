@@ -1,0 +1,37 @@
+//! Looks at a plane that is at rest, several times: what it holds, and what keeping up with its members costs.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::options::Options;
+use crate::process::{self, Sample};
+
+#[derive(Clone, Default, Args)]
+pub struct RestingOptions {
+    /// How often the plane is looked at [default: 3; --quick 2].
+    #[arg(long, value_name = "N")]
+    samples: Option<usize>,
+    /// Seconds between [default: 20, for agents 40; --quick 8, for agents 10].
+    #[arg(long, value_name = "SECONDS")]
+    interval: Option<u64>,
+}
+
+impl RestingOptions {
+    /// Adds a sample per look; the interval is the part's own, quick and full, unless it was given.
+    pub async fn look(
+        &self,
+        options: &Options,
+        (quick, full): (u64, u64),
+        plane: &[u32],
+        samples: &mut Vec<Sample>,
+    ) -> anyhow::Result<()> {
+        let interval = Duration::from_secs(options.size(self.interval, quick, full));
+        for _ in 0..options.size(self.samples, 2, 3) {
+            let sample = process::sample(plane, interval).await?;
+            eprintln!("  plane: {:.0} MiB, {:.1} % of a core", sample.memory.resident_mib, sample.cpu_percent);
+            samples.push(sample);
+        }
+        Ok(())
+    }
+}
