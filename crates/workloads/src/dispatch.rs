@@ -12,6 +12,7 @@ use crate::cluster::Cluster;
 use crate::job;
 use crate::own_writes::OwnWrites;
 use crate::owners::controller;
+use crate::pod_control::PodControl;
 
 /// A controller that owns pods.
 pub struct Route {
@@ -20,6 +21,13 @@ pub struct Route {
     pub owners: Mirror,
     pub controller: Controller<ObjectKey>,
     pub writes: Arc<OwnWrites>,
+}
+
+impl Route {
+    pub fn new(kind: &'static str, owners: &Mirror, controller: &Controller<ObjectKey>, control: &PodControl) -> Self {
+        let (controller, writes) = (controller.clone(), Arc::clone(&control.writes));
+        Self { kind, owners: owners.clone(), controller, writes }
+    }
 }
 
 /// Where pods lead to.

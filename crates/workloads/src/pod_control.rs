@@ -7,7 +7,7 @@ use cluster_client::{DeleteOptions, Preconditions, ResourceRef, WriteOptions};
 use futures::future::join_all;
 use object::selector::LabelSelector;
 use object::{GroupVersionResource, Object, Status};
-use reconcile::{ObjectKey, Outcome, ReconcileError};
+use reconcile::{Mirror, ObjectKey, Outcome, ReconcileError};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::own_writes::{DOUBT_AFTER, OwnWrites, View};
@@ -49,6 +49,12 @@ pub struct Claimed {
 }
 
 impl PodControl {
+    /// For the owners in a mirror; events come from `component`.
+    pub fn new(cluster: &Arc<Cluster>, component: &'static str, owners: &Mirror, rules: ClaimRules) -> Self {
+        let (telling, gvr) = (cluster.telling(component), owners.gvr().clone());
+        Self { cluster: Arc::clone(cluster), telling, writes: Arc::default(), gvr, rules }
+    }
+
     /// The owner's pods; orphans that fit are adopted on the way, and what no longer fits is let go.
     pub async fn claim(&self, owner: &Object, selector: &LabelSelector) -> Result<Claimed, ReconcileError> {
         let view = self.view(owner).await?;

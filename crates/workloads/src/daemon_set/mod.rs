@@ -24,7 +24,6 @@ use crate::daemon_set::fit::{Demands, Fit};
 use crate::daemon_set::plan::{Plan, Spread, surplus};
 use crate::daemon_set::wish::{HASH_LABEL, Wish};
 use crate::dispatch::{Route, selector_of};
-use crate::own_writes::OwnWrites;
 use crate::pod_control::{BURST_MAX, ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
 use crate::pods::{Pod, next_availability};
 use crate::resources;
@@ -42,21 +41,9 @@ struct DaemonSets {
 
 /// The controller, and the route by which it hears of pods.
 pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
-    let writes = Arc::<OwnWrites>::default();
+    let control = PodControl::new(cluster, COMPONENT, &cluster.daemon_sets, ClaimRules::default());
     let controller = Controller::new(COMPONENT);
-    let route = Route {
-        kind: "DaemonSet",
-        owners: cluster.daemon_sets.clone(),
-        controller: controller.clone(),
-        writes: Arc::clone(&writes),
-    };
-    let control = PodControl {
-        cluster: Arc::clone(cluster),
-        telling: cluster.telling(COMPONENT),
-        writes,
-        gvr: resources::daemon_sets(),
-        rules: ClaimRules::default(),
-    };
+    let route = Route::new("DaemonSet", &cluster.daemon_sets, &controller, &control);
     let sets = Arc::new(DaemonSets { cluster: Arc::clone(cluster), control, backoffs: Backoffs::default() });
     let all = cluster.daemon_sets.clone();
     let sources =

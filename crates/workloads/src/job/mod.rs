@@ -25,9 +25,7 @@ use crate::job::backoff::Records;
 use crate::job::plan::{Decision, Facts, Finish};
 use crate::job::status::JobStatus;
 use crate::job::wish::{TRACKING_FINALIZER, Wish, is_managed_elsewhere};
-use crate::own_writes::OwnWrites;
 use crate::pod_control::{ClaimRules, Claimed, PodControl};
-use crate::resources;
 use crate::start::sooner;
 
 pub use crate::job::strays::{is_stray, run as run_strays};
@@ -43,21 +41,10 @@ struct Jobs {
 
 /// The controller, and the route by which it hears of pods.
 pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
-    let writes = Arc::<OwnWrites>::default();
+    let rules = ClaimRules { finalizer: Some(TRACKING_FINALIZER), ..ClaimRules::default() };
+    let control = PodControl::new(cluster, COMPONENT, &cluster.jobs, rules);
     let controller = Controller::new(COMPONENT);
-    let route = Route {
-        kind: "Job",
-        owners: cluster.jobs.clone(),
-        controller: controller.clone(),
-        writes: Arc::clone(&writes),
-    };
-    let control = PodControl {
-        cluster: Arc::clone(cluster),
-        telling: cluster.telling(COMPONENT),
-        writes,
-        gvr: resources::jobs(),
-        rules: ClaimRules { finalizer: Some(TRACKING_FINALIZER), ..ClaimRules::default() },
-    };
+    let route = Route::new("Job", &cluster.jobs, &controller, &control);
     let jobs = Arc::new(Jobs { cluster: Arc::clone(cluster), control, records: Records::default() });
     let sources = vec![Source::each(&cluster.jobs)];
     let running = controller.run(sources, WORKERS, cluster.cancelled(), move |key| reconcile(Arc::clone(&jobs), key));

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::dispatch::{Route, selector_of};
-use crate::own_writes::OwnWrites;
 use crate::owners::{BY_OWNER, controller_uid};
 use crate::pod_control::{ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
 use crate::pods::{Pod, next_availability};
@@ -58,18 +57,11 @@ struct Sets {
 
 /// The controller, and the route by which it hears of pods.
 pub fn start(cluster: &Arc<Cluster>, sort: Sort) -> (Route, impl Future<Output = ()> + Send + use<>) {
-    let writes = Arc::<OwnWrites>::default();
     let owners = (sort.owners)(cluster).clone();
+    let rules = ClaimRules { only_active: true, ..ClaimRules::default() };
+    let control = PodControl::new(cluster, sort.component, &owners, rules);
     let controller = Controller::new(sort.component);
-    let route =
-        Route { kind: sort.kind, owners: owners.clone(), controller: controller.clone(), writes: Arc::clone(&writes) };
-    let control = PodControl {
-        cluster: Arc::clone(cluster),
-        telling: cluster.telling(sort.component),
-        writes,
-        gvr: owners.gvr().clone(),
-        rules: ClaimRules { only_active: true, ..ClaimRules::default() },
-    };
+    let route = Route::new(sort.kind, &owners, &controller, &control);
     let sets = Arc::new(Sets { sort, owners: owners.clone(), control });
     let cancel = cluster.cancelled();
     (route, run(sets, controller, cancel))

@@ -18,7 +18,6 @@ use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, 
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::dispatch::{Route, selector_of};
-use crate::own_writes::OwnWrites;
 use crate::pod_control::{ClaimRules, Claimed, PodControl};
 use crate::pods::{Pod, next_availability};
 use crate::resources;
@@ -41,21 +40,10 @@ struct StatefulSets {
 
 /// The controller, and the route by which it hears of pods.
 pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
-    let writes = Arc::<OwnWrites>::default();
+    let rules = ClaimRules { is_member: Some(is_member), ..ClaimRules::default() };
+    let control = PodControl::new(cluster, COMPONENT, &cluster.stateful_sets, rules);
     let controller = Controller::new(COMPONENT);
-    let route = Route {
-        kind: "StatefulSet",
-        owners: cluster.stateful_sets.clone(),
-        controller: controller.clone(),
-        writes: Arc::clone(&writes),
-    };
-    let control = PodControl {
-        cluster: Arc::clone(cluster),
-        telling: cluster.telling(COMPONENT),
-        writes,
-        gvr: resources::stateful_sets(),
-        rules: ClaimRules { is_member: Some(is_member), ..ClaimRules::default() },
-    };
+    let route = Route::new("StatefulSet", &cluster.stateful_sets, &controller, &control);
     let sets = Arc::new(StatefulSets { cluster: Arc::clone(cluster), control });
     let candidates = cluster.stateful_sets.clone();
     let sources = vec![
