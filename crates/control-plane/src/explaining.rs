@@ -83,15 +83,7 @@ impl Explaining {
             return Err(Status::bad_request("say cluster in the query"));
         }
         for bindings in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
-            let gvr = bindings.gvr();
-            let listing = RequestInfo {
-                is_resource: true,
-                verb: "list",
-                group: gvr.group,
-                version: gvr.version,
-                resource: gvr.resource,
-                ..RequestInfo::default()
-            };
+            let listing = RequestInfo::on(bindings.gvr(), "list");
             server.auth.authorize(server, &request.user, &listing).await?;
         }
         answer(&explainer.simulate_failover(&cluster).await?)
@@ -134,14 +126,9 @@ impl Extension for Explaining {
 /// The request the caller could have made to see the object.
 fn reading(resource: &ApiResource, subject: &Subject) -> RequestInfo {
     RequestInfo {
-        is_resource: true,
-        verb: "get",
-        group: resource.gvr.group.clone(),
-        version: resource.gvr.version.clone(),
-        resource: resource.gvr.resource.clone(),
         namespace: subject.namespace.clone(),
         name: subject.name.clone(),
-        ..RequestInfo::default()
+        ..RequestInfo::on(resource.gvr.clone(), "get")
     }
 }
 
@@ -168,5 +155,5 @@ fn manifests(body: &[u8]) -> Result<Vec<Object>, Status> {
 
 fn answer(document: &impl Serialize) -> Result<Response<Body>, Status> {
     let json = serde_json::to_vec(document).map_err(Status::internal)?;
-    Ok(respond::text(200, "application/json", json))
+    Ok(respond::json(200, json))
 }

@@ -84,21 +84,13 @@ impl Extension for Telling {
         }
         let restored = restored::find(server).await?;
         let mut state = json!({"on": self.mode.is_on()});
-        let gvr = WORKS.gvr();
-        let listing = RequestInfo {
-            is_resource: true,
-            verb: "list",
-            group: gvr.group,
-            version: gvr.version,
-            resource: gvr.resource,
-            ..RequestInfo::default()
-        };
+        let listing = RequestInfo::on(WORKS.gvr(), "list");
         if server.auth.authorize(server, &request.user, &listing).await.is_ok() {
             state["restored"] = serde_json::to_value(&restored).map_err(Status::internal)?;
             state["held"] = serde_json::to_value(self.mode.held()).map_err(Status::internal)?;
             state["refusals"] = self.mode.refusals().into();
         }
-        answer(&state)
+        Ok(respond::value(200, &state))
     }
 }
 
@@ -119,11 +111,6 @@ impl Extension for Confirming {
         }
         restored::confirm(server, &self.mode).await?;
         tracing::warn!(user = request.user.name, "safe mode was ended");
-        answer(&json!({"on": false}))
+        Ok(respond::value(200, &json!({"on": false})))
     }
-}
-
-fn answer(document: &Value) -> Result<Response<Body>, Status> {
-    let json = serde_json::to_vec(document).map_err(Status::internal)?;
-    Ok(respond::text(200, "application/json", json))
 }

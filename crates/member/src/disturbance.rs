@@ -31,8 +31,7 @@ impl Extension for Disturbing {
             }
             _ => return Err(Status::new(405, "MethodNotAllowed", "use GET or PUT")),
         }
-        let text = json!({FIELD: server.disturbance.error_percent()}).to_string();
-        Ok(respond::text(200, "application/json", text))
+        Ok(respond::value(200, &json!({FIELD: server.disturbance.error_percent()})))
     }
 }
 

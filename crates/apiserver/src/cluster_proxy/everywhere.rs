@@ -136,5 +136,5 @@ fn merge(answers: &[Answer]) -> Result<Response<Body>, Status> {
         }
     }
     let merged = merged.ok_or_else(|| Status::new(404, "NotFound", "not found"))?;
-    Ok(respond::text(200, "application/json", merged.to_string()))
+    Ok(respond::value(200, &merged))
 }

@@ -1,6 +1,7 @@
 //! Reads a method and path into what authorization, audit and routing need to know of a request.
 
 use http::Method;
+use object::{GroupVersionResource, percent};
 
 /// A request as authorization sees it. For plain URLs only `verb` (the lower-case method) and `path` are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,12 @@ pub struct RequestInfo {
 impl RequestInfo {
     /// `query` is only looked at for what changes the verb: `watch=true` and a `metadata.name` field selector.
     pub fn parse(method: &Method, path: &str, query: &str) -> Self {
+    /// A request that nobody sent: for all objects of a kind, unless a namespace or a name is added.
+    pub fn on(gvr: GroupVersionResource, verb: &'static str) -> Self {
+        let GroupVersionResource { group, version, resource } = gvr;
+        Self { is_resource: true, verb, group, version, resource, ..Self::default() }
+    }
+
         let mut info = Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
         // Decoded before it is split, so that an escaped slash separates like any other.
         let decoded = decode_percent(path);
