@@ -133,12 +133,12 @@ impl ApiHost {
         Ok((Clients { manager, controller: Arc::new(acting) }, parameters))
     }
 
-    /// Returns when the store takes no write any more: only a new process finds out what is on the disk, and whoever
-    /// supervises this one starts that.
-    pub async fn store_stopped(&self) -> store::Error {
+    /// Why it had better be started anew; returns only then. A store that takes no write any more is such a reason: only a
+    /// new process finds out what is on the disk, and whoever supervises this one starts that.
+    pub async fn broken(&self) -> anyhow::Error {
         loop {
             if let Some(error) = self.store.stopped() {
-                return error;
+                return anyhow::Error::new(error).context("the store takes no writes any more: start this again");
             }
             tokio::time::sleep(STORE_LOOK_EVERY).await;
         }

@@ -72,8 +72,7 @@ impl ControlPlane {
 
     /// Why it had better be started anew; returns only then.
     pub async fn broken(&self) -> anyhow::Error {
-        anyhow::Error::new(self.host.store_stopped().await)
-            .context("the store takes no writes any more: start this again")
+        self.host.broken().await
     }
 
     /// Lets requests and writes finish, then closes the store.
