@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use access::User;
+use jiff::SignedDuration;
 use object::Status;
 use parking_lot::Mutex;
 
@@ -132,31 +133,14 @@ impl Drop for Slot {
     }
 }
 
-/// `30s`, `1m30s`, `500ms` as Go writes durations; a bare number is seconds. Below zero is as good as none.
+/// `30s`, `1m30s`, `500ms` as Go writes durations; a bare number is seconds. Below zero, or nothing, is as good as none.
 fn parse_duration(text: &str) -> Option<Duration> {
-    if let Some(positive) = text.strip_prefix('-') {
-        return parse_duration(positive).filter(|_| !positive.starts_with('-')).map(|_| Duration::ZERO);
-    }
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |i| digits + i);
-        let seconds = match &rest[digits..unit_end] {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total += Duration::try_from_secs_f64(number * seconds).ok()?;
-        rest = &rest[unit_end..];
-    }
-    Some(total)
+    let asked = match text.parse::<i64>() {
+        Ok(seconds) => SignedDuration::from_secs(seconds),
+        Err(_) if text.is_empty() => SignedDuration::ZERO,
+        Err(_) => object::duration::parse(text).ok()?,
+    };
+    Some(Duration::try_from(asked).unwrap_or_default())
 }
 
 #[cfg(test)]

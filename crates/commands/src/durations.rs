@@ -4,33 +4,8 @@ use std::time::Duration;
 
 /// Reads a duration such as `90s`, `1m30s`, `1.5h` or `250ms`.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let refuse = || format!("{text:?} is not a duration; write it like 90s, 2m or 1h30m");
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut seconds = 0.0;
-    if rest.is_empty() {
-        return Err(refuse());
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(refuse)?;
-        let number: f64 = rest[..digits].parse().map_err(|_| refuse())?;
-        rest = &rest[digits..];
-        let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let unit = match &rest[..unit_end] {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(refuse()),
-        };
-        seconds += number * unit;
-        rest = &rest[unit_end..];
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|_| refuse())
+    let length = object::duration::parse(text).ok().and_then(|length| Duration::try_from(length).ok());
+    length.ok_or_else(|| format!("{text:?} is not a duration; write it like 90s, 2m or 1h30m"))
 }
 
 /// An age in at most two units, as tables show it.

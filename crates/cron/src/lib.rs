@@ -83,8 +83,9 @@ impl Schedule {
             Some(name) => TimeZone::get(name).map_err(|_| ScheduleError::Zone(name.to_owned()))?,
         };
         if let Some(every) = text.strip_prefix("@every ") {
-            let every = parse_duration(every.trim()).ok_or_else(|| ScheduleError::Part(every.to_owned()))?;
-            return Ok(Self { rule: Rule::Every(every), zone });
+            let length = object::duration::parse(every.trim()).map_err(|_| ScheduleError::Part(every.to_owned()))?;
+            // At least a second, and whole ones.
+            return Ok(Self { rule: Rule::Every(SignedDuration::from_secs(length.as_secs().max(1))), zone });
         }
         let described = DESCRIPTORS.iter().find(|(name, _)| *name == text).map(|(_, fields)| *fields);
         let parts: Vec<&str> = described.unwrap_or(text).split_whitespace().collect();
@@ -156,28 +157,6 @@ fn is_day(fields: &[Field; 5], date: Date) -> bool {
     });
     let is_either = if day.is_any || weekday.is_any { is_day && is_weekday } else { is_day || is_weekday };
     month.has(date.month()) && is_either
-}
-
-/// A duration as Go writes it, such as `1h30m`; at least a second, and whole ones.
-fn parse_duration(text: &str) -> Option<SignedDuration> {
-    let mut seconds = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let amount: f64 = rest[..digits].parse().ok()?;
-        let unit = &rest[digits..];
-        let length = unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len());
-        let unit_seconds = match &unit[..length] {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 0.001,
-            _ => return None,
-        };
-        seconds += amount * unit_seconds;
-        rest = &unit[length..];
-    }
-    (!text.is_empty()).then(|| SignedDuration::from_secs((seconds as i64).max(1)))
 }
 
 fn parse_field(text: &str, bounds: Bounds) -> Result<Field, ScheduleError> {

@@ -11,32 +11,11 @@ pub fn parse(text: &str) -> Option<Duration> {
     if matches!(text, "forever" | "infinity" | "inf") {
         return Some(FOREVER);
     }
-    if let Ok(seconds) = text.parse::<f64>() {
-        return seconds_of(seconds);
-    }
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        let after = &rest[digits..];
-        let unit = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let scale = match &after[..unit] {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            "d" => 86400.0,
-            _ => return None,
-        };
-        total = total.checked_add(seconds_of(number * scale)?)?;
-        rest = &after[unit..];
-    }
-    (!text.is_empty()).then_some(total)
-}
-
-fn seconds_of(seconds: f64) -> Option<Duration> {
-    (seconds.is_finite() && (0.0..=FOREVER.as_secs_f64()).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
+    let length = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => object::duration::parse_with_days(text).ok().and_then(|length| Duration::try_from(length).ok()),
+    };
+    length.filter(|length| *length <= FOREVER)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The words every layer speaks: dynamic Kubernetes objects, their names, selectors, schemas, errors and patches.
 
+pub mod duration;
 pub mod field;
 pub mod gvk;
 pub mod names;
 pub mod object;
 pub mod patch;
+pub mod percent;
 pub mod quantity;
 pub mod schema;
 pub mod selector;

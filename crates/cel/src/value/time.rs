@@ -23,33 +23,7 @@ pub struct Timestamp {
 impl Duration {
     /// Go's notation: a sequence of decimal numbers with units, such as `1h30m` or `-1.5s`.
     pub fn parse(text: &str) -> Option<Self> {
-        let (negative, mut rest) = match text.strip_prefix(['-', '+']) {
-            Some(rest) => (text.starts_with('-'), rest),
-            None => (false, text),
-        };
-        if rest == "0" {
-            return Some(Self(0));
-        }
-        if rest.is_empty() {
-            return None;
-        }
-        let mut total: i128 = 0;
-        while !rest.is_empty() {
-            let (whole, after) = split_digits(rest);
-            let (fraction, after) = match after.strip_prefix('.') {
-                Some(after) => split_digits(after),
-                None => ("", after),
-            };
-            if whole.is_empty() && fraction.is_empty() {
-                return None;
-            }
-            let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
-            let unit = unit_nanos(&after[..end])?;
-            rest = &after[end..];
-            total += decimal_times(whole, fraction, unit)?;
-        }
-        let signed = if negative { -total } else { total };
-        i64::try_from(signed).ok().map(Self)
+        object::duration::parse(text).ok().and_then(|length| i64::try_from(length.as_nanos()).ok()).map(Self)
     }
 
     /// What OpenAPI's `duration` format admits: Go's notation, or a number and a unit in words.
@@ -93,18 +67,6 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-fn unit_nanos(unit: &str) -> Option<i128> {
-    Some(match unit {
-        "ns" => 1,
-        "us" | "µs" | "μs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => NANOS_PER_SECOND,
-        "m" => 60 * NANOS_PER_SECOND,
-        "h" => 3_600 * NANOS_PER_SECOND,
-        _ => return None,
-    })
-}
-
 fn word_nanos(unit: &str) -> Option<i128> {
     Some(match unit.to_ascii_lowercase().as_str() {
         "ns" | "nano" | "nanos" | "nanosecond" | "nanoseconds" => 1,
@@ -117,14 +79,6 @@ fn word_nanos(unit: &str) -> Option<i128> {
         "w" | "wk" | "wks" | "week" | "weeks" => 604_800 * NANOS_PER_SECOND,
         _ => return None,
     })
-}
-
-fn decimal_times(whole: &str, fraction: &str, unit: i128) -> Option<i128> {
-    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // Digits beyond what a nanosecond can show do not matter.
-    let digits: i128 = fraction.get(..fraction.len().min(18))?.parse().unwrap_or(0);
-    let scale = 10i128.pow(fraction.len().min(18) as u32);
-    whole.checked_mul(unit)?.checked_add(digits.checked_mul(unit)? / scale)
 }
 
 impl Timestamp {

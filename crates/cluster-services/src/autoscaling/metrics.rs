@@ -64,23 +64,8 @@ fn read(value: &Value) -> Option<i64> {
     Quantity::parse(&text).ok().map(|quantity| quantity.milli_value())
 }
 
-/// Go's `30s`, `1m0s`, `15.5s`.
 fn read_duration(text: &str) -> Option<Duration> {
-    let (mut total, mut number) = (0.0, String::new());
-    for c in text.chars() {
-        let unit = match c {
-            'h' => 3600.0,
-            'm' => 60.0,
-            's' => 1.0,
-            _ => {
-                number.push(c);
-                continue;
-            }
-        };
-        total += number.parse::<f64>().ok()? * unit;
-        number.clear();
-    }
-    (number.is_empty() && total.is_finite() && total >= 0.0).then(|| Duration::from_secs_f64(total))
+    object::duration::parse(text).ok().and_then(|length| Duration::try_from(length).ok())
 }
 
 #[cfg(test)]

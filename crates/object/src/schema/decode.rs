@@ -4,7 +4,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::format::parse_go_duration;
 use super::{Schema, SchemaRef, SchemaType};
 use crate::field::go_quote;
 use crate::quantity::Quantity;
@@ -182,9 +181,7 @@ pub(super) fn check_special(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>)
         }
         "Time" => Some(text().and_then(|text| check_time(text, TIME_LAYOUT))),
         "MicroTime" => Some(text().and_then(|text| check_time(text, MICRO_LAYOUT))),
-        "Duration" => Some(text().and_then(|text| {
-            if parse_go_duration(text) { Ok(()) } else { Err(format!("time: invalid duration {}", go_quote(text))) }
-        })),
+        "Duration" => Some(text().and_then(|text| crate::duration::parse(text).map(|_| ()))),
         _ => None,
     }
 }

@@ -77,7 +77,7 @@ fn is_date_time(text: &str) -> bool {
 }
 
 fn is_duration(text: &str) -> bool {
-    if parse_go_duration(text) {
+    if crate::duration::parse(text).is_ok() {
         return true;
     }
     const UNITS: &[(&[&str], &str)] = &[
@@ -94,30 +94,6 @@ fn is_duration(text: &str) -> bool {
         let unit = part[2].to_lowercase();
         UNITS.iter().any(|(exact, prefix)| exact.contains(&unit.as_str()) || unit.starts_with(prefix))
     })
-}
-
-/// Go's `time.ParseDuration`: `1h30m`, `-1.5s`, `0`.
-pub fn parse_go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let number = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let digits = &rest[..rest.len() - number.len()];
-        if digits.matches('.').count() > 1 || !digits.bytes().any(|b| b.is_ascii_digit()) {
-            return false;
-        }
-        let after = number.trim_start_matches(|c: char| c != '.' && !c.is_ascii_digit());
-        if !matches!(&number[..number.len() - after.len()], "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h") {
-            return false;
-        }
-        rest = after;
-    }
-    true
 }
 
 /// An address with or without a display name; the parts RFC 5322 allows beyond dot-atoms are rare enough to refuse.
@@ -155,12 +131,7 @@ fn is_request_uri(text: &str) -> bool {
         Some(after) if has_scheme => after.split_at(after.find('/').unwrap_or(after.len())),
         _ => ("", path),
     };
-    escapes_are_whole(path) && is_host(host.rsplit_once('@').map_or(host, |(_, host)| host))
-}
-
-fn escapes_are_whole(text: &str) -> bool {
-    let digits = |part: &str| part.len() >= 2 && part.bytes().take(2).all(|b| b.is_ascii_hexdigit());
-    text.split('%').skip(1).all(digits)
+    crate::percent::is_whole(path) && is_host(host.rsplit_once('@').map_or(host, |(_, host)| host))
 }
 
 fn is_host(host: &str) -> bool {

@@ -118,38 +118,12 @@ fn check_descriptor(descriptor: &str) -> Result<(), String> {
         return Ok(());
     }
     match descriptor.strip_prefix("@every ") {
-        Some(duration) => check_duration(duration).map_err(|e| format!("failed to parse duration {descriptor}: {e}")),
+        Some(every) => match object::duration::parse(every) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("failed to parse duration {descriptor}: {error}")),
+        },
         None => Err(format!("unrecognized descriptor: {descriptor}")),
     }
-}
-
-/// Durations as Go reads them: `1h30m`, `1.5s`, never without a unit.
-fn check_duration(text: &str) -> Result<(), String> {
-    let invalid = || format!("time: invalid duration {}", go_quote(text));
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return Ok(());
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, after) = rest.split_at(number_end);
-        if !number.bytes().any(|b| b.is_ascii_digit()) || number.matches('.').count() > 1 {
-            return Err(invalid());
-        }
-        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_end);
-        match unit {
-            "" => return Err(format!("time: missing unit in duration {}", go_quote(text))),
-            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h" => rest = after,
-            _ => {
-                return Err(format!("time: unknown unit {} in duration {}", go_quote(unit), go_quote(text)));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// What is wrong with the name of a time zone; nothing when there is one of that name.
