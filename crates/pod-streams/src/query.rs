@@ -69,29 +69,7 @@ impl Query {
 }
 
 fn unescape(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = || {
-            let digits = text.get(at + 1..at + 3)?;
-            digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u8::from_str_radix(digits, 16).ok())?
-        };
-        match bytes[at] {
-            b'+' => out.push(b' '),
-            b'%' => {
-                if let Some(byte) = hex() {
-                    out.push(byte);
-                    at += 2;
-                } else {
-                    out.push(b'%');
-                }
-            }
-            byte => out.push(byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    object::percent::decode_lenient(&text.replace('+', " "))
 }
 
 #[cfg(test)]

@@ -54,23 +54,8 @@ fn text(value: &HeaderValue) -> Result<String, Status> {
 
 /// Header names hold few characters, so others in a key come percent-encoded; a bad encoding is kept as it is.
 pub fn unescape_key(key: &str) -> String {
-    let bytes = key.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] != b'%' {
-            out.push(bytes[at]);
-            at += 1;
-            continue;
-        }
-        let digits = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
-        match digits.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => out.push(byte),
-            None => return key.to_owned(),
-        }
-        at += 3;
-    }
-    String::from_utf8(out).unwrap_or_else(|_| key.to_owned())
+    let decoded = object::percent::decode(key).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.unwrap_or_else(|| key.to_owned())
 }
 
 /// The user as kube-apiserver's message prints it.

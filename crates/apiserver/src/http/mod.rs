@@ -16,7 +16,7 @@ use rustls_pki_types::CertificateDer;
 use crate::context::Context;
 use crate::decode::BODY_BYTES_MAX;
 use crate::extension::ExtensionRequest;
-use crate::request::{Query, RequestInfo, escapes_are_whole};
+use crate::request::{Query, RequestInfo};
 use crate::respond::{self, Body};
 use crate::server::Server;
 
@@ -88,7 +88,7 @@ async fn answer(
 ) -> Response<Body> {
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
-    if !escapes_are_whole(parts.uri.path()) {
+    if !object::percent::is_whole(parts.uri.path()) {
         return respond::text(400, "text/plain; charset=utf-8", "400 Bad Request");
     }
     let accept = parts.headers.get(header::ACCEPT).cloned();

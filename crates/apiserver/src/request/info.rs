@@ -30,7 +30,7 @@ impl RequestInfo {
 
         let mut info = Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
         // Decoded before it is split, so that an escaped slash separates like any other.
-        let decoded = decode_percent(path);
+        let decoded = percent::decode_lenient(path);
         let decoded: Vec<String> = decoded.trim_matches('/').split('/').map(str::to_owned).collect();
         let mut parts: &[String] = &decoded;
         match parts.first().map(String::as_str) {
@@ -139,46 +139,15 @@ fn name_from_field_selector(query: &str) -> String {
 
 /// The pairs of a query string, percent-decoded. Pairs with a semicolon or a broken escape are passed over, as Go does.
 pub(super) fn form_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    let readable = |pair: &&str| !pair.is_empty() && !pair.contains(';') && escapes_are_whole(pair);
+    let readable = |pair: &&str| !pair.is_empty() && !pair.contains(';') && percent::is_whole(pair);
     query.split('&').filter(readable).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         (decode_form(key), decode_form(value))
     })
 }
 
-/// Is every percent sign followed by two hexadecimal digits?
-pub fn escapes_are_whole(text: &str) -> bool {
-    let is_hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
-    let bytes = text.as_bytes();
-    let mut signs = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%');
-    signs.all(|(at, _)| is_hex(bytes.get(at + 1)) && is_hex(bytes.get(at + 2)))
-}
-
 fn decode_form(text: &str) -> String {
-    decode_percent(&text.replace('+', " "))
-}
-
-fn decode_percent(text: &str) -> String {
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = (bytes[at] == b'%').then(|| bytes.get(at + 1..at + 3)).flatten();
-        match hex.and_then(|h| std::str::from_utf8(h).ok()).and_then(|h| u8::from_str_radix(h, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent::decode_lenient(&text.replace('+', " "))
 }
 
 #[cfg(test)]

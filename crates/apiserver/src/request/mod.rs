@@ -3,7 +3,7 @@
 mod info;
 mod options;
 
-pub use info::{RequestInfo, escapes_are_whole};
+pub use info::RequestInfo;
 pub use options::{
     DeleteOptions, ListOptions, Propagation, Query, ResourceVersionMatch, Validation, WriteOptions, parse_revision,
 };

@@ -167,24 +167,13 @@ fn read_authority(authority: &str) -> Result<String, String> {
 
 /// Decodes percent escapes.
 fn unescape(text: &str) -> Result<String, String> {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] != b'%' {
-            out.push(bytes[at]);
-            at += 1;
-            continue;
-        }
-        let hex = text.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let Some(byte) = hex else {
+    match object::percent::decode(text) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(at) => {
             let shown: String = text[at..].chars().take(3).collect();
-            return Err(format!("invalid URL escape {shown:?}"));
-        };
-        out.push(byte);
-        at += 3;
+            Err(format!("invalid URL escape {shown:?}"))
+        }
     }
-    Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 /// The path as given if it is validly escaped, else escaped anew.

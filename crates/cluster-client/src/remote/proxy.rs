@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Uri;
+use object::percent;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
@@ -164,28 +165,8 @@ impl Proxy {
 impl Login {
     fn parse(text: &str) -> Self {
         let (username, password) = text.split_once(':').unwrap_or((text, ""));
-        Self { username: percent_decode(username), password: percent_decode(password) }
+        Self { username: percent::decode_lenient(username), password: percent::decode_lenient(password) }
     }
-}
-
-fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut index = 0;
-    while index < bytes.len() {
-        let pair = bytes.get(index + 1..index + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        match (bytes[index], pair.and_then(|pair| u8::from_str_radix(pair, 16).ok())) {
-            (b'%', Some(byte)) => {
-                out.push(byte);
-                index += 3;
-            }
-            (byte, _) => {
-                out.push(byte);
-                index += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Byte by byte: what follows the answer belongs to the tunnel.
