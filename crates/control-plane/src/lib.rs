@@ -13,7 +13,8 @@ pub use start::ControlPlane;
 
 /// The parts of settings that are read from text.
 pub mod settings {
-    pub use federation::{SkippedApis, SkippedNamespaces as TemplateNamespaces};
-    pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings, SkippedNamespaces};
+    pub use federation::SkippedApis;
+    pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings};
+    pub use propagation::skipped_namespaces::SkippedNamespaces;
     pub use scheduling::Descheduling;
 }

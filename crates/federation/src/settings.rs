@@ -1,13 +1,12 @@
 //! What operators may set, with Karmada's flags and defaults.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::ApiResource;
 use object::{GroupVersion, GroupVersionKind};
 use propagation::eviction::GRACEFUL_TIMEOUT;
-use regex::Regex;
+use propagation::skipped_namespaces::SkippedNamespaces;
 
 /// How the controllers of this crate behave.
 #[derive(Clone, Debug)]
@@ -124,33 +123,6 @@ impl SkippedApis {
     }
 }
 
-/// Namespaces whose objects are never propagated.
-#[derive(Clone, Debug)]
-pub struct SkippedNamespaces {
-    patterns: Arc<[Regex]>,
-}
-
-impl Default for SkippedNamespaces {
-    fn default() -> Self {
-        Self::parse(["kube-.*"]).expect("the default is a regular expression")
-    }
-}
-
-impl SkippedNamespaces {
-    /// Each a regular expression that must match the whole name. They replace the default `kube-.*`.
-    pub fn parse<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingError> {
-        let compile = |pattern: &str| {
-            Regex::new(&format!("^{pattern}$"))
-                .map_err(|error| SettingError(format!("--skipped-propagating-namespaces: {error}")))
-        };
-        Ok(Self { patterns: patterns.into_iter().map(compile).collect::<Result<_, _>>()? })
-    }
-
-    pub fn skips(&self, namespace: &str) -> bool {
-        self.patterns.iter().any(|pattern| pattern.is_match(namespace))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,14 +155,5 @@ mod tests {
         // The defaults stay.
         check("batch", "v1", "Event", true);
         assert!(SkippedApis::parse("a/b/c/d").is_err());
-    }
-
-    #[test]
-    fn namespaces_are_skipped_by_whole_names() {
-        let default = SkippedNamespaces::default();
-        assert!(default.skips("kube-system") && !default.skips("kube") && !default.skips("my-kube-system"));
-        let own = SkippedNamespaces::parse(["a", "b.*"]).expect("valid");
-        assert!(own.skips("a") && own.skips("bcd") && !own.skips("ab") && !own.skips("kube-system"));
-        assert!(SkippedNamespaces::parse(["("]).is_err());
     }
 }

@@ -13,13 +13,13 @@ use api::policy::{ANNOTATION_APPLIED_CLUSTER_OVERRIDES, CLUSTER_OVERRIDE_POLICIE
 use api::work::LABEL_SKIP_AUTO_PROPAGATION;
 use object::Object;
 use propagation::overrides::{Considered, Member, Verdict, apply};
+use propagation::skipped_namespaces::SkippedNamespaces;
 use propagation::works::DesiredWork;
 use reconcile::{Change, Controller, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
 use tokio_util::sync::CancellationToken;
 
 use crate::namespaces::overrides::{Policies, Selected};
 use crate::plane::{Plane, cluster_of_new_space, new_cluster};
-use crate::settings::SkippedNamespaces;
 use crate::works;
 
 const COMPONENT: &str = "namespace-sync-controller";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regex::Regex;
+use propagation::skipped_namespaces::SkippedNamespaces;
 
 /// Karmada leaves these off unless they are named.
 const OFF_BY_DEFAULT: &[&str] = &["hpaScaleTargetMarker", "deploymentReplicasSyncer"];
@@ -10,10 +10,6 @@ const OFF_BY_DEFAULT: &[&str] = &["hpaScaleTargetMarker", "deploymentReplicasSyn
 /// Which controllers run: `--controllers` with `*`, `name` and `-name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(Vec<String>);
-
-/// Namespaces that stay in the control plane, as expressions over their whole name.
-#[derive(Clone, Debug)]
-pub struct SkippedNamespaces(Vec<Regex>);
 
 /// What becomes of what runs in a cluster that a taint drives it from, where no policy says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,23 +100,6 @@ impl Controllers {
     }
 }
 
-impl Default for SkippedNamespaces {
-    fn default() -> Self {
-        Self(vec![Regex::new("^(kube-.*)$").expect("a constant that compiles")])
-    }
-}
-
-impl SkippedNamespaces {
-    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, regex::Error> {
-        let compiled = patterns.into_iter().map(|pattern| Regex::new(&format!("^({pattern})$")));
-        compiled.collect::<Result<_, _>>().map(Self)
-    }
-
-    pub fn contains(&self, namespace: &str) -> bool {
-        self.0.iter().any(|pattern| pattern.is_match(namespace))
-    }
-}
-
 impl PurgeMode {
     pub fn as_str(self) -> &'static str {
         match self {
@@ -152,15 +131,5 @@ mod tests {
         check("", "cluster", false);
         check(" * , -remedy ", "remedy", false);
         check("*,nobody", "cluster", true);
-    }
-
-    #[test]
-    fn skipped_namespaces_match_as_a_whole() {
-        let skipped = SkippedNamespaces::default();
-        assert!(skipped.contains("kube-system"));
-        assert!(!skipped.contains("my-kube-system"));
-        let skipped = SkippedNamespaces::new(["a", "b.*"]).expect("valid");
-        assert!(skipped.contains("a") && skipped.contains("b-1") && !skipped.contains("ab"));
-        assert!(SkippedNamespaces::new(["("]).is_err());
     }
 }

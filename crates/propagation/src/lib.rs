@@ -15,5 +15,6 @@ pub mod policy_preemption;
 pub mod policy_selector;
 pub mod quota;
 pub mod rollup;
+pub mod skipped_namespaces;
 pub mod state;
 pub mod works;

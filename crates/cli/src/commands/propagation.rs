@@ -125,10 +125,11 @@ impl PropagationArgs {
             agent_approval: self.agent_approval.parse().map_err(anyhow::Error::msg)?,
             ..Propagation::default()
         };
-        let namespaces = || self.skipped_propagating_namespaces.iter().map(String::as_str);
+        let namespaces = self.skipped_propagating_namespaces.iter().map(String::as_str);
+        let namespaces = settings::SkippedNamespaces::parse(namespaces).context("--skipped-propagating-namespaces")?;
         chosen.federation.skipped_apis = settings::SkippedApis::parse(&self.skipped_propagating_apis)?;
-        chosen.federation.skipped_namespaces = settings::TemplateNamespaces::parse(namespaces())?;
-        chosen.fleet.skipped_namespaces = settings::SkippedNamespaces::new(namespaces())?;
+        chosen.federation.skipped_namespaces = namespaces.clone();
+        chosen.fleet.skipped_namespaces = namespaces;
         chosen.fleet.controllers = settings::Controllers::parse(&self.controllers);
         self.set_fleet(&mut chosen.fleet)?;
         chosen.federation.graceful_eviction_timeout = self.graceful_eviction_timeout;

@@ -82,7 +82,7 @@ impl Detector {
         let is_authentication =
             (kind, namespace, name) == ("ConfigMap", "kube-system", "extension-apiserver-authentication");
         !is_reserved_namespace(namespace)
-            && !self.plane.settings.skipped_namespaces.skips(namespace)
+            && !self.plane.settings.skipped_namespaces.contains(namespace)
             && !is_authentication
     }
 }
