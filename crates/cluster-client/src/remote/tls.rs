@@ -4,27 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use pki::tls::client::{AnyoneVerifier, system_bundle};
 use rustls::client::{ResolvesClientCert, Resumption};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-
-/// Where systems keep the certificates they trust; the first that exists counts.
-const SYSTEM_ROOTS: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("cannot read the certificates to trust")]
-    ReadRoots(#[source] std::io::Error),
     #[error("no certificate to trust in what was given as the certificate authority")]
     NoRoots,
     #[error("not a usable certificate authority")]
@@ -82,13 +71,12 @@ impl fmt::Debug for ClientIdentity {
 }
 
 pub fn client_config(trust: Trust, identity: Arc<ClientIdentity>) -> Result<ClientConfig, TlsError> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Configure)?;
     let builder = match trust {
-        Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyone { provider })),
-        Trust::System => builder.with_root_certificates(system_roots()?),
+        Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyoneVerifier::default())),
+        Trust::System => builder.with_root_certificates(system_roots()),
         Trust::Roots(pem) => builder.with_root_certificates(read_roots(&pem)?),
     };
     let mut config = builder.with_client_cert_resolver(identity);
@@ -108,54 +96,9 @@ fn read_roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
 }
 
 /// A system's store may hold certificates we cannot read; those are left out, as others do.
-fn system_roots() -> Result<RootCertStore, TlsError> {
-    let named = std::env::var("SSL_CERT_FILE").ok();
-    let mut paths = named.as_deref().into_iter().chain(SYSTEM_ROOTS.iter().copied());
+fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    if let Some(path) = paths.find(|path| std::path::Path::new(path).exists()) {
-        let pem = std::fs::read(path).map_err(TlsError::ReadRoots)?;
-        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-    }
-    Ok(roots)
-}
-
-/// `insecure-skip-tls-verify`: takes any certificate, but still checks that the peer holds its key.
-#[derive(Debug)]
-struct AcceptAnyone {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AcceptAnyone {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    let pem = system_bundle().unwrap_or_default();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+    roots
 }

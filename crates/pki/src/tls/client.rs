@@ -55,8 +55,8 @@ impl ClientTls {
     pub fn build(options: ClientTlsOptions) -> Result<Self, PkiError> {
         let verifier: Arc<dyn ServerCertVerifier> = match options.trust {
             ServerTrust::Bundle(text) => Arc::new(BundleVerifier::new(&text)?),
-            ServerTrust::System => Arc::new(BundleVerifier::new(&system_bundle()?)?),
-            ServerTrust::Anyone => Arc::new(AnyoneVerifier { provider: provider() }),
+            ServerTrust::System => Arc::new(BundleVerifier::new(&system_bundle().ok_or(PkiError::EmptyBundle)?)?),
+            ServerTrust::Anyone => Arc::new(AnyoneVerifier::default()),
         };
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let builder = builder.map_err(PkiError::Tls)?.dangerous().with_custom_certificate_verifier(verifier);
@@ -90,8 +90,8 @@ fn parse_server_name(host: &str) -> Result<ServerName<'static>, PkiError> {
         .map_err(|_| PkiError::InvalidName { name: host.to_owned(), reason: "not a host name or address" })
 }
 
-/// The operating system's roots, from the places Linux distributions and BSDs keep them.
-fn system_bundle() -> Result<Vec<u8>, PkiError> {
+/// The roots the operating system trusts as PEM, from where Linux distributions and BSDs keep them; `None` without any.
+pub fn system_bundle() -> Option<Vec<u8>> {
     const PLACES: [&str; 5] = [
         "/etc/ssl/certs/ca-certificates.crt",
         "/etc/pki/tls/certs/ca-bundle.crt",
@@ -101,7 +101,7 @@ fn system_bundle() -> Result<Vec<u8>, PkiError> {
     ];
     let chosen = std::env::var_os("SSL_CERT_FILE");
     let places = chosen.into_iter().map(std::path::PathBuf::from).chain(PLACES.iter().map(Into::into));
-    places.into_iter().find_map(|place: std::path::PathBuf| std::fs::read(place).ok()).ok_or(PkiError::EmptyBundle)
+    places.into_iter().find_map(|place: std::path::PathBuf| std::fs::read(place).ok())
 }
 
 /// The certificate a client shows, replaceable while connections are open; empty shows none.
@@ -218,9 +218,16 @@ impl ServerCertVerifier for BundleVerifier {
     }
 }
 
+/// Takes any certificate, but still checks that the other end holds its key.
 #[derive(Debug)]
-struct AnyoneVerifier {
+pub struct AnyoneVerifier {
     provider: Arc<CryptoProvider>,
+}
+
+impl Default for AnyoneVerifier {
+    fn default() -> Self {
+        Self { provider: provider() }
+    }
 }
 
 impl ServerCertVerifier for AnyoneVerifier {

@@ -9,7 +9,7 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
 use crate::certificate::Certificate;
@@ -127,62 +127,5 @@ impl ClientCertVerifier for AskingVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Asks for a certificate and ends the handshake when one is shown that does not verify.
-#[derive(Debug)]
-pub(crate) struct RefusingVerifier {
-    asking: AskingVerifier,
-    trust: Arc<ClientTrust>,
-}
-
-impl RefusingVerifier {
-    pub(crate) fn new(trust: Arc<ClientTrust>) -> Self {
-        Self { asking: AskingVerifier::new(), trust }
-    }
-}
-
-impl ClientCertVerifier for RefusingVerifier {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        match &self.trust.authorities.load().0 {
-            Some(verifier) => verifier.verify_client_cert(end_entity, intermediates, now),
-            None => Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.asking.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.asking.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.asking.supported_verify_schemes()
     }
 }

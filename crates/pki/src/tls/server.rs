@@ -11,7 +11,7 @@ use rustls::sign::CertifiedKey;
 use crate::certificate::{Certificate, KeyedCertificate};
 use crate::error::PkiError;
 use crate::key::PrivateKey;
-use crate::tls::client_trust::{AskingVerifier, ClientTrust, RefusingVerifier};
+use crate::tls::client_trust::AskingVerifier;
 use crate::tls::{certified_key, certified_pair, provider};
 
 /// What the server does with client certificates. They are never required: most callers come with tokens.
@@ -19,10 +19,8 @@ pub enum ClientCertificates {
     /// Do not ask.
     Ignore,
     /// Ask, check only that the client holds the key, and let the caller judge the chain per connection with
-    /// [`ClientTrust::verify`]. An unknown certificate then gets the 401 kube-apiserver answers, not a TLS alert.
+    /// [`ClientTrust::verify`](crate::tls::client_trust::ClientTrust::verify). An unknown certificate then gets the 401 kube-apiserver answers, not a TLS alert.
     Ask,
-    /// End the handshake when the client shows a certificate that does not verify.
-    RefuseUnknown(Arc<ClientTrust>),
 }
 
 /// TLS 1.2 and up, HTTP/2 before HTTP/1.1.
@@ -35,9 +33,6 @@ pub fn server_config(
     let builder = match client_certificates {
         ClientCertificates::Ignore => builder.with_no_client_auth(),
         ClientCertificates::Ask => builder.with_client_cert_verifier(Arc::new(AskingVerifier::new())),
-        ClientCertificates::RefuseUnknown(trust) => {
-            builder.with_client_cert_verifier(Arc::new(RefusingVerifier::new(trust)))
-        }
     };
     let mut config = builder.with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

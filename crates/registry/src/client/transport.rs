@@ -12,11 +12,11 @@ use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use pki::tls::client::{AnyoneVerifier, system_bundle};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -26,14 +26,6 @@ use super::{ClientError, ClientOptions, is_loopback};
 
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 const PROXY_ANSWER_MAX: usize = 8 * 1024;
-/// Where distributions keep the authorities everybody trusts.
-const SYSTEM_ROOTS: [&str; 5] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -56,12 +48,11 @@ struct Proxy {
 
 impl Connector {
     pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
-        let provider = Arc::new(ring::default_provider());
         let failed = |error: rustls::Error| ClientError::Tls(error.to_string());
-        let builder = ClientConfig::builder_with_provider(provider.clone());
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions().map_err(failed)?;
         let builder = if options.insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyone { provider }))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyoneVerifier::default()))
         } else {
             builder.with_root_certificates(roots(options)?)
         };
@@ -107,12 +98,8 @@ fn roots(options: &ClientOptions) -> Result<RootCertStore, ClientError> {
         }
         return Ok(roots);
     }
-    let named = std::env::var("SSL_CERT_FILE").ok();
-    let mut paths = named.as_deref().into_iter().chain(SYSTEM_ROOTS);
-    if let Some(path) = paths.find(|path| std::path::Path::new(path).exists()) {
-        let pem = std::fs::read(path).map_err(|error| ClientError::Tls(format!("{path}: {error}")))?;
-        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-    }
+    let pem = system_bundle().unwrap_or_default();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
     Ok(roots)
 }
 
@@ -214,47 +201,6 @@ impl Write for Opened {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
-/// Takes any certificate, but still checks that the peer holds its key.
-#[derive(Debug)]
-struct AcceptAnyone {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AcceptAnyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
