@@ -4,8 +4,6 @@ mod binding;
 mod bindings;
 mod dependencies;
 mod eviction;
-#[cfg(test)]
-mod memory_plane;
 mod plane;
 mod rollup;
 mod settings;

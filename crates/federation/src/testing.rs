@@ -1,4 +1,4 @@
-//! A plane in memory for the tests of this crate: members, deployments, bindings, and what became of them.
+//! A plane in memory for the tests of this crate: members, templates, policies, bindings, and what became of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use api::features::Features;
 use api::names::{binding_name, execution_namespace, work_name};
 use api::work::WORKS;
 use cluster_client::testing::MemoryApi;
-use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
 use interpreter::{Interpreter, NoWebhooks};
 use object::{GroupVersionResource, Object};
 use propagation::binding::Twin;
@@ -24,16 +24,19 @@ use crate::start::Parts;
 /// When tests begin.
 const NOON: &str = "2026-11-16T12:00:00Z";
 const DEADLINE: Duration = Duration::from_secs(1200);
+/// Longer than any wait between two tries at something that can succeed at once.
+const SETTLED: Duration = Duration::from_secs(100);
 
-/// A control plane in memory.
+pub const DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "Deployment", "deployments");
+pub const NAMESPACES: Resource = Resource::cluster("", "v1", "Namespace", "namespaces");
+pub const SECRETS: Resource = Resource::namespaced("", "v1", "Secret", "secrets");
+
+/// A control plane in memory. Tests that use it run with paused time: it passes as fast as nothing happens.
 pub struct Stage {
     pub api: MemoryApi,
     pub client: ClusterClient,
     pub cancel: CancellationToken,
-}
-
-pub fn deployments() -> GroupVersionResource {
-    GroupVersionResource::new("apps", "v1", "deployments")
+    features: Features,
 }
 
 pub fn object(value: Value) -> Object {
@@ -63,7 +66,32 @@ impl Stage {
         for cluster in clusters {
             api.seed(&CLUSTERS.gvr(), CLUSTERS.object("", cluster));
         }
-        Self { client: api.client(), api, cancel: CancellationToken::new() }
+        Self { client: api.client(), api, cancel: CancellationToken::new(), features: Features::default() }
+    }
+
+    /// Without members, for templates and policies: kinds are known before the first object comes.
+    pub fn of_templates(features: Features) -> Self {
+        let mut stage = Self::new(&[]);
+        stage.features = features;
+        // The API in memory serves the kinds it has seen.
+        for (resource, namespace) in [(DEPLOYMENTS, "elsewhere"), (NAMESPACES, ""), (SECRETS, "elsewhere")] {
+            stage.api.seed(&resource.gvr(), resource.object(namespace, "known"));
+        }
+        stage
+    }
+
+    /// Starts what is under test on a view of the plane of its own.
+    pub fn start<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        run: impl FnOnce(Arc<Plane>, CancellationToken) -> F,
+    ) {
+        self.cancel = CancellationToken::new();
+        let plane = self.plane(self.features.clone());
+        tokio::spawn(run(plane, self.cancel.clone()));
+    }
+
+    pub fn stop(&self) {
+        self.cancel.cancel();
     }
 
     pub fn plane(&self, features: Features) -> Arc<Plane> {
@@ -86,7 +114,7 @@ impl Stage {
         let value = json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
             "spec": {"replicas": 5, "selector": {"matchLabels": {"app": name}}, "template": pods}});
-        self.api.seed(&deployments(), object(value))
+        self.api.seed(&DEPLOYMENTS.gvr(), object(value))
     }
 
     /// The binding of a template, as the detector and the scheduler leave it.
@@ -152,6 +180,64 @@ impl Stage {
             is_write.then(|| format!("{verb} {}", place.split('/').next().unwrap_or_default()))
         });
         writes.collect()
+    }
+
+    pub fn seed(&self, resource: Resource, mut value: Value) -> Arc<Object> {
+        value["apiVersion"] = resource.api_version().into();
+        value["kind"] = resource.kind.into();
+        self.api.seed(&resource.gvr(), object(value))
+    }
+
+    pub async fn delete(&self, resource: Resource, namespace: &str, name: &str) {
+        let target = self.target(resource, namespace, name);
+        self.client.delete(target, DeleteOptions::default()).await.expect("deleted");
+    }
+
+    /// The object once it is there and as wanted.
+    pub async fn wait(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+        what: &str,
+        is_as_wanted: impl Fn(&Object) -> bool,
+    ) -> Arc<Object> {
+        let what = format!("{} {namespace}/{name}: {what}", resource.kind);
+        until(&what, || async { self.find(resource, namespace, name).await.filter(|found| is_as_wanted(found)) }).await
+    }
+
+    pub async fn wait_gone(&self, resource: Resource, namespace: &str, name: &str) {
+        let what = format!("{} {namespace}/{name} to go", resource.kind);
+        until(&what, || async { self.find(resource, namespace, name).await.is_none().then_some(()) }).await;
+    }
+
+    /// Lets everything that is under way come to its end.
+    pub async fn settle(&self) {
+        tokio::time::sleep(SETTLED).await;
+    }
+
+    /// Writes so far, events aside.
+    pub fn writes(&self) -> Vec<String> {
+        let is_write = |call: &String| {
+            ["create ", "update ", "patch ", "delete "].iter().any(|verb| call.starts_with(verb))
+                && !call.contains(" events ")
+        };
+        self.api.calls().into_iter().filter(is_write).collect()
+    }
+
+    /// Reasons of the events about an object, each once.
+    pub async fn reasons(&self, kind: &str, name: &str) -> Vec<String> {
+        let events = GroupVersionResource::new("", "v1", "events");
+        let list = self.client.list_all(ResourceRef::all(&events), Default::default()).await.expect("listed");
+        let about = json!({"kind": kind, "name": name});
+        let is_about = |event: &&Arc<Object>| {
+            ["kind", "name"].iter().all(|field| event.str_at(&["involvedObject", field]) == about[field])
+        };
+        let mut reasons: Vec<String> =
+            list.items.iter().filter(is_about).map(|event| event.str_at(&["reason"]).to_owned()).collect();
+        reasons.sort();
+        reasons.dedup();
+        reasons
     }
 }
 

@@ -8,7 +8,7 @@ use object::{Object, Status};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::memory_plane::{DEPLOYMENTS, NAMESPACES, Stage};
+use crate::testing::{DEPLOYMENTS, NAMESPACES, Stage};
 
 const PP_ID: &str = "propagationpolicy.karmada.io/permanent-id";
 const CPP_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
@@ -50,7 +50,7 @@ async fn wait_template(stage: &Stage, what: &str, is_as_wanted: impl Fn(&Object)
 }
 
 fn stage() -> Stage {
-    Stage::new(Features::default())
+    Stage::of_templates(Features::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +223,7 @@ async fn a_lazy_policy_waits_for_the_template_to_change() {
 }
 
 fn preempting() -> Stage {
-    Stage::new(Features { policy_preemption: true, ..Features::default() })
+    Stage::of_templates(Features { policy_preemption: true, ..Features::default() })
 }
 
 fn named(priority: i32, preemption: &str) -> Value {
@@ -399,7 +399,7 @@ async fn objects_of_kinds_that_come_later_are_propagated_too() {
 async fn the_priority_class_of_a_policy_is_looked_up() {
     const CLASSES: api::Resource =
         api::Resource::cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
-    let mut stage = Stage::new(Features { priority_based_scheduling: true, ..Features::default() });
+    let mut stage = Stage::of_templates(Features { priority_based_scheduling: true, ..Features::default() });
     seed_deployment(&stage, "a", "web");
     let wanted = json!({"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"});
     seed_policy(&stage, "a", "p", json!({"schedulePriority": wanted}));

@@ -7,7 +7,7 @@ use propagation::dependency::dependent_label;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::memory_plane::{DEPLOYMENTS, SECRETS, Stage};
+use crate::testing::{DEPLOYMENTS, SECRETS, Stage};
 
 fn seed_deployment(stage: &Stage, name: &str, secret: &str) {
     let volume = json!({"name": "v", "secret": {"secretName": secret}});
@@ -43,7 +43,7 @@ fn required_by(binding: &Object) -> Vec<(String, Value)> {
 }
 
 fn stage() -> Stage {
-    Stage::new(Features::default())
+    Stage::of_templates(Features::default())
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use api::work::{RESOURCE_BINDINGS, WORKS};
 use cluster_client::ResourceRef;
 use serde_json::{Value, json};
 
-use crate::testing::{Stage, deployments, object, until};
+use crate::testing::{DEPLOYMENTS, Stage, object, until};
 
 use super::*;
 
@@ -57,7 +57,7 @@ async fn binding(stage: &Stage) -> Arc<Object> {
 }
 
 async fn template(stage: &Stage) -> Arc<Object> {
-    let target = ResourceRef::namespaced(&deployments(), "default", "web");
+    let target = ResourceRef::namespaced(&DEPLOYMENTS.gvr(), "default", "web");
     stage.client.get(target).await.expect("there")
 }
 

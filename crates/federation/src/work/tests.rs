@@ -8,7 +8,7 @@ use cluster_client::{DeleteOptions, ResourceRef, Verb};
 use object::GroupVersionResource;
 use serde_json::{Value, json};
 
-use crate::testing::{Stage, deployments, object, until};
+use crate::testing::{DEPLOYMENTS, Stage, object, until};
 
 use super::*;
 
@@ -101,7 +101,7 @@ async fn a_changed_template_reaches_every_member_once() {
     let template = stage.put_deployment("web");
     stage.put_binding(&template, two_members());
     work_in(&stage, "m2", "web").await;
-    let target = ResourceRef::of(&deployments(), &template);
+    let target = ResourceRef::of(&DEPLOYMENTS.gvr(), &template);
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "b.example/web:v2"}]}}}});
     let changed = stage.client.patch(target, Patch::merge(image), WriteOptions::default()).await.expect("patched");
     let version = json!({"spec": {"resource": {"resourceVersion": changed.resource_version()}}});
