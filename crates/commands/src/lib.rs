@@ -29,6 +29,7 @@ pub mod top;
 pub mod unjoin;
 pub mod unregister;
 pub mod version;
+pub mod whereabouts;
 pub mod why;
 
 use clap::Subcommand;

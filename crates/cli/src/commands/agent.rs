@@ -11,6 +11,7 @@ use ::commands::console::Console;
 use ::commands::durations;
 use ::commands::register::KUBECONFIG_SECRET;
 use ::commands::register::manifest::{self, ManifestArgs};
+use ::commands::whereabouts::WhereaboutsArgs;
 use anyhow::{Context, bail};
 use api::features::Features;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
@@ -72,15 +73,8 @@ struct RunArgs {
     /// Proxy through which others reach it.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     proxy_server_address: String,
-    /// Provider of the member, for spreading.
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
-    cluster_provider: String,
-    /// Region of the member, for spreading.
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
-    cluster_region: String,
-    /// Zones of the member, for spreading.
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
-    cluster_zones: Vec<String>,
+    #[command(flatten)]
+    whereabouts: WhereaboutsArgs,
     /// Secrets of the member the control plane may have: KubeCredentials, KubeImpersonator, or None.
     #[arg(long, value_delimiter = ',', default_value = "KubeCredentials,KubeImpersonator", value_name = "NAME,...")]
     report_secrets: Vec<String>,
@@ -179,9 +173,9 @@ impl RunArgs {
             insecure: member.insecure_skip_tls_verify,
             authority: member.ca.as_ref().map(|ca| ca.read()).transpose().context("the member's CA")?,
             api_endpoint: self.cluster_api_endpoint.clone(),
-            provider: self.cluster_provider.clone(),
-            region: self.cluster_region.clone(),
-            zones: self.cluster_zones.iter().filter(|zone| !zone.is_empty()).cloned().collect(),
+            provider: self.whereabouts.cluster_provider.clone(),
+            region: self.whereabouts.cluster_region.clone(),
+            zones: self.whereabouts.zones(),
             name: self.cluster_name.clone(),
             namespace: self.cluster_namespace.clone(),
         };

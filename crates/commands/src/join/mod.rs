@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::console::Console;
 use crate::durations;
 use crate::plane::{Plane, PlaneArgs, open_kubeconfig};
+use crate::whereabouts::WhereaboutsArgs;
 
 pub use member::{
     CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, role_of, service_account_of,
@@ -56,15 +57,8 @@ pub struct JoinArgs {
     /// Namespace in the control plane, and in the cluster, where secrets are stored
     #[arg(long, default_value = CLUSTER_NAMESPACE, value_name = "NAMESPACE")]
     cluster_namespace: String,
-    /// Provider of the joining cluster, to spread workloads across providers
-    #[arg(long, value_name = "NAME")]
-    cluster_provider: Option<String>,
-    /// The region of the joining cluster, to spread workloads across regions
-    #[arg(long, value_name = "NAME")]
-    cluster_region: Option<String>,
-    /// The zones of the joining cluster, to spread workloads across zones
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    cluster_zones: Vec<String>,
+    #[command(flatten)]
+    whereabouts: WhereaboutsArgs,
     /// Username to impersonate in the control plane
     #[arg(long, value_name = "USER")]
     karmada_as: Option<String>,
@@ -124,9 +118,9 @@ impl JoinArgs {
         Ok(Joining {
             name,
             namespace: self.cluster_namespace.clone(),
-            provider: self.cluster_provider.clone().filter(|p| !p.is_empty()),
-            region: self.cluster_region.clone().filter(|r| !r.is_empty()),
-            zones: self.cluster_zones.clone(),
+            provider: Some(self.whereabouts.cluster_provider.clone()).filter(|provider| !provider.is_empty()),
+            region: Some(self.whereabouts.cluster_region.clone()).filter(|region| !region.is_empty()),
+            zones: self.whereabouts.zones(),
             dry_run: self.dry_run,
         })
     }

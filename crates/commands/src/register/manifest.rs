@@ -10,6 +10,7 @@ use cluster_client::Kubeconfig;
 use crate::console::Console;
 use crate::join::check_name;
 use crate::register::manifests::{self, Installation, KUBECONFIG_SECRET, PlaneAccess};
+use crate::whereabouts::WhereaboutsArgs;
 
 /// Print the manifests of an agent: namespace, service account, rights, secret and Deployment.
 ///
@@ -43,15 +44,8 @@ pub struct ManifestArgs {
     /// Where others reach the cluster's API, when they can
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     cluster_api_endpoint: String,
-    /// Provider of the cluster, to spread workloads across providers
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
-    cluster_provider: String,
-    /// Region of the cluster, to spread workloads across regions
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
-    cluster_region: String,
-    /// Zones of the cluster, to spread workloads across zones
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    cluster_zones: Vec<String>,
+    #[command(flatten)]
+    whereabouts: WhereaboutsArgs,
     /// Proxy through which others reach the cluster
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     proxy_server_address: String,
@@ -79,13 +73,13 @@ impl ManifestArgs {
         let mut arguments = vec![
             format!("--cluster-name={}", self.cluster_name),
             format!("--cluster-api-endpoint={}", self.cluster_api_endpoint),
-            format!("--cluster-provider={}", self.cluster_provider),
-            format!("--cluster-region={}", self.cluster_region),
-            format!("--cluster-zones={}", self.cluster_zones.join(",")),
+        ];
+        arguments.extend(self.whereabouts.flags());
+        arguments.extend([
             format!("--proxy-server-address={}", self.proxy_server_address),
             format!("--cluster-namespace={}", self.cluster_namespace),
             format!("--leader-elect-resource-namespace={}", self.namespace),
-        ];
+        ]);
         arguments.extend(self.flags.iter().cloned());
         Ok(Installation {
             namespace: self.namespace.clone(),

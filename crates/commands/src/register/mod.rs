@@ -31,6 +31,7 @@ use crate::plane::open_kubeconfig;
 use crate::register::discovery::{Discovered, Token};
 use crate::register::manifests::{Installation, PlaneAccess};
 use crate::register::signing::{Keyed, Requested};
+use crate::whereabouts::WhereaboutsArgs;
 
 pub use invitation::{Invitation, cluster_of as cluster_of_groups};
 pub use manifests::{AGENT, AGENT_ACCOUNT, DEPLOYMENTS, KUBECONFIG_SECRET};
@@ -75,15 +76,8 @@ pub struct RegisterArgs {
     /// Namespace in the control plane where the cluster's secrets are stored
     #[arg(long, default_value = CLUSTER_NAMESPACE, value_name = "NAMESPACE")]
     cluster_namespace: String,
-    /// Provider of the cluster, to spread workloads across providers
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
-    cluster_provider: String,
-    /// Region of the cluster, to spread workloads across regions
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
-    cluster_region: String,
-    /// Zones of the cluster, to spread workloads across zones
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    cluster_zones: Vec<String>,
+    #[command(flatten)]
+    whereabouts: WhereaboutsArgs,
     /// Bootstrap token, from `flotilla token create`
     #[arg(long, value_name = "TOKEN")]
     token: String,
@@ -192,29 +186,30 @@ impl RegisterArgs {
             api_endpoint: registering.endpoint.clone(),
             proxy: registering.proxy.clone().unwrap_or_else(|| self.proxy_server_address.clone()),
             insecure: registering.insecure,
-            provider: self.cluster_provider.clone(),
-            region: self.cluster_region.clone(),
-            zones: self.cluster_zones.clone(),
+            provider: self.whereabouts.cluster_provider.clone(),
+            region: self.whereabouts.cluster_region.clone(),
+            zones: self.whereabouts.zones(),
             authority: None,
         }
     }
 
     fn installation(&self, registering: &Registering, kubeconfig: String) -> Installation {
+        let mut arguments = vec![
+            format!("--cluster-name={}", registering.name),
+            format!("--cluster-api-endpoint={}", registering.endpoint),
+        ];
+        arguments.extend(self.whereabouts.flags());
+        arguments.extend([
+            format!("--proxy-server-address={}", self.proxy_server_address),
+            format!("--cluster-namespace={}", self.cluster_namespace),
+            format!("--leader-elect-resource-namespace={}", self.namespace),
+        ]);
         Installation {
             namespace: self.namespace.clone(),
             kubeconfig: PlaneAccess::Given(kubeconfig),
             image: self.karmada_agent_image.clone(),
             replicas: self.karmada_agent_replicas,
-            arguments: vec![
-                format!("--cluster-name={}", registering.name),
-                format!("--cluster-api-endpoint={}", registering.endpoint),
-                format!("--cluster-provider={}", self.cluster_provider),
-                format!("--cluster-region={}", self.cluster_region),
-                format!("--cluster-zones={}", self.cluster_zones.join(",")),
-                format!("--proxy-server-address={}", self.proxy_server_address),
-                format!("--cluster-namespace={}", self.cluster_namespace),
-                format!("--leader-elect-resource-namespace={}", self.namespace),
-            ],
+            arguments,
         }
     }
 }
