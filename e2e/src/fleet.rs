@@ -11,6 +11,11 @@ use crate::member::{self, Member};
 /// How long anything may take that crosses from the plane to the members or back.
 pub const CROSSING: Duration = Duration::from_secs(60);
 
+/// Whether a cluster or a node is ready, as kubectl is asked for it.
+pub const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+/// How many replicas of a workload are ready.
+pub const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
+
 pub struct Fleet {
     pub plane: Flotilla,
     pub members: Vec<Member>,
@@ -49,8 +54,7 @@ impl Fleet {
     }
 
     pub fn wait_ready(&self, cluster: &str) {
-        let path = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
-        let is_ready = || self.ask(&["get", "cluster", cluster, path]) == "True";
+        let is_ready = || self.ask(&["get", "cluster", cluster, READY]) == "True";
         self.eventually(&format!("cluster {cluster} is ready"), is_ready);
     }
 
@@ -108,6 +112,30 @@ impl Fleet {
         let what = format!("kubectl {} says {expected:?}", arguments.join(" "));
         self.eventually(&what, || self.ask(arguments) == expected);
     }
+}
+
+/// A Deployment of two replicas, and a policy that brings it to these clusters.
+pub fn application(name: &str, clusters: &str) -> String {
+    format!(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: default, labels: {{app: {name}}}}}
+spec:
+  replicas: 2
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec: {{containers: [{{name: main, image: 'nginx:1.27'}}]}}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {{name: {name}, namespace: default}}
+spec:
+  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, name: {name}}}]
+  placement: {{clusterAffinity: {{clusterNames: [{clusters}]}}}}
+"
+    )
 }
 
 /// Runs a program that reads its kubeconfig from the environment.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::eventually::eventually;
-use crate::fleet::{CROSSING, text};
+use crate::fleet::{CROSSING, READY, READY_REPLICAS, text};
 use crate::flotilla::Flotilla;
 use crate::light_member::LightMember;
 use crate::member;
@@ -23,9 +23,6 @@ pub const QUICK_AGENT: &[&str] = &[
 ];
 /// A plane that notices silence as quickly.
 pub const QUICK_PLANE: &[&str] = &["--cluster-monitor-grace-period=5s", "--cluster-monitor-period=1s"];
-
-const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
-const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
 
 /// A member and the agent beside it.
 pub struct City {

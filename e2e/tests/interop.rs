@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use e2e::agent::Agent;
 use e2e::eventually::eventually;
-use e2e::fleet::{run, text};
+use e2e::fleet::{READY, READY_REPLICAS, application, run, text};
 use e2e::flotilla::{Flotilla, binary, kubectl, programs};
 use e2e::karmada_plane::KarmadaPlane;
 use e2e::member::{self, Member};
 use e2e::script::Script;
 
 const LIMIT: Duration = Duration::from_secs(90);
-const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
-const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
 const OURS: &str = "our plane";
 const KARMADAS: &str = "Karmada's plane";
 
@@ -122,29 +120,6 @@ fn tell(program: &Path, plane: &Path, arguments: &[&str], expected: &str) {
     assert!(output.status.success() && said.contains(expected), "{} {arguments:?}: {said}", program.display());
 }
 
-fn application(name: &str, cluster: &str) -> String {
-    format!(
-        "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: {name}, namespace: default}}
-spec:
-  replicas: 2
-  selector: {{matchLabels: {{app: {name}}}}}
-  template:
-    metadata: {{labels: {{app: {name}}}}}
-    spec: {{containers: [{{name: main, image: 'nginx:1.27'}}]}}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {{name: {name}, namespace: default}}
-spec:
-  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, name: {name}}}]
-  placement: {{clusterAffinity: {{clusterNames: [{cluster}]}}}}
-"
-    )
-}
-
 /// A command line brings a cluster into a plane, looks around, and takes it out again.
 fn pushes(program: &Path, plane: &Path, member: &Member) {
     let kubeconfig = member.kubeconfig().to_str().expect("a path in UTF-8");
@@ -166,10 +141,7 @@ fn pushes(program: &Path, plane: &Path, member: &Member) {
     tell(program, plane, &["taint", "clusters", name, "dedicated:NoSchedule-"], "untainted");
     goes(plane, member, "pushed");
     tell(program, plane, &["unjoin", name, "--cluster-kubeconfig", kubeconfig, "--cluster-context", "test"], "");
-    eventually("the cluster is gone, and the member is as it was", LIMIT, || {
-        ask(plane, &["get", "cluster", name, "--ignore-not-found", "-o=name"]).is_empty()
-            && member.ask(&["get", "ns", "karmada-cluster", "--ignore-not-found", "-o=name"]).is_empty()
-    });
+    is_gone(plane, member);
 }
 
 fn runs(plane: &Path, member: &Member, name: &str) {
@@ -234,7 +206,12 @@ fn unregisters(plane: &Path, member: &Member) {
     let config = plane.to_str().expect("a path in UTF-8");
     let arguments = ["unregister", &member.name, "--cluster-kubeconfig", kubeconfig, "--karmada-config", config];
     tell(&binary(), plane, &arguments, "");
-    eventually("the cluster is gone", LIMIT, || {
+    is_gone(plane, member);
+}
+
+fn is_gone(plane: &Path, member: &Member) {
+    eventually("the cluster is gone, and the member is as it was", LIMIT, || {
         ask(plane, &["get", "cluster", &member.name, "--ignore-not-found", "-o=name"]).is_empty()
+            && member.ask(&["get", "ns", "karmada-cluster", "--ignore-not-found", "-o=name"]).is_empty()
     });
 }

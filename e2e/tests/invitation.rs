@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use e2e::agent::Agent;
 use e2e::eventually::eventually;
-use e2e::fleet::{CROSSING, run, text};
+use e2e::fleet::{CROSSING, READY, run, text};
 use e2e::flotilla::{Flotilla, binary, kubectl};
 use e2e::light_member::LightMember;
 use e2e::{member, rights};
@@ -16,7 +16,6 @@ use e2e::{member, rights};
 const ANY_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 const AGENTS: &str = "system:karmada:agents";
 const CERTIFICATE: &str = "-o=jsonpath={.status.certificate}";
-const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
 
 struct Plane {
     server: Flotilla,

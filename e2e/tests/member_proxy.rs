@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use e2e::agent::Agent;
 use e2e::eventually::eventually;
+use e2e::fleet::READY;
 use e2e::flotilla::{Flotilla, binary, programs};
 use e2e::light_member::LightMember;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
 /// The two protocols kubectl speaks to what runs in a pod; the first is its own choice.
 const PROTOCOLS: [&str; 2] = ["true", "false"];
 const POD: &str = "

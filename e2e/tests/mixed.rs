@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use e2e::agent::Agent;
 use e2e::eventually::eventually;
-use e2e::fleet::{run, text};
+use e2e::fleet::{READY, run, text};
 use e2e::flotilla::{Flotilla, binary, kubectl};
 use e2e::light_member::LightMember;
 use e2e::member::{self, Member};
 
 const LIMIT: Duration = Duration::from_secs(90);
-const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
 const CLUSTERS: [&str; 4] = ["real-push", "real-pull", "light-push", "light-pull"];
 
 const OBJECTS: &str = r"

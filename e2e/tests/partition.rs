@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use e2e::fleet::READY_REPLICAS;
 use e2e::light_fleet::LightFleet;
 use e2e::netns::{Cut, Namespace};
 
 const CITIES: [&str; 3] = ["ottawa", "robbinsdale", "stpetersburg"];
-const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
 const UID: &str = "-o=jsonpath={.metadata.uid}";
 const TAINTS: &str = "-o=jsonpath={.spec.taints[*].key}";
 const PLACED: &str = "-o=jsonpath={.spec.clusters[*].name}";

@@ -1,41 +1,10 @@
-//! Members that pull: our agent and Karmada's own, against our plane and against a real Karmada plane.
-
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+//! Members that pull from our plane, with our agent and with Karmada's own; against a real Karmada plane: `interop.rs`.
 
 use e2e::agent::Agent;
 use e2e::eventually::eventually;
-use e2e::fleet::{CROSSING, Fleet};
-use e2e::flotilla::{Flotilla, kubectl};
-use e2e::member::{self, Member};
-
-const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
-const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
-
-fn application(name: &str, clusters: &str) -> String {
-    format!(
-        "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: {name}, namespace: default, labels: {{app: {name}}}}}
-spec:
-  replicas: 2
-  selector: {{matchLabels: {{app: {name}}}}}
-  template:
-    metadata: {{labels: {{app: {name}}}}}
-    spec:
-      containers: [{{name: main, image: 'nginx:1.27'}}]
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {{name: {name}, namespace: default}}
-spec:
-  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, name: {name}}}]
-  placement: {{clusterAffinity: {{clusterNames: [{clusters}]}}}}
-"
-    )
-}
+use e2e::fleet::{CROSSING, Fleet, READY, READY_REPLICAS, application};
+use e2e::flotilla::Flotilla;
+use e2e::member::Member;
 
 #[test]
 fn our_agent_and_karmadas_own_pull_from_our_plane() {
@@ -121,80 +90,4 @@ fn an_agent_outlives_its_plane_and_a_plane_notices_the_silence_of_its_agent() {
     let _again = Agent::ours(&fleet.plane.kubeconfig, fleet.member("m1"), QUICK);
     fleet.on_plane(&["get", "cluster", "m1", READY_REASON], "ClusterReady");
     fleet.in_member("m1", &["get", "deploy", "pulled", READY_REPLICAS], "3");
-}
-
-/// The real Karmada, as processes.
-struct Karmada {
-    directory: tempfile::TempDir,
-}
-
-impl Karmada {
-    fn start() -> Option<Self> {
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tools/kube/karmada/up");
-        for program in ["karmada-controller-manager", "karmada-aggregated-apiserver", "karmada-webhook", "etcd"] {
-            if !e2e::flotilla::programs().join(program).exists() {
-                eprintln!("SKIPPED: {program} is missing; `make test` builds it");
-                return None;
-            }
-        }
-        let karmada = Self { directory: tempfile::tempdir().expect("a temporary directory") };
-        let output = Command::new(script).arg(karmada.directory.path()).output().expect("the script runs");
-        assert!(output.status.success(), "{}", e2e::fleet::text(&output));
-        Some(karmada)
-    }
-
-    fn kubeconfig(&self) -> PathBuf {
-        self.directory.path().join("kubeconfig")
-    }
-
-    fn ask(&self, arguments: &[&str]) -> String {
-        String::from_utf8_lossy(&kubectl(&self.kubeconfig(), arguments).stdout).trim().to_owned()
-    }
-}
-
-impl Drop for Karmada {
-    fn drop(&mut self) {
-        let pids = std::fs::read_to_string(self.directory.path().join("pids")).unwrap_or_default();
-        for pid in pids.lines().rev().filter_map(|line| line.split_whitespace().nth(1)) {
-            let _ = Command::new("kill").args(["-9", pid]).status();
-        }
-    }
-}
-
-fn agent_pulls_from(plane: &Path, ask: impl Fn(&[&str]) -> String, member: &Member) {
-    let wait = |what: &str, arguments: &[&str], expected: &str| {
-        eventually(what, Duration::from_secs(90), || ask(arguments) == expected);
-    };
-    wait("the cluster is ready", &["get", "cluster", &member.name, READY], "True");
-    let output = member::apply(plane, &["apply", "-f", "-"], &application("pulled", &member.name));
-    assert!(output.status.success(), "{}", e2e::fleet::text(&output));
-    eventually("the deployment runs in the member", CROSSING, || {
-        member.ask(&["get", "deploy", "pulled", READY_REPLICAS]) == "2"
-    });
-    wait("its status comes back", &["get", "deploy", "pulled", READY_REPLICAS], "2");
-    assert!(kubectl(plane, &["delete", "deploy", "pulled"]).status.success());
-    eventually("the deployment goes from the member", CROSSING, || {
-        member.ask(&["get", "deploy", "pulled", "--ignore-not-found", "-o=name"]).is_empty()
-    });
-}
-
-#[test]
-fn our_agent_pulls_from_a_real_karmada() {
-    let Some(members) = Member::start_all(&["ours"], 1) else { return };
-    let Some(karmada) = Karmada::start() else { return };
-    let _agent = Agent::ours(&karmada.kubeconfig(), &members[0], &[]);
-    agent_pulls_from(&karmada.kubeconfig(), |arguments| karmada.ask(arguments), &members[0]);
-    leaves(&karmada, &members[0]);
-}
-
-/// By our command, with the agent still at work.
-fn leaves(karmada: &Karmada, member: &Member) {
-    let [cluster, plane] = [member.kubeconfig(), &karmada.kubeconfig()].map(|path| path.display().to_string());
-    let arguments = ["unregister", &member.name, "--cluster-kubeconfig", &cluster, "--karmada-config", &plane];
-    let output = e2e::fleet::run(&e2e::flotilla::binary(), Path::new("/nonexistent"), &arguments);
-    assert!(output.status.success(), "{}", e2e::fleet::text(&output));
-    assert_eq!(karmada.ask(&["get", "cluster", &member.name, "--ignore-not-found", "-o=name"]), "");
-    eventually("the member is as it was before", CROSSING, || {
-        member.ask(&["get", "ns", "karmada-cluster", "--ignore-not-found", "-o=name"]).is_empty()
-    });
 }

@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use e2e::agent::Agent;
-use e2e::fleet::{Fleet, run, text};
+use e2e::fleet::{Fleet, READY_REPLICAS, application, run, text};
 use e2e::flotilla::{Flotilla, binary, kubectl, programs};
 use e2e::member::{self, Member};
 use e2e::rights;
-
-const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
 
 fn fleet(names: &[&str]) -> Option<Fleet> {
     let members = Member::start_all(names, 1)?;
@@ -41,29 +39,6 @@ fn agent_kubeconfig(member: &Member, directory: &Path) -> PathBuf {
     file
 }
 
-fn application(clusters: &str) -> String {
-    format!(
-        "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: web, namespace: default}}
-spec:
-  replicas: 2
-  selector: {{matchLabels: {{app: web}}}}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec: {{containers: [{{name: main, image: 'nginx:1.27'}}]}}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {{name: web, namespace: default}}
-spec:
-  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, name: web}}]
-  placement: {{clusterAffinity: {{clusterNames: [{clusters}]}}}}
-"
-    )
-}
-
 #[test]
 fn karmadactl_registers_clusters_whose_agents_then_pull_with_the_rights_it_gave_them() {
     let karmadactl = programs().join("karmadactl");
@@ -82,7 +57,7 @@ fn karmadactl_registers_clusters_whose_agents_then_pull_with_the_rights_it_gave_
     let _ours = Agent::ours(&of("ours"), fleet.member("ours"), &[]);
     fleet.wait_ready("theirs");
     fleet.wait_ready("ours");
-    fleet.apply(&application("theirs, ours"));
+    fleet.apply(&application("web", "theirs, ours"));
     for cluster in ["theirs", "ours"] {
         fleet.in_member(cluster, &["get", "deploy", "web", READY_REPLICAS], "2");
     }
@@ -130,7 +105,7 @@ fn a_cluster_registers_works_and_leaves_and_its_agent_can_do_nothing_to_others()
     let agent = Agent::ours(&config, fleet.member("m1"), &[]);
     fleet.wait_ready("m1");
     fleet.on_plane(&["get", "cluster", "m1", "-o=jsonpath={.spec.syncMode}/{.spec.region}"], "Pull/north");
-    fleet.apply(&application("m1"));
+    fleet.apply(&application("web", "m1"));
     fleet.in_member("m1", &["get", "deploy", "web", READY_REPLICAS], "2");
     fleet.on_plane(&["get", "deploy", "web", READY_REPLICAS], "2");
     an_agent_is_kept_to_its_own(&fleet, &config);
