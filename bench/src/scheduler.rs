@@ -160,7 +160,7 @@ fn fleet(count: usize, nodes: usize) -> anyhow::Result<Snapshot> {
     let clusters: Vec<Arc<Object>> = (0..count).map(cluster).collect::<Option<_>>().context("clusters are maps")?;
     let mut snapshot = Snapshot::of(&clusters).map_err(|error| anyhow::anyhow!(error.message))?;
     for cluster in clusters.iter().filter(|_| nodes > 0) {
-        let known = ClusterNodes { nodes: (0..nodes).map(node).collect() };
+        let known = ClusterNodes { nodes: (0..nodes).map(node).collect(), ..ClusterNodes::default() };
         snapshot.set_nodes(cluster.name(), Some(Arc::new(known)));
     }
     snapshot.settle();

@@ -21,10 +21,31 @@ pub struct NodeCapacity {
     pub requested: Amounts,
 }
 
-/// The nodes of one member at one time.
+/// What a ResourceQuota leaves, of the resources that pods ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuotaCapacity {
+    /// It is about pods that one of these means; about all pods when there are none.
+    pub scopes: Vec<QuotaScope>,
+    /// Less than nothing where more is used than is allowed by now.
+    pub free: Amounts,
+}
+
+/// A scope of a ResourceQuota, as a requirement on `name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QuotaScope {
+    #[serde(rename = "scopeName")]
+    pub name: String,
+    pub operator: String,
+    pub values: Vec<String>,
+}
+
+/// The nodes of one member at one time, and the quotas in its namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterNodes {
     pub nodes: Vec<NodeCapacity>,
+    /// By namespace; none where nobody looks at quotas.
+    pub quotas: BTreeMap<String, Vec<QuotaCapacity>>,
 }
 
 /// The newest known nodes of every watched member. One per control plane; clones share it.

@@ -5,6 +5,7 @@ mod bench;
 use std::time::Duration;
 
 use api::capacity::Amounts;
+use api::features::Features;
 use serde_json::json;
 
 use crate::bench::{Door, Hub, condition, eventually, gvr, object};
@@ -60,6 +61,37 @@ async fn a_cluster_shows_what_its_member_is_serves_and_can_take() {
     assert_eq!(hub.cluster("m1").await.resource_version(), version, "nothing changed, nothing was written");
     syncing.stop().await;
     assert!(hub.board.get("m1").is_none(), "a member that is not watched is forgotten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn quotas_of_a_member_are_told_of_where_they_count() {
+    let quota = |used: &str| {
+        object(json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": "d"},
+            "spec": {"hard": {"requests.cpu": "20m"}},
+            "status": {"hard": {"requests.cpu": "20m"}, "used": {"requests.cpu": used}}}))
+    };
+    for is_on in [false, true] {
+        let (hub, member) = (Hub::start(), Door::open());
+        member.api.seed(&gvr("", "resourcequotas"), quota("0"));
+        hub.join("m1");
+        let features = Features { resource_quota_estimate: is_on, ..Features::default() };
+        let syncing = hub.sync_with("m1", &member, features);
+        let left = || async {
+            let quotas = hub.board.get("m1")?.quotas.get("d").cloned();
+            Some(quotas.map(|quotas| quotas[0].free["cpu"]))
+        };
+        eventually("published", Some(is_on.then_some(20)), left).await;
+        let is_watched = member.api.watches().iter().any(|watch| watch.gvr.resource == "resourcequotas");
+        assert_eq!(is_watched, is_on);
+        if is_on {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            member.api.seed(&gvr("", "resourcequotas"), quota("10m"));
+            let start = tokio::time::Instant::now();
+            eventually("told", Some(Some(10)), left).await;
+            assert!(start.elapsed() < Duration::from_millis(500), "what limits is told at once");
+        }
+        syncing.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use api::capacity::ClusterNodes;
 use api::cluster::{ClusterSpec, ResourceSummary};
 use api::core::{QuantityText, ResourceList};
-use api::work::{BindingSpec, Component, ReplicaRequirements};
+use api::work::{BindingSpec, ReplicaRequirements};
 use object::quantity::Quantity;
 
 use crate::claim::Claim;
+use crate::quota::QuotaUse;
 
 /// Kubernetes' own bound for pods on a node, which models take for theirs.
 const PODS_PER_MODEL_NODE: i64 = 110;
@@ -44,19 +45,39 @@ pub struct Demand {
     /// Name and amount: thousandths for cpu, whole units for the rest; only what is asked for at all.
     amounts: Vec<(String, i64)>,
     claim: Claim,
+    /// Whose quotas count.
+    namespace: String,
+    /// Which of them.
+    priority_class: String,
 }
 
 impl Demand {
-    pub fn new(requirements: Option<&ReplicaRequirements>) -> Self {
+    /// `spec` is of the binding the requirements are of.
+    pub fn new(spec: &BindingSpec, requirements: Option<&ReplicaRequirements>) -> Self {
         let Some(requirements) = requirements else { return Self::default() };
         let amounts = api::core::quantities(&requirements.resource_request)
             .map(|(name, quantity)| (name.to_owned(), amount(name, &quantity)))
             .filter(|(_, amount)| *amount > 0);
-        Self { amounts: amounts.collect(), claim: Claim::new(requirements.node_claim.as_ref()) }
+        // Pod templates name no namespace; it is that of the workload.
+        let namespaces = [&requirements.namespace, &spec.resource.namespace];
+        Self {
+            amounts: amounts.collect(),
+            claim: Claim::new(requirements.node_claim.as_ref()),
+            namespace: namespaces.into_iter().find(|own| !own.is_empty()).cloned().unwrap_or_default(),
+            priority_class: requirements.priority_class_name.clone(),
+        }
     }
 
     pub fn amounts(&self) -> &[(String, i64)] {
         &self.amounts
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub fn priority_class(&self) -> &str {
+        &self.priority_class
     }
 }
 
@@ -102,6 +123,10 @@ impl WantedResource {
 }
 
 impl<'a> Wanted<'a> {
+    pub fn demand(&self) -> &'a Demand {
+        self.demand
+    }
+
     pub fn new(names: &ResourceNames, demand: &'a Demand) -> Self {
         let resolve = |(name, amount): &(String, i64)| WantedResource {
             id: names.find(name),
@@ -122,6 +147,8 @@ pub struct Free {
     models: Option<Vec<NodeFree>>,
     /// The nodes there are; `None` where nobody watches the member.
     nodes: Option<Vec<NodeFree>>,
+    /// What is on its way there takes of the quotas.
+    quotas: QuotaUse,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -165,6 +192,7 @@ impl Free {
             summary: summary.map(|summary| SummaryFree::new(names, summary)),
             models: summary.and_then(|summary| model_nodes(names, spec, summary)),
             nodes: nodes.map(|nodes| real_nodes(names, nodes)),
+            quotas: QuotaUse::default(),
         }
     }
 
@@ -192,6 +220,16 @@ impl Free {
             false => 0,
         };
         Some(clamp(total(free.iter().map(fits))))
+    }
+
+    /// How many replicas the quotas of their namespace allow; `None` where none limits them.
+    pub fn by_quotas(&self, known: Option<&Arc<ClusterNodes>>, demand: &Demand) -> Option<i32> {
+        self.quotas.replicas(known?, demand).map(clamp)
+    }
+
+    /// How many whole sets of components the quotas of their namespace allow.
+    pub fn sets_by_quotas(&self, known: Option<&Arc<ClusterNodes>>, parts: &[Part]) -> Option<i32> {
+        self.quotas.sets(known?, parts).map(clamp)
     }
 
     /// How many whole sets of components the summary and the models allow.
@@ -244,6 +282,7 @@ impl Free {
         }
         if let (Some(nodes), Some(known)) = (&mut self.nodes, known) {
             place(nodes, Some(known), &wanted, part.replicas);
+            self.quotas.take(known, part);
         }
     }
 }
@@ -426,20 +465,20 @@ fn clamp(number: i64) -> i32 {
 }
 
 /// The parts of a set of components.
-pub fn parts_of(components: &[Component]) -> Vec<Part> {
-    let part = |component: &Component| Part {
+pub fn parts_of(spec: &BindingSpec) -> Vec<Part> {
+    let part = |component: &api::work::Component| Part {
         replicas: i64::from(component.replicas),
-        demand: Demand::new(component.replica_requirements.as_ref()),
+        demand: Demand::new(spec, component.replica_requirements.as_ref()),
     };
-    components.iter().map(part).collect()
+    spec.components.iter().map(part).collect()
 }
 
 /// What a binding with so many replicas in a cluster asks of it.
 pub fn parts_in_cluster(spec: &BindingSpec, replicas: i64) -> Vec<Part> {
     if spec.components.is_empty() {
-        vec![Part { replicas, demand: Demand::new(spec.replica_requirements.as_ref()) }]
+        vec![Part { replicas, demand: Demand::new(spec, spec.replica_requirements.as_ref()) }]
     } else {
-        parts_of(&spec.components)
+        parts_of(spec)
     }
 }
 

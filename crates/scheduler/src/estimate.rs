@@ -1,4 +1,4 @@
-//! How many replicas each candidate can take: the least of what its summary and its nodes allow.
+//! How many replicas each candidate can take: the least of what its summary, its nodes and its quotas allow.
 
 use api::work::BindingSpec;
 
@@ -9,6 +9,8 @@ use crate::snapshot::{Member, Snapshot};
 
 pub const GENERAL: &str = "general-estimator";
 pub const ACCURATE: &str = "scheduler-estimator";
+/// A plugin of the accurate estimator, told of on its own: it is another reason.
+pub const QUOTAS: &str = "ResourceQuotaEstimator";
 
 /// What is to be estimated, prepared for many clusters.
 pub(crate) enum Question<'a> {
@@ -37,7 +39,7 @@ impl<'a> Question<'a> {
             return Self::Nothing;
         }
         if is_set(spec, request.options) {
-            return Self::Sets(parts_of(&spec.components));
+            return Self::Sets(parts_of(spec));
         }
         let has_requirements = spec.replica_requirements.is_some();
         Self::Replicas { wanted: Wanted::new(&snapshot.resources, demand), has_requirements }
@@ -56,25 +58,28 @@ impl<'a> Question<'a> {
     }
 
     /// What each estimator says; none where it is not asked.
-    fn estimates(&self, snapshot: &Snapshot, member: &Member, options: &Options) -> [Option<i32>; 2] {
+    fn estimates(&self, snapshot: &Snapshot, member: &Member, options: &Options) -> [Option<i32>; 3] {
         let (free, nodes) = (&member.free, member.nodes.as_ref());
         let has_nodes = options.estimate_from_nodes && free.has_nodes();
+        let has_quotas = has_nodes && options.resource_quotas;
         match self {
-            Self::Nothing => [None, None],
+            Self::Nothing => [None, None, None],
             Self::Replicas { wanted, has_requirements } => [
                 Some(free.by_summary(has_requirements.then_some(wanted), options.resource_models)),
                 if has_nodes { free.by_nodes(nodes, wanted) } else { None },
+                if has_quotas { free.by_quotas(nodes, wanted.demand()) } else { None },
             ],
             Self::Sets(parts) => [
                 Some(free.sets_by_summary(&snapshot.resources, parts, options.resource_models)),
                 if has_nodes { free.sets_by_nodes(nodes, &snapshot.resources, parts) } else { None },
+                if has_quotas { free.sets_by_quotas(nodes, parts) } else { None },
             ],
         }
     }
 
     /// The answers with the names of who gave them.
     pub fn explain(&self, snapshot: &Snapshot, member: &Member, options: &Options) -> Vec<Estimate> {
-        let named = [GENERAL, ACCURATE].into_iter().zip(self.estimates(snapshot, member, options));
+        let named = [GENERAL, ACCURATE, QUOTAS].into_iter().zip(self.estimates(snapshot, member, options));
         named
             .filter_map(|(name, replicas)| Some(Estimate { estimator: name.to_owned(), replicas: replicas? }))
             .collect()

@@ -13,6 +13,7 @@ mod filter;
 mod groups;
 pub mod need;
 pub mod plugins;
+mod quota;
 mod reservations;
 mod schedule;
 mod set;

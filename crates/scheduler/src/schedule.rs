@@ -29,6 +29,8 @@ pub struct Options {
     pub workload_affinity: bool,
     /// Ask the nodes of members somebody watches, beside their summaries.
     pub estimate_from_nodes: bool,
+    /// Feature gate ResourceQuotaEstimate: the quotas of those members limit what fits.
+    pub resource_quotas: bool,
     /// Selected clusters get the workload even if they get no replica.
     pub empty_workload_propagation: bool,
 }
@@ -41,6 +43,7 @@ impl Options {
             multiple_pod_templates: features.multiple_pod_templates,
             workload_affinity: features.workload_affinity,
             estimate_from_nodes: true,
+            resource_quotas: features.resource_quota_estimate,
             empty_workload_propagation: false,
         }
     }
@@ -213,7 +216,7 @@ fn score(
     listener: &mut impl Listener,
 ) -> Vec<Pick> {
     let spec = request.spec;
-    let demand = Demand::new(spec.replica_requirements.as_ref());
+    let demand = Demand::new(spec, spec.replica_requirements.as_ref());
     let question = Question::new(snapshot, request, &demand);
     let tiers = overflow_sets(snapshot, placement, request.status);
     let order = |place: usize| {

@@ -99,7 +99,7 @@ fn node(name: &str, cpu: i64, pods: i64) -> NodeCapacity {
 #[track_caller]
 fn check_nodes(nodes: Vec<NodeCapacity>, spec: &BindingSpec, expected: i32) {
     let mut clusters = snapshot(&[m1().has("cpu", "1000").has("memory", "1Ti").has("example.com/gpu", "50")]);
-    clusters.set_nodes("m1", Some(Arc::new(ClusterNodes { nodes: nodes.clone() })));
+    clusters.set_nodes("m1", Some(Arc::new(ClusterNodes { nodes: nodes.clone(), ..Default::default() })));
     assert_eq!(estimates(&clusters, spec, &Options::default())[1], expected, "{nodes:?}");
 }
 
@@ -146,7 +146,7 @@ fn only_nodes_the_pods_may_run_on_count() {
 #[test]
 fn the_least_of_the_estimates_counts() {
     let mut clusters = snapshot(&[m1().has("cpu", "1")]);
-    clusters.set_nodes("m1", Some(Arc::new(ClusterNodes { nodes: vec![node("n1", 9500, 100)] })));
+    clusters.set_nodes("m1", Some(Arc::new(ClusterNodes { nodes: vec![node("n1", 9500, 100)], ..Default::default() })));
     let spec = BindingSpec { replicas: 2, ..asking(json!({"cpu": "1"})) };
     assert_eq!(estimates(&clusters, &spec, &Options::default()), [1, 9]);
     let text =
@@ -180,8 +180,8 @@ fn components_are_counted_as_whole_sets() {
     // On modelled nodes of 2 cpu a pod of 1.5 leaves no room for one of 1.
     check(modelled(&[(1, 4)]), &[(1, "1500m"), (1, "1")], 2);
     let mut with_nodes = snapshot(&[m1().has("cpu", "100")]);
-    with_nodes
-        .set_nodes("m1", Some(Arc::new(ClusterNodes { nodes: vec![node("n1", 2500, 10), node("n2", 2500, 10)] })));
+    let nodes = vec![node("n1", 2500, 10), node("n2", 2500, 10)];
+    with_nodes.set_nodes("m1", Some(Arc::new(ClusterNodes { nodes, ..Default::default() })));
     assert_eq!(estimates(&with_nodes, &set_of(&[(1, "1500m"), (2, "500m")]), &options), [33, 1]);
     assert_eq!(estimates(&with_nodes, &set_of(&[(0, "1")]), &options), [100, i32::MAX]);
 }

@@ -31,7 +31,7 @@ fn nodes(count: usize, cpu: i64) -> Arc<ClusterNodes> {
     let amounts: Amounts = [("cpu".to_owned(), cpu), ("pods".to_owned(), 110)].into();
     let node =
         |n: usize| NodeCapacity { name: format!("n{n}"), allocatable: amounts.clone(), ..NodeCapacity::default() };
-    Arc::new(ClusterNodes { nodes: (0..count).map(node).collect() })
+    Arc::new(ClusterNodes { nodes: (0..count).map(node).collect(), ..Default::default() })
 }
 
 fn m1() -> Cluster {

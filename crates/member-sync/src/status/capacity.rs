@@ -12,10 +12,11 @@ use serde_json::{Map, Value, json};
 
 use crate::status::unschedulable;
 
-const CPU: &str = "cpu";
-const MEMORY: &str = "memory";
+pub const CPU: &str = "cpu";
+pub const MEMORY: &str = "memory";
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 const PODS: &str = "pods";
+const READY: &str = "Ready";
 
 /// What pods ask for, by node and for those without one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,14 +84,22 @@ pub fn trim_pod(pod: &mut Object) {
     }
 }
 
-/// Keeps of a node what placing depends on.
+/// Keeps of a node what placing depends on: of a hundred thousand of them, the rest would be most of the plane's memory.
 pub fn trim_node(node: &mut Object) {
     for field in ["managedFields", "annotations"] {
         node.remove(&["metadata", field]);
     }
-    for field in ["images", "nodeInfo", "volumesInUse", "volumesAttached", "addresses", "daemonEndpoints"] {
-        node.remove(&["status", field]);
+    for field in ["podCIDR", "podCIDRs", "providerID"] {
+        node.remove(&["spec", field]);
     }
+    let allocatable = node.get(&["status", "allocatable"]).cloned();
+    let ready: Vec<Value> =
+        ready_condition(node).map(|ready| json!({"type": READY, "status": ready["status"]})).into_iter().collect();
+    node.set(&["status"], json!({"allocatable": allocatable, "conditions": ready}));
+}
+
+fn ready_condition(node: &Object) -> Option<&Value> {
+    node.items(&["status", "conditions"]).iter().find(|condition| condition["type"] == READY)
 }
 
 /// The effective request, as the scheduler of the member counts it: what runs together, or the largest first step,
@@ -139,11 +148,11 @@ fn amounts(list: &Value) -> Amounts {
     known.filter_map(|(name, value)| Some((name.clone(), amount(name, &quantity(value)?)))).collect()
 }
 
-fn amount(name: &str, quantity: &Quantity) -> i64 {
+pub fn amount(name: &str, quantity: &Quantity) -> i64 {
     if name == CPU { quantity.milli_value() } else { quantity.value() }
 }
 
-fn quantity(value: &Value) -> Option<Quantity> {
+pub fn quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => Quantity::parse(text).ok(),
         Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
@@ -201,7 +210,7 @@ impl Nodes {
 }
 
 fn is_ready(node: &Object) -> bool {
-    let ready = node.items(&["status", "conditions"]).iter().find(|condition| condition["type"] == "Ready");
+    let ready = ready_condition(node);
     ready.is_some_and(|ready| ready["status"] == "True")
 }
 
@@ -292,7 +301,7 @@ pub fn cluster_nodes(nodes: &[Arc<Object>], usage: &Usage) -> ClusterNodes {
         allocatable: node.get(&["status", "allocatable"]).map(amounts).unwrap_or_default(),
         requested: usage.of_node(node.name()).cloned().unwrap_or_default(),
     });
-    ClusterNodes { nodes: nodes.collect() }
+    ClusterNodes { nodes: nodes.collect(), ..ClusterNodes::default() }
 }
 
 #[cfg(test)]

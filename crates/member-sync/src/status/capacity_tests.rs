@@ -122,9 +122,12 @@ fn the_estimator_gets_nodes_with_their_numbers() {
     usage.apply(None, Some(&pod("a", "Running", asks(json!({"cpu": "250m"})))));
     let value = json!({"metadata": {"name": "a", "labels": {"zone": "z"}},
         "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]},
-        "status": {"allocatable": {"cpu": "2", "memory": "1Ki", "pods": "5"}}});
-    let node = Arc::new(Object::from_value(value).expect("a map"));
-    let found = cluster_nodes(&[node], &usage).nodes.remove(0);
+        "status": {"allocatable": {"cpu": "2", "memory": "1Ki", "pods": "5"}, "capacity": {"cpu": "3"},
+            "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True", "message": "m"}]}});
+    let mut node = Object::from_value(value).expect("a map");
+    trim_node(&mut node);
+    assert_eq!(node.items(&["status", "conditions"]), [json!({"type": "Ready", "status": "True"})]);
+    let found = cluster_nodes(&[Arc::new(node)], &usage).nodes.remove(0);
     assert_eq!((found.name.as_str(), found.is_unschedulable, found.taints.len()), ("a", true, 1));
     assert_eq!(found.labels.get("zone").map(String::as_str), Some("z"));
     assert_eq!(found.allocatable, Amounts::from([("cpu".into(), 2000), ("memory".into(), 1024), ("pods".into(), 5)]));
@@ -136,7 +139,9 @@ fn nodes_are_of_use_while_one_is_ready_and_takes_pods() {
     let node = |ready: &str, cordoned: bool| {
         let value = json!({"metadata": {"name": "n"}, "spec": {"unschedulable": cordoned},
             "status": {"conditions": [{"type": "Ready", "status": ready}]}});
-        Arc::new(Object::from_value(value).expect("a map"))
+        let mut node = Object::from_value(value).expect("a map");
+        trim_node(&mut node);
+        Arc::new(node)
     };
     assert_eq!(Nodes::of(&[]), Nodes::None);
     assert_eq!(Nodes::of(&[node("True", true), node("True", false)]), Nodes::Usable);

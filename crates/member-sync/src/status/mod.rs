@@ -2,6 +2,7 @@
 
 mod capacity;
 mod probe;
+mod quotas;
 mod room;
 pub mod threshold;
 pub mod unschedulable;

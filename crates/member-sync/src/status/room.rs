@@ -1,4 +1,4 @@
-//! Watches nodes and pods of a member and tells what it can take.
+//! Watches nodes, pods and, where they count, quotas of a member and tells what it can take.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::member::Member;
 use crate::status::capacity::{self, Nodes, Usage};
+use crate::status::quotas;
 use crate::status::unschedulable::Waiting;
 
 /// The estimator hears of changes at most this often.
@@ -35,8 +36,13 @@ impl Room {
         let core = |resource: &str| GroupVersionResource::new("", "v1", resource);
         let nodes = MirrorSpec::new(&core("nodes")).trim(capacity::trim_node);
         let pods = MirrorSpec::new(&core("pods"))
+            .packed()
             .fields("status.phase!=Succeeded,status.phase!=Failed")
             .trim(capacity::trim_pod);
+        let quotas = member.plane.features.resource_quota_estimate.then(|| {
+            let quotas = MirrorSpec::new(&core("resourcequotas")).trim(quotas::trim_quota);
+            Mirror::start(member.client.clone(), quotas, cancel.clone())
+        });
         let room = Self {
             nodes: Mirror::start(member.client.clone(), nodes, cancel.clone()),
             pods: Mirror::start(member.client.clone(), pods, cancel.clone()),
@@ -48,6 +54,7 @@ impl Room {
             member: Arc::clone(member),
             nodes: room.nodes.clone(),
             pods: room.pods.clone(),
+            quotas,
             usage: Arc::clone(&room.usage),
             changes: Arc::clone(&room.changes),
             turned,
@@ -90,6 +97,8 @@ struct Teller {
     member: Arc<Member>,
     nodes: Mirror,
     pods: Mirror,
+    /// `None` where the gate ResourceQuotaEstimate is off.
+    quotas: Option<Mirror>,
     usage: Arc<Mutex<Usage>>,
     changes: Arc<AtomicU64>,
     turned: Arc<Notify>,
@@ -101,17 +110,15 @@ impl Teller {
         // What was known came by watches that have ended.
         *self.member.waiting.lock() = Waiting::default();
         let (mut nodes, mut pods) = (self.nodes.subscribe(), self.pods.subscribe());
+        let mut quotas = self.quotas.as_ref().map(Mirror::subscribe);
         let mut publish_at: Option<Instant> = None;
+        let mut published: Option<Instant> = None;
         let mut is_complete = false;
         let mut last: Option<Nodes> = None;
         loop {
-            let complete = async {
-                self.nodes.synced().await;
-                self.pods.synced().await;
-            };
-            let due = async {
-                match publish_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
+            let quota = async {
+                match &mut quotas {
+                    Some(quotas) => quotas.next().await,
                     None => std::future::pending().await,
                 }
             };
@@ -136,14 +143,26 @@ impl Teller {
                         }
                     }
                 }
+                change = quota => {
+                    let Some(change) = change else { return };
+                    let [before, now] = [&change.before, &change.now].map(|own| own.as_deref().and_then(quotas::limit_of));
+                    if before != now {
+                        // It is made to limit what comes next, so it counts at once; pods use it up one by one.
+                        let now = Instant::now();
+                        let at = published.map_or(now, |last| (last + PUBLISH_EVERY).max(now));
+                        publish_at = Some(publish_at.map_or(at, |earlier| earlier.min(at)));
+                    }
+                    continue;
+                }
                 // A member without nodes is known to have no room; nothing would change to say so.
-                () = complete, if !is_complete => {
+                () = self.complete(), if !is_complete => {
                     is_complete = true;
                     publish_at = Some(Instant::now());
                     continue;
                 }
-                () = due => {
+                () = until(publish_at) => {
                     publish_at = None;
+                    published = Some(Instant::now());
                     self.publish();
                     continue;
                 }
@@ -153,10 +172,32 @@ impl Teller {
         }
     }
 
+    /// Returns when all there is to watch is known.
+    async fn complete(&self) {
+        self.nodes.synced().await;
+        self.pods.synced().await;
+        if let Some(quotas) = &self.quotas {
+            quotas.synced().await;
+        }
+    }
+
+    /// What is known in part would allow too much.
     fn publish(&self) {
-        if self.nodes.is_synced() && self.pods.is_synced() {
-            let nodes = capacity::cluster_nodes(&self.nodes.list(), &self.usage.lock());
+        let has_quotas = self.quotas.as_ref().is_none_or(Mirror::is_synced);
+        if self.nodes.is_synced() && self.pods.is_synced() && has_quotas {
+            let mut nodes = capacity::cluster_nodes(&self.nodes.list(), &self.usage.lock());
+            if let Some(quotas) = &self.quotas {
+                nodes.quotas = quotas::by_namespace(&quotas.list());
+            }
             self.member.plane.board.publish(&self.member.cluster, nodes);
         }
+    }
+}
+
+/// Never, where no time is set.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

@@ -190,6 +190,10 @@ impl Hub {
     }
 
     pub fn sync(&self, cluster: &str, member: &Door) -> Syncing {
+        self.sync_with(cluster, member, Features::default())
+    }
+
+    pub fn sync_with(&self, cluster: &str, member: &Door, features: Features) -> Syncing {
         let cancel = CancellationToken::new();
         let plane = self.api.client();
         let parts = MemberParts {
@@ -199,7 +203,7 @@ impl Hub {
             cluster: cluster.to_owned(),
             interpreter: interpreter(),
             board: self.board.clone(),
-            features: Arc::new(Features::default()),
+            features: Arc::new(features),
             clock: Arc::clone(&self.clock),
             metrics: Default::default(),
             settings: Settings::default(),
