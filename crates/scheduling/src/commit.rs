@@ -22,6 +22,9 @@ use crate::{FIELD_MANAGER, Room};
 /// Times the status is written anew when somebody else wrote it in between.
 const STATUS_TRIES_MAX: usize = 5;
 
+/// Times a placement is written anew when others wrote the binding in between and left what was decided on as it is.
+const PLACEMENT_TRIES_MAX: usize = 3;
+
 /// What is to be written for a binding.
 pub struct Plan {
     pub binding: Binding,
@@ -151,15 +154,44 @@ async fn commit_placement(
     if patch.is_empty() {
         return Ok(None);
     }
-    // Decided on this version of this object: an eviction in between must not be undone.
-    let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
-    metadata["resourceVersion"] = binding.object.resource_version().into();
-    metadata["uid"] = binding.object.uid().into();
+    write_placement(room, binding, patch).await.map(Some)
+}
+
+/// Writes what was decided on this version of this object: an eviction in between must not be undone. After a loss every
+/// binding is also written by those who tell of its status; to decide the same once more would only take longer.
+async fn write_placement(room: &Room, binding: &Binding, mut patch: Map<String, Value>) -> Result<Arc<Object>, Status> {
     let target = room.mirror_of(&binding.key).target(&binding.key);
-    let options = WriteOptions::managed_by(FIELD_MANAGER);
-    let written = room.client.patch(target, Patch::merge(Value::Object(patch)), options).await?;
-    room.note_written(&binding.key, &written);
-    Ok(Some(written))
+    let mut current = Arc::clone(&binding.object);
+    let mut tries = 1;
+    loop {
+        let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+        metadata["resourceVersion"] = current.resource_version().into();
+        metadata["uid"] = current.uid().into();
+        let (body, options) = (Patch::merge(Value::Object(patch.clone())), WriteOptions::managed_by(FIELD_MANAGER));
+        match room.client.patch(target.clone(), body, options).await {
+            Err(conflict) if conflict.is_conflict() && tries < PLACEMENT_TRIES_MAX => {
+                current = room.client.get(target.clone()).await?;
+                if !is_decided_on(&binding.object, &current) {
+                    return Err(conflict);
+                }
+                tries += 1;
+            }
+            Err(status) => return Err(status),
+            Ok(written) => {
+                room.note_written(&binding.key, &written);
+                return Ok(written);
+            }
+        }
+    }
+}
+
+/// Is all the same that a decision is made of? What it takes from the status nobody but the scheduler writes.
+fn is_decided_on(old: &Object, new: &Object) -> bool {
+    let annotations = ["metadata", "annotations"];
+    old.uid() == new.uid()
+        && old.generation() == new.generation()
+        && old.is_deleting() == new.is_deleting()
+        && old.get(&annotations) == new.get(&annotations)
 }
 
 fn is_same(old: &[TargetCluster], new: &[TargetCluster]) -> bool {

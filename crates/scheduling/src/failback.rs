@@ -20,8 +20,8 @@ use scheduler::{Decision, Explanation, Need, Peers, Request, Snapshot, explain};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::Room;
 use crate::gather::{Binding, priority_of};
+use crate::{BINDINGS_PER_TURN, Room};
 
 /// Index of bindings: those that left a cluster and were not given to it again.
 pub const BY_LEFT: &str = "left a cluster";
@@ -90,8 +90,10 @@ pub async fn watch(room: &Arc<Room>) {
             continue;
         }
         for mirror in [&room.bindings, &room.cluster_bindings] {
-            for object in mirror.list_by(BY_LEFT, LEFT) {
-                grant(room, &object, &wishes, &mut paces).await;
+            for some in mirror.list_by(BY_LEFT, LEFT).chunks(BINDINGS_PER_TURN) {
+                for object in some {
+                    grant(room, object, &wishes, &mut paces).await;
+                }
                 tokio::task::yield_now().await;
             }
         }

@@ -37,6 +37,11 @@ pub use scheduler::Decisions;
 /// The field manager of what is written.
 pub const FIELD_MANAGER: &str = "karmada-scheduler";
 
+/// Bindings that are looked at before others may have the processor. Where all are busy a turn comes seldom: to step back
+/// after each would be to place one binding per round of all that a plane does after the loss of a cluster, and most of
+/// those rounds would go to bindings that only come back with what was just written.
+const BINDINGS_PER_TURN: usize = 16;
+
 /// What the room is made of.
 pub struct Parts {
     pub client: ClusterClient,
@@ -72,7 +77,7 @@ impl Default for Settings {
             empty_workload_propagation: false,
             estimate_from_nodes: true,
             descheduling: None,
-            writes_at_once: 32,
+            writes_at_once: 64,
         }
     }
 }

@@ -12,15 +12,16 @@ use scheduler::{
 };
 use tokio::sync::Semaphore;
 
-use crate::Room;
 use crate::commit::{self, Plan};
 use crate::failback::without_left;
 use crate::gather::Binding;
 use crate::queue::Outcome;
+use crate::{BINDINGS_PER_TURN, Room};
 
 /// Decisions come one at a time, each on top of those before; that a placement is slow to write holds up no other.
 pub async fn work(room: &Arc<Room>) {
     let slots = Arc::new(Semaphore::new(room.settings.writes_at_once.max(1)));
+    let mut looked_at = 0_usize;
     while let Some(key) = room.queue.next().await {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         let started = Instant::now();
@@ -41,7 +42,10 @@ pub async fn work(room: &Arc<Room>) {
                 });
             }
         }
-        tokio::task::yield_now().await;
+        looked_at = looked_at.wrapping_add(1);
+        if looked_at.is_multiple_of(BINDINGS_PER_TURN) {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
