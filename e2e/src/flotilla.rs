@@ -118,14 +118,14 @@ impl Drop for Flotilla {
     }
 }
 
-/// Runs kubectl with a discovery cache of its own, so that servers on reused ports are never mixed up.
+/// Runs kubectl with a discovery cache of its own, so that servers on reused ports are never mixed up, nor programs.
 pub fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Output {
     kubectl_of(&programs().join("kubectl"), kubeconfig, arguments)
 }
 
 /// The same with another kubectl.
 pub fn kubectl_of(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Output {
-    let cache = kubeconfig.with_extension("cache");
+    let cache = kubeconfig.with_extension(format!("{}-cache", program.file_name().unwrap_or_default().display()));
     let mut command = Command::new(program);
     command.arg("--kubeconfig").arg(kubeconfig).arg("--cache-dir").arg(cache);
     command.args(arguments).stdin(Stdio::null()).output().expect("kubectl runs")

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde_json::Value;
 
 static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let rules = [
@@ -16,25 +17,24 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
         (r"(kube-api-access-)[a-z0-9]{5}", "${1}XXXXX"),
         (r"v1\.36\.4(\+[\w.-]+)?", "VERSION"),
-        (r"(nodePort: ?|:)3[0-2]\d{3}\b", "${1}NODE-PORT"),
+        (r#"(nodePort"?: ?|:)3[0-2]\d{3}\b"#, "${1}NODE-PORT"),
+        // What kubectl logs has a time and the number of its process.
+        (r"(?m)^([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "${1} LOGGED "),
     ];
     rules.into_iter().map(|(pattern, with)| (Regex::new(pattern).expect("a valid pattern"), with)).collect()
 });
 
-/// Ages stand alone at the end of a column; the rest of the line stays as it is.
-static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|\s)\d+(s|m|m\d+s)(\s|$)").expect("a valid pattern"));
+/// Ages stand alone; the rest of the line stays as it is.
+static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(\d+[hms]){1,2}$").expect("a valid pattern"));
 
 pub fn normalize(text: &str) -> String {
-    // The order of keys means nothing in JSON.
-    let sorted = serde_json::from_str::<serde_json::Value>(text).ok().map(|value| format!("{value:#}"));
-    let mut out = sorted.unwrap_or_else(|| text.to_owned());
+    let mut out = document(text).map_or_else(|| text.to_owned(), |value| format!("{value:#}"));
     for (pattern, with) in RULES.iter() {
         out = pattern.replace_all(&out, *with).into_owned();
     }
     let lines = out.lines().map(|line| {
-        let line = AGE.replace_all(line, "${1}AGE${3}");
         // Columns are as wide as their widest cell, which may be an age or an address.
-        line.split_whitespace().collect::<Vec<_>>().join(" ")
+        line.split_whitespace().map(|word| if AGE.is_match(word) { "AGE" } else { word }).collect::<Vec<_>>().join(" ")
     });
     let indented = out.lines().map(|line| &line[..line.len() - line.trim_start().len()]);
     let mut lines: Vec<String> = lines.zip(indented).map(|(line, indent)| format!("{indent}{line}")).collect();
@@ -47,6 +47,35 @@ pub fn normalize(text: &str) -> String {
     lines.join("\n")
 }
 
+/// An object or a list of them, as JSON or YAML, in which order means nothing where it comes from chance.
+fn document(text: &str) -> Option<Value> {
+    let mut value = match text.starts_with("apiVersion:") {
+        true => serde_saphyr::from_str(text).ok()?,
+        false => serde_json::from_str(text).ok()?,
+    };
+    put_in_order(&mut value);
+    Some(value)
+}
+
+/// Keys of maps are in order by themselves. Managers stand in the order of their last writes, to the second; conditions in
+/// the order in which they were first seen.
+fn put_in_order(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(put_in_order);
+            let lists =
+                [("managedFields", &["manager", "operation", "subresource"][..]), ("conditions", &["type"][..])];
+            for (list, keys) in lists {
+                if let Some(Value::Array(entries)) = map.get_mut(list) {
+                    entries.sort_by_key(|entry| keys.iter().map(|key| entry[*key].to_string()).collect::<Vec<_>>());
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(put_in_order),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +84,21 @@ mod tests {
     fn what_differs_from_run_to_run_is_taken_out() {
         let text = "web   ClusterIP   10.0.3.7   80/TCP   12s\n  resourceVersion: \"41\"\n";
         assert_eq!(normalize(text), "web ClusterIP CLUSTER-IP 80/TCP AGE\n  resourceVersion: \"RV\"");
+        assert_eq!(
+            normalize("a 2m10s 7s\nI1116 10:12:17.123 42 request.go:1] x"),
+            "a AGE AGE\nI LOGGED request.go:1] x"
+        );
+    }
+
+    #[test]
+    fn managers_and_conditions_are_put_in_one_order() {
+        let text = |first: &str, second: &str| {
+            let of = |name: &str| format!("  - {{manager: {name}, time: \"2026-11-16T10:00:00Z\"}}\n");
+            let types = format!("status:\n  conditions: [{{type: {first}}}, {{type: {second}}}]\n");
+            format!("apiVersion: v1\nmetadata:\n  managedFields:\n{}{}{types}", of(first), of(second))
+        };
+        assert_eq!(normalize(&text("a", "b")), normalize(&text("b", "a")));
+        assert_ne!(normalize(&text("a", "b")), normalize(&text("b", "c")));
     }
 
     #[test]

@@ -20,6 +20,15 @@ pub struct Step {
     pub expected: Vec<String>,
 }
 
+impl Step {
+    /// Does it change nothing, so that it may be run again?
+    pub fn is_repeatable(&self) -> bool {
+        let reads = ["get", "describe", "explain", "diff", "wait", "api-resources", "api-versions"];
+        let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        self.fails || words.first().is_some_and(|verb| reads.contains(verb)) || words.starts_with(&["auth", "can-i"])
+    }
+}
+
 pub struct Script {
     pub name: String,
     pub steps: Vec<Step>,
@@ -86,11 +95,7 @@ impl Script {
         }
     }
 
-    pub fn run(&self, step: &Step, kubeconfig: &Path, directory: &Path) -> Printed {
-        self.run_by(&programs().join("kubectl"), step, kubeconfig, directory)
-    }
-
-    fn run_by(&self, program: &Path, step: &Step, kubeconfig: &Path, directory: &Path) -> Printed {
+    pub fn run_by(&self, program: &Path, step: &Step, kubeconfig: &Path, directory: &Path) -> Printed {
         let arguments: Vec<String> = step.arguments.iter().map(|a| self.place(a, directory)).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         printed(&kubectl_of(program, kubeconfig, &arguments), directory)
