@@ -6,6 +6,9 @@ use std::sync::Arc;
 use object::Object;
 use serde_json::Value;
 
+/// What the API adds to a prefix, digits and letters by chance.
+const RANDOM_SUFFIX_LENGTH: usize = 5;
+
 const LEFT_OUT: [&str; 18] = [
     "uid",
     "resourceVersion",
@@ -37,9 +40,9 @@ pub fn normal_objects(lists: Vec<(&'static str, Vec<Arc<Object>>)>) -> BTreeMap<
             let mut value = object.to_value();
             let prefix = object.generate_name();
             if !prefix.is_empty() {
-                // A name that says which one it is stays.
                 let suffix = object.name().strip_prefix(prefix).unwrap_or_default();
-                if !suffix.bytes().all(|byte| byte.is_ascii_digit()) {
+                // An ordinal says which one it is, and stays.
+                if suffix.len() == RANDOM_SUFFIX_LENGTH {
                     value["metadata"]["name"] = format!("{prefix}*").into();
                 }
             }

@@ -6,9 +6,15 @@ use std::time::{Duration, Instant};
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use object::{GroupVersionKind, GroupVersionResource, Object};
+use serde_json::Value;
 
 use crate::kube::KubeApiServer;
 use crate::likeness::normal::{normal_events, normal_objects};
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Longer than a busy machine leaves work lying about.
+const STILL: Duration = Duration::from_secs(4);
+const REST_MAX: Duration = Duration::from_secs(120);
 
 struct Kubectl {
     server: Arc<KubeApiServer>,
@@ -32,7 +38,7 @@ impl Kubectl {
     /// Changes something and waits until it is rolled out.
     async fn roll(&self, line: &str, what: &str) {
         self.run(line).await;
-        self.run(&format!("rollout status {what} --timeout=60s")).await;
+        self.run(&format!("rollout status {what} --timeout=180s")).await;
     }
 }
 
@@ -53,22 +59,37 @@ pub async fn play(
     seen
 }
 
-/// What is there once nothing changes any more.
+/// What is there once nothing changes any more: nothing is left to be done, and a while has passed in which nothing was.
 async fn look_until_still(client: &ClusterClient, namespace: &str) -> BTreeMap<String, String> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let mut before = look(client, namespace).await;
+    let deadline = Instant::now() + REST_MAX;
+    let (mut before, mut still_since) = (BTreeMap::new(), Instant::now());
     loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let now = look(client, namespace).await;
-        if now == before {
+        let (now, is_under_way) = look(client, namespace).await;
+        if is_under_way || now != before {
+            still_since = Instant::now();
+        } else if still_since.elapsed() > STILL {
             return now;
         }
         assert!(Instant::now() < deadline, "{namespace} does not come to rest");
         before = now;
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-async fn look(client: &ClusterClient, namespace: &str) -> BTreeMap<String, String> {
+/// Is somebody yet to act on it?
+fn is_under_way(object: &Object) -> bool {
+    let status = |field: &str| object.get(&["status", field]);
+    let observed = status("observedGeneration").and_then(Value::as_i64);
+    object.is_deleting()
+        || observed.is_some_and(|observed| object.i64_at(&["metadata", "generation"]) != Some(observed))
+        || status("terminatingReplicas").and_then(Value::as_i64).unwrap_or(0) > 0
+        || status("terminating").and_then(Value::as_i64).unwrap_or(0) > 0
+        || status("uncountedTerminatedPods").and_then(Value::as_object).is_some_and(|pods| !pods.is_empty())
+        || object.kind() == "CronJob" && !object.items(&["status", "active"]).is_empty()
+}
+
+/// What is seen, and whether anybody is yet to act on some of it.
+async fn look(client: &ClusterClient, namespace: &str) -> (BTreeMap<String, String>, bool) {
     let resources = [
         ("apps", "deployments"),
         ("apps", "replicasets"),
@@ -88,11 +109,12 @@ async fn look(client: &ClusterClient, namespace: &str) -> BTreeMap<String, Strin
         assert!(!list.items.is_empty(), "no {resource}");
         objects.push((resource, list.items));
     }
+    let is_under_way = objects.iter().flat_map(|(_, objects)| objects).any(|object| is_under_way(object));
     let mut seen = normal_objects(objects);
     let events = GroupVersionResource::new("", "v1", "events");
     let events = client.list_all(ResourceRef::within(&events, namespace), Default::default()).await.expect("lists");
     seen.insert("events".to_owned(), normal_events(&events.items));
-    seen
+    (seen, is_under_way)
 }
 
 async fn prepare(client: &ClusterClient, namespace: &str) {
@@ -105,54 +127,54 @@ async fn prepare(client: &ClusterClient, namespace: &str) {
 }
 
 async fn play_deployment(kubectl: &Kubectl, seen: &mut BTreeMap<String, String>) {
-    kubectl.run("rollout status deployment/web --timeout=60s").await;
+    kubectl.run("rollout status deployment/web --timeout=180s").await;
     kubectl.roll("set image deployment/web main=two", "deployment/web").await;
     kubectl.roll("rollout undo deployment/web", "deployment/web").await;
     kubectl.run("rollout pause deployment/web").await;
     kubectl.run("set image deployment/web main=three").await;
-    kubectl.run("wait --for=condition=Progressing=Unknown deployment/web --timeout=60s").await;
+    kubectl.run("wait --for=condition=Progressing=Unknown deployment/web --timeout=180s").await;
     kubectl.roll("rollout resume deployment/web", "deployment/web").await;
     kubectl.roll("scale deployment/web --replicas=5", "deployment/web").await;
     kubectl.run("scale deployment/web --replicas=2").await;
-    kubectl.run("wait --for=jsonpath={.status.replicas}=2 deployment/web --timeout=60s").await;
-    kubectl.run("wait --for=jsonpath={.status.terminatingReplicas}=0 deployment/web --timeout=60s").await;
+    kubectl.run("wait --for=jsonpath={.status.replicas}=2 deployment/web --timeout=180s").await;
+    kubectl.run("wait --for=jsonpath={.status.terminatingReplicas}=0 deployment/web --timeout=180s").await;
     seen.insert("history of the deployment".to_owned(), kubectl.run("rollout history deployment/web").await);
-    kubectl.run("rollout status deployment/anew --timeout=60s").await;
+    kubectl.run("rollout status deployment/anew --timeout=180s").await;
     kubectl.roll("set image deployment/anew main=two", "deployment/anew").await;
 }
 
 async fn play_stateful_set(kubectl: &Kubectl, seen: &mut BTreeMap<String, String>) {
-    kubectl.run("rollout status statefulset/db --timeout=60s").await;
+    kubectl.run("rollout status statefulset/db --timeout=180s").await;
     kubectl.roll("set image statefulset/db main=two", "statefulset/db").await;
     kubectl.roll("rollout undo statefulset/db", "statefulset/db").await;
     kubectl.roll("scale statefulset/db --replicas=3", "statefulset/db").await;
     kubectl.run("scale statefulset/db --replicas=1").await;
-    kubectl.run("wait --for=jsonpath={.status.replicas}=1 statefulset/db --timeout=60s").await;
-    kubectl.run("rollout status statefulset/parallel --timeout=60s").await;
+    kubectl.run("wait --for=jsonpath={.status.replicas}=1 statefulset/db --timeout=180s").await;
+    kubectl.run("rollout status statefulset/parallel --timeout=180s").await;
     kubectl.roll("set image statefulset/parallel main=two", "statefulset/parallel").await;
     seen.insert("history of the set".to_owned(), kubectl.run("rollout history statefulset/db").await);
 }
 
 async fn play_daemon_set(kubectl: &Kubectl, seen: &mut BTreeMap<String, String>) {
-    kubectl.run("rollout status daemonset/log --timeout=60s").await;
+    kubectl.run("rollout status daemonset/log --timeout=180s").await;
     kubectl.roll("set image daemonset/log main=two", "daemonset/log").await;
     kubectl.roll("rollout undo daemonset/log", "daemonset/log").await;
-    kubectl.run("rollout status daemonset/surging --timeout=60s").await;
+    kubectl.run("rollout status daemonset/surging --timeout=180s").await;
     kubectl.roll("rollout restart daemonset/surging", "daemonset/surging").await;
-    kubectl.run("wait --for=jsonpath={.status.availableReplicas}=3 replicationcontroller/old --timeout=60s").await;
+    kubectl.run("wait --for=jsonpath={.status.availableReplicas}=3 replicationcontroller/old --timeout=180s").await;
     kubectl.run("scale replicationcontroller/old --replicas=1").await;
-    kubectl.run("wait --for=jsonpath={.status.replicas}=1 replicationcontroller/old --timeout=60s").await;
+    kubectl.run("wait --for=jsonpath={.status.replicas}=1 replicationcontroller/old --timeout=180s").await;
     seen.insert("history of the daemon".to_owned(), kubectl.run("rollout history daemonset/log").await);
 }
 
 async fn play_jobs(kubectl: &Kubectl) {
-    kubectl.run("wait --for=condition=complete job/sum job/parts job/enough --timeout=60s").await;
-    kubectl.run("wait --for=condition=failed job/broken job/refused job/late job/hopeless --timeout=60s").await;
-    kubectl.run("wait --for=condition=suspended job/resting --timeout=60s").await;
+    kubectl.run("wait --for=condition=complete job/sum job/parts job/enough --timeout=180s").await;
+    kubectl.run("wait --for=condition=failed job/broken job/refused job/late job/hopeless --timeout=180s").await;
+    kubectl.run("wait --for=condition=suspended job/resting --timeout=180s").await;
     kubectl.run("patch job/resting -p {\"spec\":{\"suspend\":false}}").await;
-    kubectl.run("wait --for=jsonpath={.status.ready}=1 job/resting --timeout=60s").await;
+    kubectl.run("wait --for=jsonpath={.status.ready}=1 job/resting --timeout=180s").await;
     // Behind by so much that a Job is due at once, and no other for a while.
     let status = "{\"status\":{\"lastScheduleTime\":\"2026-01-01T00:00:00Z\"}}";
     kubectl.run(&format!("patch cronjob/tick --subresource=status --type=merge -p {status}")).await;
-    kubectl.run("wait --for=jsonpath={.status.lastSuccessfulTime} cronjob/tick --timeout=60s").await;
+    kubectl.run("wait --for=jsonpath={.status.lastSuccessfulTime} cronjob/tick --timeout=180s").await;
 }
