@@ -40,6 +40,9 @@ pub struct AgentArgs {
     command: Option<AgentCommand>,
     #[command(flatten)]
     agent: Option<RunArgs>,
+    // Not within the above: clap takes optional flags that hold other flags for absent, whatever is said.
+    #[command(flatten)]
+    whereabouts: WhereaboutsArgs,
 }
 
 #[derive(Subcommand)]
@@ -73,8 +76,6 @@ struct RunArgs {
     /// Proxy through which others reach it.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     proxy_server_address: String,
-    #[command(flatten)]
-    whereabouts: WhereaboutsArgs,
     /// Secrets of the member the control plane may have: KubeCredentials, KubeImpersonator, or None.
     #[arg(long, value_delimiter = ',', default_value = "KubeCredentials,KubeImpersonator", value_name = "NAME,...")]
     report_secrets: Vec<String>,
@@ -132,12 +133,12 @@ struct RunArgs {
 pub async fn run(console: &Console, args: AgentArgs) -> anyhow::Result<()> {
     match args {
         AgentArgs { command: Some(AgentCommand::Manifest(args)), .. } => manifest::run(console, &args),
-        AgentArgs { agent: Some(args), .. } => look_after(args).await,
+        AgentArgs { agent: Some(args), whereabouts, .. } => look_after(args, &whereabouts).await,
         AgentArgs { .. } => bail!("say --karmada-kubeconfig FILE and --cluster-name NAME"),
     }
 }
 
-async fn look_after(args: RunArgs) -> anyhow::Result<()> {
+async fn look_after(args: RunArgs, whereabouts: &WhereaboutsArgs) -> anyhow::Result<()> {
     let mut termination = Termination::listen()?;
     let cancel = CancellationToken::new();
     let metrics = metrics::Metrics::default();
@@ -149,7 +150,7 @@ async fn look_after(args: RunArgs) -> anyhow::Result<()> {
     if let Some(address) = listen_address("--health-probe-bind-address", &args.health_probe_bind_address)? {
         ::agent::probe::serve(address, cancel.clone()).await.with_context(|| format!("cannot listen on {address}"))?;
     }
-    let working = ::agent::run(args.parts(metrics)?, cancel.clone());
+    let working = ::agent::run(args.parts(whereabouts, metrics)?, cancel.clone());
     tokio::pin!(working);
     tokio::select! {
         ended = &mut working => return Ok(ended?),
@@ -161,7 +162,7 @@ async fn look_after(args: RunArgs) -> anyhow::Result<()> {
 }
 
 impl RunArgs {
-    fn parts(self, metrics: metrics::Metrics) -> anyhow::Result<Parts> {
+    fn parts(self, whereabouts: &WhereaboutsArgs, metrics: metrics::Metrics) -> anyhow::Result<Parts> {
         let plane = Kubeconfig::load(std::slice::from_ref(&self.karmada_kubeconfig)).context("--karmada-kubeconfig")?;
         let plane = plane.remote(self.karmada_context.as_deref()).context("--karmada-kubeconfig")?;
         let (member, proxy) = self.member()?;
@@ -173,9 +174,9 @@ impl RunArgs {
             insecure: member.insecure_skip_tls_verify,
             authority: member.ca.as_ref().map(|ca| ca.read()).transpose().context("the member's CA")?,
             api_endpoint: self.cluster_api_endpoint.clone(),
-            provider: self.whereabouts.cluster_provider.clone(),
-            region: self.whereabouts.cluster_region.clone(),
-            zones: self.whereabouts.zones(),
+            provider: whereabouts.cluster_provider.clone(),
+            region: whereabouts.cluster_region.clone(),
+            zones: whereabouts.zones(),
             name: self.cluster_name.clone(),
             namespace: self.cluster_namespace.clone(),
         };
