@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod balancer;
+pub mod cities;
 pub mod etcd;
 pub mod eventually;
 pub mod faults;

@@ -14,7 +14,8 @@ use anyhow::{Context, bail};
 const AT_ONCE: usize = 3;
 
 /// These take longest: whoever starts them last waits for them alone.
-const FIRST: [&str; 7] = ["propagation_faults", "failover", "replicas", "testbed", "likeness", "interop", "faults"];
+const FIRST: [&str; 8] =
+    ["propagation_faults", "failover", "replicas", "testbed", "testbed_failover", "likeness", "interop", "faults"];
 
 #[derive(Debug, PartialEq)]
 struct Program {

@@ -9,10 +9,53 @@ const MEMBERS: usize = 3;
 /// Pulls unless something else was said, as the one the plane is not to reach.
 const PULLING: &str = "member3";
 
+/// Who pulls when all are to.
+const ALL: &str = "all";
+
+/// Which members there are to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// This many: member1, member2, …
+    Count(usize),
+    Named(Vec<String>),
+}
+
+impl Members {
+    /// A number, or names.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Ok(count) = text.parse() {
+            return Ok(Self::Count(count));
+        }
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+        match (names.iter().any(String::is_empty), twice) {
+            (true, _) => Err("say a number, or names with commas between them".to_owned()),
+            (_, Some((_, name))) => Err(format!("{name} is named twice")),
+            _ => Ok(Self::Named(names)),
+        }
+    }
+
+    /// Their names, beside those that are there already.
+    fn names(&self, present: &[String]) -> Vec<String> {
+        match self {
+            Self::Count(count) => (present.len() + 1..=*count).map(|number| format!("member{number}")).collect(),
+            Self::Named(names) => names.iter().filter(|name| !present.contains(name)).cloned().collect(),
+        }
+    }
+
+    /// One that is there and not among these.
+    fn is_without<'a>(&self, present: &'a [String]) -> Option<&'a String> {
+        match self {
+            Self::Count(count) => present.get(*count),
+            Self::Named(names) => present.iter().find(|name| !names.contains(name)),
+        }
+    }
+}
+
 /// What was typed after `up`; `None` is nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    pub members: Option<usize>,
+    pub members: Option<Members>,
     pub pull: Option<Vec<String>>,
     pub nodes: Option<u32>,
     pub runtime: Option<String>,
@@ -59,6 +102,7 @@ fn fresh(wanted: &Wanted, ports: &mut Ports) -> anyhow::Result<Spec> {
     if (provisioner == Kind::Kubeconfig) == wanted.sources.is_empty() {
         bail!("--provisioner kubeconfig goes with --cluster NAME=FILE[:CONTEXT], once for each cluster of yours");
     }
+    refuse_second_names(wanted)?;
     let registry_port = match wanted.no_registry {
         true => None,
         false => Some(ports.choose(wanted.registry_port, REGISTRY_PORT, "the registry")?),
@@ -72,7 +116,8 @@ fn fresh(wanted: &Wanted, ports: &mut Ports) -> anyhow::Result<Spec> {
     let names: Vec<(String, Option<Source>)> = match provisioner {
         Kind::Kubeconfig => wanted.sources.iter().map(|(name, source)| (name.clone(), Some(source.clone()))).collect(),
         Kind::Process | Kind::Lxd => {
-            (1..=wanted.members.unwrap_or(MEMBERS)).map(|number| (format!("member{number}"), None)).collect()
+            let members = wanted.members.clone().unwrap_or(Members::Count(MEMBERS));
+            members.names(&[]).into_iter().map(|name| (name, None)).collect()
         }
     };
     check_pulling(wanted, names.iter().map(|(name, _)| name.as_str()))?;
@@ -80,10 +125,23 @@ fn fresh(wanted: &Wanted, ports: &mut Ports) -> anyhow::Result<Spec> {
         let member = new_member(wanted, ports, spec.members.len(), name, source)?;
         spec.members.push(member);
     }
+    refuse_too_many(&spec)?;
+    Ok(spec)
+}
+
+fn refuse_too_many(spec: &Spec) -> anyhow::Result<()> {
     if spec.members.len() > MEMBERS_MAX {
         bail!("{} members are too many for one testbed; {MEMBERS_MAX} are the most", spec.members.len());
     }
-    Ok(spec)
+    Ok(())
+}
+
+/// Clusters of the user have the names they were given with --cluster.
+fn refuse_second_names(wanted: &Wanted) -> anyhow::Result<()> {
+    if !wanted.sources.is_empty() && matches!(wanted.members, Some(Members::Named(_))) {
+        bail!("--members with names: with --cluster NAME=FILE[:CONTEXT] the members have their names already");
+    }
+    Ok(())
 }
 
 fn new_member(
@@ -95,7 +153,7 @@ fn new_member(
 ) -> anyhow::Result<MemberSpec> {
     check_member_name(&name)?;
     let is_pulling = match &wanted.pull {
-        Some(names) => names.contains(&name),
+        Some(names) => names.contains(&name) || names.iter().any(|name| name == ALL),
         None => name == PULLING && source.is_none(),
     };
     let is_ours = source.is_none();
@@ -114,7 +172,8 @@ fn new_member(
 
 fn check_pulling<'a>(wanted: &Wanted, names: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
     let names: Vec<&str> = names.collect();
-    let stranger = wanted.pull.iter().flatten().find(|name| !name.is_empty() && !names.contains(&name.as_str()));
+    let mut pulling = wanted.pull.iter().flatten().filter(|name| !name.is_empty() && *name != ALL);
+    let stranger = pulling.find(|name| !names.contains(&name.as_str()));
     match stranger {
         Some(name) => bail!("--pull {name}: there will be no such member; there will be {}", names.join(", ")),
         None => Ok(()),
@@ -137,19 +196,28 @@ fn changed(mut spec: Spec, wanted: &Wanted, ports: &mut Ports, is_running: bool)
         bail!("{flag}: the testbed is there with another one; `flotilla down --delete` first, or use another --name");
     }
     let names: Vec<String> = spec.members.iter().map(|member| member.name.clone()).collect();
-    let count = wanted.members.unwrap_or(names.len()).max(wanted.sources.len());
-    if count < names.len() && wanted.members.is_some() {
-        bail!("the testbed has {} members; take one out with `flotilla unjoin` and `flotilla stop`", names.len());
+    refuse_second_names(wanted)?;
+    if let Some(name) = wanted.members.as_ref().and_then(|members| members.is_without(&names)) {
+        bail!(
+            "the testbed has {} members, {name} among them; take one out with `flotilla unjoin` and `flotilla stop`",
+            names.len()
+        );
     }
-    for index in names.len()..count {
-        let source = wanted.sources.get(index).cloned();
-        let (name, source) =
-            source.map_or((format!("member{}", index + 1), None), |(name, source)| (name, Some(source)));
+    let mut new: Vec<(String, Option<Source>)> =
+        wanted.sources.iter().skip(names.len()).map(|(name, source)| (name.clone(), Some(source.clone()))).collect();
+    if let Some(members) = &wanted.members {
+        let present: Vec<String> = names.iter().chain(new.iter().map(|(name, _)| name)).cloned().collect();
+        new.extend(members.names(&present).into_iter().map(|name| (name, None)));
+    }
+    for (name, source) in new {
+        let index = spec.members.len();
         spec.members.push(new_member(wanted, ports, index, name, source)?);
     }
+    refuse_too_many(&spec)?;
     check_pulling(wanted, spec.members.iter().map(|member| member.name.as_str()))?;
     if let Some(pull) = &wanted.pull {
-        let other = spec.members.iter().find(|member| pull.contains(&member.name) != (member.mode == Mode::Pull));
+        let pulls = |name: &String| pull.contains(name) || pull.iter().any(|name| name == ALL);
+        let other = spec.members.iter().find(|member| pulls(&member.name) != (member.mode == Mode::Pull));
         if let Some(member) = other {
             bail!(
                 "{} is there in {:?} mode, and members do not change it; use another --name",
@@ -207,17 +275,53 @@ mod tests {
     fn a_testbed_that_is_there_keeps_everything_and_may_grow() {
         let first = planned(None, &Wanted::default()).unwrap();
         assert_eq!(planned(Some(first.clone()), &Wanted::default()).unwrap(), first);
-        let grown = planned(Some(first.clone()), &Wanted { members: Some(5), ..Wanted::default() }).unwrap();
+        let grown =
+            planned(Some(first.clone()), &Wanted { members: Some(Members::Count(5)), ..Wanted::default() }).unwrap();
         assert_eq!(grown.members[..3], first.members[..]);
         assert_eq!(grown.members.len(), 5);
         for wanted in [
-            Wanted { members: Some(2), ..Wanted::default() },
+            Wanted { members: Some(Members::Count(2)), ..Wanted::default() },
             Wanted { plane_port: Some(6443), ..Wanted::default() },
             Wanted { provisioner: Some(Kind::Lxd), ..Wanted::default() },
             Wanted { machines: MachineSpec { microk8s: true, ..MachineSpec::default() }, ..Wanted::default() },
             Wanted { pull: Some(vec!["member1".into()]), ..Wanted::default() },
         ] {
             assert!(planned(Some(first.clone()), &wanted).is_err(), "{wanted:?}");
+        }
+    }
+
+    fn cities() -> Wanted {
+        let members = Members::parse("ottawa,robbinsdale, stpetersburg").ok();
+        Wanted { members, pull: Some(vec![ALL.to_owned()]), ..Wanted::default() }
+    }
+
+    #[test]
+    fn members_have_the_names_they_are_given_and_may_all_pull() {
+        let spec = planned(None, &cities()).unwrap();
+        let members: Vec<_> = spec.members.iter().map(|member| (member.name.as_str(), member.mode)).collect();
+        assert_eq!(members, [("ottawa", Mode::Pull), ("robbinsdale", Mode::Pull), ("stpetersburg", Mode::Pull)]);
+        assert_eq!(planned(Some(spec.clone()), &cities()).unwrap(), spec);
+        let mode = |pull: Option<&str>| {
+            let pull = pull.map(|name| vec![name.to_owned()]);
+            planned(None, &Wanted { pull, ..cities() }).unwrap().members[0].mode
+        };
+        assert_eq!((mode(None), mode(Some("ottawa")), mode(Some("robbinsdale"))), (Mode::Push, Mode::Pull, Mode::Push));
+        let more = Wanted { members: Members::parse("stpetersburg,berlin,ottawa,robbinsdale").ok(), ..cities() };
+        let grown = planned(Some(spec.clone()), &more).unwrap();
+        assert_eq!((&grown.members[..3], grown.members[3].name.as_str()), (&spec.members[..], "berlin"));
+        let fewer = Wanted { members: Members::parse("ottawa").ok(), ..cities() };
+        assert!(planned(Some(spec), &fewer).unwrap_err().to_string().contains("robbinsdale among them"));
+        let source = Source { kubeconfig: "/k".into(), context: None };
+        assert!(planned(None, &Wanted { sources: vec![("prod".into(), source)], ..cities() }).is_err());
+        assert!(planned(None, &Wanted { members: Members::parse("karmada,x").ok(), ..Wanted::default() }).is_err());
+    }
+
+    #[test]
+    fn members_are_a_number_or_names() {
+        assert_eq!(Members::parse("4"), Ok(Members::Count(4)));
+        assert_eq!(Members::parse("east"), Ok(Members::Named(vec!["east".into()])));
+        for bad in ["", "a,,b", "a,b,a", "-1,"] {
+            assert!(Members::parse(bad).is_err(), "{bad}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::testbed::place::Place;
-use ::testbed::plan::Wanted;
+use ::testbed::plan::{Members, Wanted};
 use ::testbed::spec::{Kind, MachineSpec, Source};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -20,6 +20,9 @@ Examples:
   # Five members, two of which pull, with ten nodes each, beside another testbed
   flotilla up --name big --members 5 --pull member4,member5 --nodes 10
 
+  # Three cities, each with an agent that pulls
+  flotilla up --members ottawa,robbinsdale,stpetersburg --pull all
+
   # Members in system containers of LXD or Incus; members that are clusters you have
   flotilla up --provisioner lxd
   flotilla up --provisioner lxd --microk8s --memory 4GiB
@@ -27,10 +30,10 @@ Examples:
 pub struct UpArgs {
     #[command(flatten)]
     place: PlaceArgs,
-    /// How many members [default: 3]
-    #[arg(long, value_name = "N")]
-    members: Option<usize>,
-    /// Members that pull, with an agent beside them [default: member3]
+    /// How many members, or their names [default: 3]
+    #[arg(long, value_name = "N|NAME,...", value_parser = Members::parse)]
+    members: Option<Members>,
+    /// Members that pull, with an agent beside them; `all` for all of them [default: member3]
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pull: Option<Vec<String>>,
     /// Nodes of each member
@@ -94,7 +97,7 @@ impl UpArgs {
 
     pub fn wanted(&self) -> anyhow::Result<Wanted> {
         Ok(Wanted {
-            members: self.members,
+            members: self.members.clone(),
             pull: self.pull.clone(),
             nodes: self.nodes,
             runtime: self.runtime.clone(),

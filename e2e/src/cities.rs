@@ -1,0 +1,322 @@
+//! Three cities that pull, one application with a preference between them, and all that happens to them: a story that can
+//! be played in any fleet that does what it asks.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use crate::eventually::eventually;
+use crate::fleet::{run, text};
+use crate::flotilla::{binary, kubectl};
+use crate::member;
+use crate::ready::{self, NeverBelow};
+
+pub const CITIES: [&str; 3] = ["ottawa", "robbinsdale", "stpetersburg"];
+pub const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
+pub const TAINTS: &str = "-o=jsonpath={.spec.taints[*].key}";
+pub const PLACED: &str = "-o=jsonpath={.spec.clusters[*].name}";
+pub const TASKS: &str = "-o=jsonpath={.spec.gracefulEvictionTasks[*].fromCluster}";
+const UID: &str = "-o=jsonpath={.metadata.uid}";
+const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+const UNREACHABLE: &str = "cluster.karmada.io/unreachable cluster.karmada.io/unreachable";
+
+/// How long anything may take that crosses from the plane to the cities or back, on a busy machine.
+const CROSSING: Duration = Duration::from_secs(90);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// What is looked at when something did not come true.
+const CLUSTERS: [&str; 3] = ["get", "clusters", "-o=yaml"];
+const BINDINGS: [&str; 3] = ["get", "rb", "-o=yaml"];
+
+/// Word for word what a user wrote for Karmada.
+pub const POLICY: &str = "
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata:
+  name: my-app-failover
+spec:
+  resourceSelectors:
+    - apiVersion: apps/v1
+      kind: Deployment
+      name: my-app
+  placement:
+    clusterAffinity:
+      clusterNames:
+        - ottawa
+        - robbinsdale
+        - stpetersburg
+    replicaScheduling:
+      replicaDivisionPreference: Weighted
+      replicaSchedulingType: Divided
+      weightPreference:
+        staticWeightList:
+          - targetCluster:
+              clusterNames:
+                - ottawa
+            weight: 1
+          - targetCluster:
+              clusterNames:
+                - robbinsdale
+            weight: 0
+          - targetCluster:
+              clusterNames:
+                - stpetersburg
+            weight: 0
+    spreadConstraints:
+      - maxGroups: 1
+        minGroups: 1
+        spreadByField: cluster
+  failover:
+    application:
+      decisionConditions:
+        tolerationSeconds: 60
+      purgeMode: Gracefully
+";
+
+pub fn deployment(name: &str, extra: &str) -> String {
+    format!(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: default}}
+spec:
+  replicas: 2
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      {extra}
+      containers: [{{name: main, image: 'nginx:1.27'}}]
+---"
+    )
+}
+
+/// The user's policy for another application, with another patience.
+pub fn policy_for(name: &str, patience: u32) -> String {
+    let policy = POLICY.replace("my-app", name);
+    policy.replace("tolerationSeconds: 60", &format!("tolerationSeconds: {patience}"))
+}
+
+/// A control plane and the three cities with their agents.
+pub trait Cities {
+    /// The kubeconfig of the control plane.
+    fn plane(&self) -> PathBuf;
+    /// The kubeconfig of a city, by a way that stays open when its agent is cut off.
+    fn city(&self, name: &str) -> PathBuf;
+    /// What the programs have to say about what went wrong.
+    fn journal(&self) -> String;
+    /// The city's API server dies and stays away; its agent lives.
+    fn kill_member(&mut self, city: &str);
+    fn start_member(&mut self, city: &str);
+    /// The plane hears no more of a city, which works on.
+    fn silence(&mut self, city: &str);
+    fn unsilence(&mut self, city: &str);
+    /// As a crash does; another one is started beside the same member.
+    fn replace_agent(&mut self, city: &str);
+    /// As a power cut does; another one is started on the same data, and is ready when this returns.
+    fn replace_plane(&mut self);
+
+    fn kubectl(&self, arguments: &[&str]) -> Output {
+        kubectl(&self.plane(), arguments)
+    }
+
+    /// The command line against this plane.
+    fn flotilla(&self, arguments: &[&str]) -> Output {
+        run(&binary(), &self.plane(), arguments)
+    }
+
+    /// The answer of kubectl on the plane, trimmed, or nothing when it fails.
+    fn ask(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
+    }
+
+    fn ask_city(&self, city: &str, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&kubectl(&self.city(city), arguments).stdout).trim().to_owned()
+    }
+
+    /// kubectl in a city; it must succeed.
+    fn tell_city(&self, city: &str, arguments: &[&str]) {
+        let output = kubectl(&self.city(city), arguments);
+        assert!(output.status.success(), "{city}: {}", text(&output));
+    }
+
+    /// Applies documents on the plane; they must be accepted.
+    fn apply(&self, documents: &str) {
+        let output = member::apply(&self.plane(), &["apply", "-f", "-"], documents);
+        assert!(output.status.success(), "{}\n{documents}", text(&output));
+    }
+
+    fn ready_in(&self, city: &str, name: &str) -> u32 {
+        self.ask_city(city, &["get", "deploy", name, READY_REPLICAS]).parse().unwrap_or(0)
+    }
+
+    /// Waits, and shows what is known when it was in vain.
+    fn wait(&self, what: &str, holds: &mut dyn FnMut() -> bool) {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, CROSSING, holds)));
+        if let Err(panic) = result {
+            eprintln!("{}\n{}\n{}", self.ask(&BINDINGS), self.ask(&CLUSTERS), self.journal());
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn on_plane(&self, arguments: &[&str], expected: &str) {
+        let what = format!("kubectl {} says {expected:?}", arguments.join(" "));
+        self.wait(&what, &mut || self.ask(arguments) == expected);
+    }
+
+    fn in_city(&self, city: &str, arguments: &[&str], expected: &str) {
+        let what = format!("{city}: kubectl {} says {expected:?}", arguments.join(" "));
+        self.wait(&what, &mut || self.ask_city(city, arguments) == expected);
+    }
+
+    fn is_gone_from(&self, city: &str, name: &str) {
+        self.in_city(city, &["get", "deploy", name, "--ignore-not-found", "-o=name"], "");
+    }
+
+    /// Every city is a ready member without taints.
+    fn wait_until_ready(&self) {
+        for city in CITIES {
+            self.on_plane(&["get", "cluster", city, READY], "True");
+            self.on_plane(&["get", "cluster", city, TAINTS], "");
+        }
+    }
+
+    /// Watches for a moment without a ready replica, as long as every city can be asked.
+    fn never_none(&self, name: &str) -> NeverBelow {
+        NeverBelow::start(1, CITIES.iter().map(|city| ready::in_cluster(&self.city(city), name)).collect())
+    }
+}
+
+/// Waits until the application is ready in a city, and it is never without a ready replica until then.
+pub fn moves(fleet: &dyn Cities, name: &str, from: &str, to: &str, limit: Duration) {
+    let start = Instant::now();
+    loop {
+        let (old, new) = (fleet.ready_in(from, name), fleet.ready_in(to, name));
+        assert!(old + new > 0, "{name} has no ready replica, {:?} after {from} was left", start.elapsed());
+        if new == 2 {
+            return;
+        }
+        if start.elapsed() > limit {
+            let known = [fleet.ask(&BINDINGS), fleet.ask(&CLUSTERS), fleet.journal()];
+            panic!("{name} did not move to {to} within {limit:?}:\n{}", known.join("\n"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// From the setup to the test of failover as a user wrote it down: the nodes of the first city are cordoned, the
+/// application moves after its minute of patience, and comes back when that is asked for.
+pub fn play_a_cordoned_city(fleet: &dyn Cities) {
+    let clusters = fleet.ask(&["get", "clusters"]);
+    for city in CITIES {
+        let line = clusters.lines().find(|line| line.starts_with(city)).unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert!(words.len() >= 4 && words[2] == "Pull" && words[3] == "True", "{clusters}");
+    }
+    fleet.apply(&deployment("my-app", ""));
+    fleet.apply(POLICY);
+    fleet.in_city("ottawa", &["get", "deploy", "my-app", READY_REPLICAS], "2");
+    fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], "ottawa");
+
+    let foreseen =
+        fleet.flotilla(&["failover", "simulate", "--cluster", "ottawa", "-o=jsonpath={.bindings[0].to[0].name}"]);
+    assert_eq!(text(&foreseen).trim(), "robbinsdale");
+
+    let watch = fleet.never_none("my-app");
+    let start = Instant::now();
+    fleet.tell_city("ottawa", &["cordon", "-l", "kubernetes.io/os=linux"]);
+    moves(fleet, "my-app", "ottawa", "robbinsdale", Duration::from_secs(95));
+    let seconds = start.elapsed().as_secs_f64();
+    eprintln!("cordoned to ready elsewhere: {seconds:.1} s");
+    assert!((59.0..90.0).contains(&seconds), "about sixty seconds, not {seconds}");
+    fleet.is_gone_from("ottawa", "my-app");
+    fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], "robbinsdale");
+    fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "flotilla.dev/unschedulable");
+
+    fleet.tell_city("ottawa", &["uncordon", "-l", "kubernetes.io/os=linux"]);
+    fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "");
+    scale(fleet, "robbinsdale", 3);
+    scale(fleet, "robbinsdale", 2);
+    let why = text(&fleet.flotilla(&["why", "deployment/my-app"]));
+    assert!(why.contains("from ottawa to robbinsdale 2: the cluster has flotilla.dev/unschedulable=cordoned"), "{why}");
+
+    let asked = ["annotate", "propagationpolicy", "my-app-failover", "flotilla.dev/failback=after=5s"];
+    assert!(fleet.kubectl(&asked).status.success());
+    moves(fleet, "my-app", "robbinsdale", "ottawa", CROSSING);
+    fleet.is_gone_from("robbinsdale", "my-app");
+    fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], "ottawa");
+    watch.end();
+}
+
+/// The application is given another number of replicas, and all of them are where it is.
+fn scale(fleet: &dyn Cities, city: &str, replicas: u32) {
+    let replicas = replicas.to_string();
+    assert!(fleet.kubectl(&["scale", "deploy", "my-app", "--replicas", &replicas]).status.success());
+    fleet.in_city(city, &["get", "deploy", "my-app", READY_REPLICAS], &replicas);
+    fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], city);
+}
+
+/// Members, agents and the plane die, and a city is cut off: the application lives, and nothing is lost on doubt.
+pub fn play_deaths_and_silence(fleet: &mut dyn Cities) {
+    fleet.apply(&deployment("my-app", ""));
+    fleet.apply(&policy_for("my-app", 5));
+    fleet.in_city("ottawa", &["get", "deploy", "my-app", READY_REPLICAS], "2");
+
+    let watch = fleet.never_none("my-app");
+    a_killed_member(fleet);
+    a_city_cut_off(fleet, "robbinsdale", "ottawa", |_| {});
+    an_agent_killed(fleet, "ottawa");
+    // The next plane goes on where the one before was.
+    a_city_cut_off(fleet, "ottawa", "robbinsdale", |fleet| fleet.replace_plane());
+    watch.end();
+}
+
+/// The member itself dies: its agent says so, and the application goes to the next city. When it is back it is cleaned up.
+fn a_killed_member(fleet: &mut dyn Cities) {
+    fleet.kill_member("ottawa");
+    fleet.in_city("robbinsdale", &["get", "deploy", "my-app", READY_REPLICAS], "2");
+    fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], "robbinsdale");
+    fleet.start_member("ottawa");
+    fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "");
+    fleet.is_gone_from("ottawa", "my-app");
+    assert_eq!(fleet.ready_in("robbinsdale", "my-app"), 2);
+    // Its own controllers take their time to notice that their API server is back.
+    let probe = member::apply(&fleet.city("ottawa"), &["apply", "-f", "-"], &deployment("probe", ""));
+    assert!(probe.status.success(), "{}", text(&probe));
+    fleet.in_city("ottawa", &["get", "deploy", "probe", READY_REPLICAS], "2");
+}
+
+/// Nothing is heard of a city: it works on, and loses its copy only after it is heard of again. `meanwhile` is what
+/// happens while the application is about to move.
+fn a_city_cut_off(fleet: &mut dyn Cities, from: &str, to: &str, meanwhile: fn(&mut dyn Cities)) {
+    let uid = ["get", "deploy", "my-app", UID];
+    let copy = fleet.ask_city(from, &uid);
+    fleet.silence(from);
+    fleet.on_plane(&["get", "cluster", from, TAINTS], UNREACHABLE);
+    let noticed = Instant::now();
+    meanwhile(fleet);
+    moves(fleet, "my-app", from, to, CROSSING);
+    eprintln!("unreachable to ready elsewhere: {:.1} s with 5 s of patience", noticed.elapsed().as_secs_f64());
+    fleet.on_plane(&["get", "rb", "my-app-deployment", TASKS], "");
+    assert_eq!(fleet.ask_city(from, &uid), copy, "who is not heard of is left alone");
+    assert_eq!(fleet.ready_in(from, "my-app"), 2);
+    fleet.unsilence(from);
+    fleet.is_gone_from(from, "my-app");
+    fleet.on_plane(&["get", "cluster", from, TAINTS], "");
+    assert_eq!(fleet.ready_in(to, "my-app"), 2);
+}
+
+/// An agent that dies and is started again takes nothing with it, and goes on.
+fn an_agent_killed(fleet: &mut dyn Cities, city: &str) {
+    let uid = ["get", "deploy", "my-app", UID];
+    let copy = fleet.ask_city(city, &uid);
+    fleet.replace_agent(city);
+    scale(fleet, city, 3);
+    scale(fleet, city, 2);
+    assert_eq!(fleet.ask_city(city, &uid), copy, "it is the copy that was there");
+    fleet.on_plane(&["get", "cluster", city, TAINTS], "");
+}
+
+/// As `kill` in a shell.
+pub fn signal(pid: u64, name: &str) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs").success());
+}

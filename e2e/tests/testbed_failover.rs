@@ -1,0 +1,77 @@
+//! Applications that survive a lost cluster, on the testbed of one command: three named members that pull.
+
+use std::path::PathBuf;
+
+use e2e::cities::{CITIES, Cities, play_a_cordoned_city, play_deaths_and_silence, signal};
+use e2e::eventually::eventually;
+use e2e::testbed::{CROSSING, Testbed};
+
+const PLANE: &str = "karmada-apiserver";
+
+struct Bed(Testbed);
+
+impl Bed {
+    fn up() -> Self {
+        let names = format!("--members={}", CITIES.join(","));
+        let bed = Self(Testbed::up(&[&names, "--pull=all", "--nodes=2", "--no-registry"]));
+        bed.wait_until_ready();
+        bed
+    }
+
+    /// Ends a process as a crash does; whoever watches over the testbed starts another.
+    fn replace(&self, part: &str) {
+        let died = self.0.pid(part).expect("a process");
+        signal(died, "-KILL");
+        eventually("another process runs", CROSSING, || self.0.pid(part).is_some_and(|pid| pid != died));
+    }
+}
+
+impl Cities for Bed {
+    fn plane(&self) -> PathBuf {
+        self.0.config(PLANE)
+    }
+
+    /// Beside the member, where its agent is too: the way that others take is cut by a partition.
+    fn city(&self, name: &str) -> PathBuf {
+        self.0.directory().join(format!("agents/{name}-member.config"))
+    }
+
+    fn journal(&self) -> String {
+        self.0.logs()
+    }
+
+    fn kill_member(&mut self, city: &str) {
+        self.0.good(&["fault", city, "kill"]);
+    }
+
+    fn start_member(&mut self, city: &str) {
+        self.0.good(&["fault", city, "heal"]);
+    }
+
+    fn silence(&mut self, city: &str) {
+        self.0.good(&["fault", city, "partition"]);
+    }
+
+    fn unsilence(&mut self, city: &str) {
+        self.0.good(&["fault", city, "heal"]);
+    }
+
+    fn replace_agent(&mut self, city: &str) {
+        self.replace(&format!("{city}-agent"));
+    }
+
+    fn replace_plane(&mut self) {
+        self.replace("karmada");
+        self.0.wait(PLANE, &["get", "--raw", "/readyz"], "ok");
+    }
+}
+
+#[test]
+fn the_story_of_a_cordoned_city_comes_true_on_the_testbed() {
+    play_a_cordoned_city(&Bed::up());
+}
+
+#[test]
+fn an_application_of_the_testbed_survives_killed_members_agents_and_planes() {
+    play_deaths_and_silence(&mut Bed::up());
+}
