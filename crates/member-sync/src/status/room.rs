@@ -19,6 +19,8 @@ use crate::status::unschedulable::Waiting;
 
 /// The estimator hears of changes at most this often.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+/// And of quotas at most this often: they limit what comes next, and nothing else tells of what pods have used of them.
+const PUBLISH_QUOTAS_EVERY: Duration = Duration::from_millis(100);
 
 /// The room a member has, kept up by watches that end with it.
 pub struct Room {
@@ -147,9 +149,8 @@ impl Teller {
                     let Some(change) = change else { return };
                     let [before, now] = [&change.before, &change.now].map(|own| own.as_deref().and_then(quotas::limit_of));
                     if before != now {
-                        // It is made to limit what comes next, so it counts at once; pods use it up one by one.
                         let now = Instant::now();
-                        let at = published.map_or(now, |last| (last + PUBLISH_EVERY).max(now));
+                        let at = published.map_or(now, |last| (last + PUBLISH_QUOTAS_EVERY).max(now));
                         publish_at = Some(publish_at.map_or(at, |earlier| earlier.min(at)));
                     }
                     continue;
