@@ -11,6 +11,11 @@ pub const GROUP: &str = "search.karmada.io";
 pub const RESOURCE_REGISTRIES: Resource =
     Resource::cluster(GROUP, "v1alpha1", "ResourceRegistry", "resourceregistries");
 
+/// `search/cache/PATH`: what members have under a path of Kubernetes' API.
+pub const SEARCHES: Resource = Resource::cluster(GROUP, "v1alpha1", "Search", "search");
+/// `proxying/NAME/proxy/PATH`: all members as one API.
+pub const PROXYINGS: Resource = Resource::cluster(GROUP, "v1alpha1", "Proxying", "proxying");
+
 /// On objects answered from a cache: the member they were read from.
 pub const ANNOTATION_CACHED_FROM: &str = "resource.karmada.io/cached-from-cluster";
 /// On objects answered from metrics: the member they were read from.

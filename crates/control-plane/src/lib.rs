@@ -5,6 +5,7 @@ mod interpretation;
 mod options;
 mod rooms;
 mod safe_mode;
+mod searching;
 mod start;
 
 pub use api_host::Storage;

@@ -18,12 +18,14 @@ use cluster_client::UserInfo;
 use explain::Explainer;
 use member_sync::gate::Gate;
 use scheduler::Decisions;
+use search::Search;
 
 use crate::explaining::Explaining;
 use crate::interpretation;
 use crate::options::{Options, Propagation};
 use crate::rooms::{self, Running, Shared};
 use crate::safe_mode::{self, Confirming, Telling};
+use crate::searching::{Reached, Searching};
 
 const FEDERATION: (&str, &[&str]) = ("system:admin", &["system:masters", "system:authenticated"]);
 
@@ -44,7 +46,9 @@ impl ControlPlane {
         let mode = SafeMode::unknown();
         let explaining = Explaining::new(mode.clone());
         let tunnels = Arc::new(Tunnels::default());
-        let host = ApiHost::start(&options.host, additions(&options.propagation, &explaining, &tunnels)).await?;
+        let searching = Searching::new(&tunnels);
+        let additions = additions(&options.propagation, &explaining, &searching, &tunnels);
+        let host = ApiHost::start(&options.host, additions).await?;
         safe_mode::begin(&host, &mode).await?;
         options.propagation.member_sync.gate = Gate::shared(mode);
         share_tunnels(&host, &tunnels);
@@ -64,6 +68,11 @@ impl ControlPlane {
             decisions: shared.decisions.clone(),
             features: Arc::clone(&options.propagation.features),
         }));
+        // Every replica answers, so every replica keeps copies; they are only read.
+        let reached = Reached { server: Arc::downgrade(&host.server), tunnels };
+        let search = Search::new(search::Parts { client: shared.client.clone(), members: Arc::new(reached) });
+        tokio::spawn(search.clone().run(host.stop.clone()));
+        searching.answer_with(search);
         let candidate = candidate(&options, host.address)?;
         let rooms = rooms::start(&host, shared, options.propagation, candidate)?;
         let (address, kubeconfig, server) = (host.address, host.kubeconfig.clone(), host.server.clone());
@@ -83,7 +92,12 @@ impl ControlPlane {
 }
 
 /// What makes an API server a control plane's.
-fn additions(propagation: &Propagation, explaining: &Explaining, tunnels: &Arc<Tunnels>) -> Additions {
+fn additions(
+    propagation: &Propagation,
+    explaining: &Explaining,
+    searching: &Searching,
+    tunnels: &Arc<Tunnels>,
+) -> Additions {
     let tunnels = || Arc::clone(tunnels);
     let mode = &explaining.mode;
     Additions {
@@ -94,7 +108,7 @@ fn additions(propagation: &Propagation, explaining: &Explaining, tunnels: &Arc<T
             allow_no_execute_taints: propagation.allow_no_execute_taint_policy,
             compile: Arc::new(interpreter::check::compile),
         }),
-        connect_handlers: vec![Box::new(ClusterProxy { tunnels: tunnels() })],
+        connect_handlers: vec![Box::new(ClusterProxy { tunnels: tunnels() }), Box::new(searching.clone())],
         extensions: vec![
             Box::new(explaining.clone()),
             Box::new(Telling { mode: mode.clone() }),

@@ -107,6 +107,8 @@ const ROWS: &[Row] = &[
 pub fn kinds(features: &Features) -> Vec<Kind> {
     let schemas = Schemas::read();
     let mut kinds = vec![cluster(&schemas, features), registry(&schemas)];
+    kinds.push(door(&schemas, &search::SEARCHES, &["get"]));
+    kinds.push(door(&schemas, &search::PROXYINGS, PROXY_VERBS));
     kinds.extend(ROWS.iter().map(|row| custom(&schemas, row)));
     kinds
 }
@@ -148,6 +150,12 @@ fn registry(schemas: &Schemas) -> Kind {
         strategy: Arc::new(RegistryStrategy),
         ..served(schemas, resource, resource.kind, false, Arc::new(CrdPrinter::new(&Value::Null)))
     }
+}
+
+/// A kind of which there are no objects: what follows its name is led to members.
+fn door(schemas: &Schemas, resource: &Resource, verbs: &[&'static str]) -> Kind {
+    let printer = Arc::new(CrdPrinter::new(&Value::Null));
+    Kind { stored: false, verbs: verbs.to_vec(), ..served(schemas, resource, resource.kind, false, printer) }
 }
 
 /// What all of them have in common.

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::member::{self, Member};
 use super::tunnels::Tunnels;
 use crate::forwarding;
-use crate::http::{Peer, RequestBody};
 use crate::request::RequestInfo;
 use crate::respond::{self, Body};
 use crate::server::Server;
@@ -39,7 +38,8 @@ pub async fn serve(
     let (plain, query) = path.split_once('?').unwrap_or((path, ""));
     let info = RequestInfo::parse(&request.incoming.method, plain, query);
     if !info.is_resource {
-        return own(server, path, request).await;
+        // What is not about objects is answered here.
+        return super::answer_here(server, path, request.user, request.incoming).await;
     }
     if info.name.is_empty() && info.verb != "list" {
         let text = format!("Request verb {} is not support", info.verb);
@@ -59,16 +59,6 @@ fn object_path(path: &str, info: &RequestInfo) -> String {
         sub => format!("/{sub}/{}", info.tail),
     };
     path.strip_suffix(&beyond).unwrap_or(path).to_owned()
-}
-
-/// What is not about objects is answered here.
-async fn own(server: &Arc<Server>, path: &str, request: ConnectRequest) -> Result<Response<Body>, Status> {
-    let mut own = http::Request::new(RequestBody::Whole(request.incoming.body.read().await?));
-    *own.method_mut() = request.incoming.method;
-    *own.uri_mut() = path.parse().map_err(|_| Status::bad_request("not a path"))?;
-    *own.headers_mut() = forwarding::passed_headers(&request.incoming.headers, false);
-    let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new() });
-    Ok(Box::pin(crate::http::handle_as(Arc::clone(server), peer, request.user, own)).await)
 }
 
 /// Those who answered with 200. A member that cannot be reached has no say.

@@ -30,22 +30,7 @@ pub struct Member {
 
 /// Reads where a member is from its Cluster and the secrets that names.
 pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Member, Status> {
-    let gvr = CLUSTERS.gvr();
-    let cluster = read(server, CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, "", name).await?;
-    let cluster = cluster.ok_or_else(|| Status::not_found(&gvr.group_resource(), name))?;
-    let mut spec: ClusterSpec = api::read(&cluster)?;
-    // Only members in pull mode have agents.
-    let way = match spec.sync_mode {
-        SyncMode::Push => tunnels.to(name).map(Way::Own),
-        SyncMode::Pull => tunnels.way(&**server.objects.store(), name).await?,
-    };
-    if let Some(way) = &way {
-        way.server().clone_into(&mut spec.api_endpoint);
-    }
-    if spec.api_endpoint.is_empty() {
-        let problem = "its spec.apiEndpoint is empty, and no `flotilla agent` has opened a way to it";
-        return Err(unreachable(name, problem));
-    }
+    let (spec, way) = place(server, tunnels, name).await?;
     let Some(reference) = &spec.impersonator_secret_ref else {
         return Err(unreachable(name, "it has no spec.impersonatorSecretRef, so nobody can be spoken for in it"));
     };
@@ -53,13 +38,47 @@ pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Memb
     let impersonator_token = secret_text(&impersonator, SECRET_TOKEN)
         .ok_or_else(|| unreachable(name, &format!("secret {}/{} has no token", reference.namespace, reference.name)))?;
     let ca = match (&spec.secret_ref, spec.insecure_skip_tls_verification) {
-        (Some(reference), false) => secret_text(&secret(server, name, reference).await?, SECRET_CA_BUNDLE),
+        (Some(reference), false) => certificate_authority(&spec, &secret(server, name, reference).await?),
         _ => None,
     };
     Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token, way })
 }
 
-fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
+/// Where a member is, and the way its agent has opened, whose name for the member then counts.
+pub(super) async fn place(
+    server: &Server,
+    tunnels: &Tunnels,
+    name: &str,
+) -> Result<(ClusterSpec, Option<Way>), Status> {
+    let gvr = CLUSTERS.gvr();
+    let cluster = read(server, CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, "", name).await?;
+    let cluster = cluster.ok_or_else(|| Status::not_found(&gvr.group_resource(), name))?;
+    let mut spec: ClusterSpec = api::read(&cluster)?;
+    let way = way(server, tunnels, name, spec.sync_mode).await?;
+    if let Some(way) = &way {
+        way.server().clone_into(&mut spec.api_endpoint);
+    }
+    if spec.api_endpoint.is_empty() {
+        let problem = "its spec.apiEndpoint is empty, and no `flotilla agent` has opened a way to it";
+        return Err(unreachable(name, problem));
+    }
+    Ok((spec, way))
+}
+
+/// Only members in pull mode have agents that may be at another replica.
+pub(super) async fn way(server: &Server, tunnels: &Tunnels, name: &str, mode: SyncMode) -> Result<Option<Way>, Status> {
+    match mode {
+        SyncMode::Push => Ok(tunnels.to(name).map(Way::Own)),
+        SyncMode::Pull => tunnels.way(&**server.objects.store(), name).await,
+    }
+}
+
+/// Whom to trust at the other end; the system's authorities when `None`.
+pub(super) fn certificate_authority(spec: &ClusterSpec, secret: &Object) -> Option<String> {
+    if spec.insecure_skip_tls_verification { None } else { secret_text(secret, SECRET_CA_BUNDLE) }
+}
+
+pub(super) fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
     let server = match spec.api_endpoint.contains("://") {
         true => spec.api_endpoint.clone(),
         false => format!("https://{}", spec.api_endpoint),
@@ -131,17 +150,17 @@ impl Member {
     }
 }
 
-fn unreachable(name: &str, problem: &str) -> Status {
+pub(super) fn unreachable(name: &str, problem: &str) -> Status {
     Status::unavailable(format!("cluster {name} cannot be reached: {problem}"))
 }
 
-async fn secret(server: &Server, cluster: &str, reference: &SecretReference) -> Result<Object, Status> {
+pub(super) async fn secret(server: &Server, cluster: &str, reference: &SecretReference) -> Result<Object, Status> {
     let found = read(server, "", "v1", "secrets", &reference.namespace, &reference.name).await?;
     let missing = || unreachable(cluster, &format!("there is no secret {}/{}", reference.namespace, reference.name));
     found.ok_or_else(missing)
 }
 
-fn secret_text(secret: &Object, key: &str) -> Option<String> {
+pub(super) fn secret_text(secret: &Object, key: &str) -> Option<String> {
     let decoded = STANDARD.decode(secret.str_at(&["data", key])).ok()?;
     String::from_utf8(decoded).ok().filter(|text| !text.is_empty())
 }

@@ -1,5 +1,6 @@
 //! `clusters/NAME/proxy`: a member's API through this one, as the caller; `*` asks all members.
 
+mod as_plane;
 mod everywhere;
 mod member;
 pub mod peers;
@@ -7,15 +8,20 @@ pub mod tunnels;
 
 use std::sync::Arc;
 
+use access::User;
 use async_trait::async_trait;
 use http::{Response, Uri};
 use object::Status;
 
 use self::tunnels::Tunnels;
+use crate::forwarding;
+use crate::http::{Incoming, Peer, RequestBody};
 use crate::respond::Body;
 use crate::server::Server;
 use crate::subresource::{ConnectHandler, ConnectRequest};
 use crate::verbs::Target;
+
+pub use as_plane::client as plane_client;
 
 /// Answers for the proxy subresource of clusters.
 pub struct ClusterProxy {
@@ -34,14 +40,45 @@ impl ConnectHandler for ClusterProxy {
         if request.target.name == "*" {
             return everywhere::serve(server, &self.tunnels, &path, request).await;
         }
-        let member = member::find(server, &self.tunnels, &request.target.name).await?;
-        member.forward(&path, &request.user, request.incoming).await
+        forward(server, &self.tunnels, &request.target.name, &path, &request.user, request.incoming).await
     }
 }
 
-/// What follows `/apis/GROUP/VERSION/clusters/NAME/proxy`, escapes and query as they came; without anything there, the
+/// Sends a request to a member as the caller and streams the answer back; `path` comes with its query.
+pub async fn forward(
+    server: &Server,
+    tunnels: &Tunnels,
+    cluster: &str,
+    path: &str,
+    user: &User,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
+    member::find(server, tunnels, cluster).await?.forward(path, user, incoming).await
+}
+
+/// Answers a request here, as the caller, as if it had come with this path.
+pub async fn answer_here(
+    server: &Arc<Server>,
+    path: &str,
+    user: Arc<User>,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
+    let upgrades = forwarding::wants_upgrade(&incoming);
+    let mut request = http::Request::new(RequestBody::Whole(incoming.body.read().await?));
+    *request.method_mut() = incoming.method;
+    *request.uri_mut() = path.parse().map_err(|_| Status::bad_request("not a path"))?;
+    *request.headers_mut() = forwarding::passed_headers(&incoming.headers, upgrades);
+    if let Some(upgrade) = incoming.upgrade {
+        request.extensions_mut().insert(upgrade);
+    }
+    let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new() });
+    // Boxed, since this is called from within the answer to another request.
+    Ok(Box::pin(crate::http::handle_as(Arc::clone(server), peer, user, request)).await)
+}
+
+/// What follows `/apis/GROUP/VERSION/RESOURCE/NAME/proxy`, escapes and query as they came; without anything there, the
 /// `path` of the query counts.
-fn inner_path(uri: &Uri, asked: Option<&str>) -> String {
+pub fn inner_path(uri: &Uri, asked: Option<&str>) -> String {
     let tail = uri.path().splitn(8, '/').nth(7).unwrap_or_default();
     let tail = if tail.is_empty() { asked.unwrap_or_default().trim_start_matches('/') } else { tail };
     match uri.query() {

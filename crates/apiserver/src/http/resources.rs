@@ -30,14 +30,17 @@ pub async fn serve(
     if let Some(warning) = &resource.kind.deprecation {
         ctx.warn(warning.clone());
     }
+    // What is kept nowhere is up to its handler as a whole; it may read a path where others have subresources.
+    if !resource.kind.stored
+        && let Some(handler) = server.connect_handlers.iter().find(|handler| handler.handles(&target))
+    {
+        let request = subresource::ConnectRequest { target, incoming, user: ctx.user.clone() };
+        return handler.connect(server, request).await;
+    }
     if let Some(kind) = subresource::special(&target)? {
         return subresource::serve(server, ctx, &target, &kind, incoming, record).await;
     }
     if !resource.kind.stored {
-        if let Some(handler) = server.connect_handlers.iter().find(|handler| handler.handles(&target)) {
-            let request = subresource::ConnectRequest { target, incoming, user: ctx.user.clone() };
-            return handler.connect(server, request).await;
-        }
         return crate::reviews::serve(server, ctx, &target, incoming, record).await;
     }
     check_verb(&resource, info)?;

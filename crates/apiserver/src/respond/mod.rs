@@ -1,6 +1,7 @@
 //! Answers on the wire: which form the client wants, and how objects, lists, tables and watch frames are written.
 
 mod body;
+mod foreign;
 mod list;
 mod negotiate;
 mod object;
@@ -8,6 +9,7 @@ mod table;
 mod watch;
 
 pub use body::{Body, json, no_such_page, not_modified, status, text, value};
+pub use foreign::{ForeignEvent, ForeignList, foreign_list, foreign_object, foreign_watch};
 pub use list::{list_response, objects_response};
 pub use negotiate::{Format, Shape};
 pub use object::{encoded, object_response, status_response};

@@ -29,7 +29,8 @@ struct Streaming {
     columns_sent: bool,
 }
 
-const STREAMED_TYPES: &[&str] = &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+pub const STREAMED_TYPES: &[&str] =
+    &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
 pub fn watch_response(
     server: Arc<Server>,
@@ -81,7 +82,8 @@ impl Streaming {
                     Err(status) => ("ERROR", status.to_value()),
                 },
                 WatchItem::Bookmark { revision, initial_events_end } => {
-                    ("BOOKMARK", self.bookmark(revision, initial_events_end))
+                    let version = revision.to_string();
+                    ("BOOKMARK", bookmark(&self.resource, self.format.shape, &version, initial_events_end))
                 }
                 WatchItem::Error(status) => ("ERROR", status.to_value()),
             };
@@ -111,34 +113,34 @@ impl Streaming {
             }
         })
     }
+}
 
-    fn bookmark(&self, revision: u64, initial_events_end: bool) -> Value {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
-        if initial_events_end {
-            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+pub fn bookmark(resource: &Resource, shape: Shape, version: &str, initial_events_end: bool) -> Value {
+    let mut metadata = json!({"resourceVersion": version, "creationTimestamp": null});
+    if initial_events_end {
+        metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    }
+    let gvk = &resource.kind.gvk;
+    match shape {
+        Shape::Object => json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata}),
+        Shape::Metadata => {
+            let object = Object::from_value(json!({"metadata": metadata})).expect("a map");
+            metadata_only(&object)
         }
-        let gvk = &self.resource.kind.gvk;
-        match self.format.shape {
-            Shape::Object => json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata}),
-            Shape::Metadata => {
-                let object = Object::from_value(json!({"metadata": metadata})).expect("a map");
-                metadata_only(&object)
-            }
-            Shape::Table => {
-                let row = json!({"cells": [], "object": {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}});
-                json!({"apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": {"resourceVersion": revision.to_string()},
-                    "columnDefinitions": [], "rows": [row]})
-            }
+        Shape::Table => {
+            let row = json!({"cells": [], "object": {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}});
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": {"resourceVersion": version},
+                "columnDefinitions": [], "rows": [row]})
         }
     }
 }
 
-fn write_line(out: &mut BytesMut, value: &Value) {
+pub fn write_line(out: &mut BytesMut, value: &Value) {
     out.extend_from_slice(value.to_string().as_bytes());
     out.extend_from_slice(b"\n");
 }
 
-fn write_frame(out: &mut BytesMut, change: &str, object: &Object) {
+pub fn write_frame(out: &mut BytesMut, change: &str, object: &Object) {
     let frame = protobuf::watch_frame(change, object.as_map()).or_else(|error| {
         let status = Status::internal(format!("the change cannot be written as protobuf: {error}")).to_value();
         protobuf::watch_frame("ERROR", Object::from_value(status).unwrap_or_default().as_map())

@@ -1,0 +1,72 @@
+//! Requests that go on to a member: their bodies say there what the member itself would have said.
+
+use apiserver::decode::{self, BodyFormat};
+use apiserver::http::{Incoming, RequestBody};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use object::Status;
+use serde_json::Value;
+
+/// Puts the member's own version into the body and takes the stamp out, where the client sent back what it was shown. What
+/// cannot be read is left for the member to refuse.
+pub async fn restored(mut incoming: Incoming, verb: &str, cluster: &str) -> Result<Incoming, Status> {
+    if !matches!(verb, "update" | "patch" | "delete") {
+        return Ok(incoming);
+    }
+    let body = incoming.body.read().await?;
+    let changed = changed_body(&body, &incoming.headers, verb, cluster);
+    if let Some((_, content_type)) = &changed {
+        incoming.headers.remove(header::CONTENT_LENGTH);
+        if let Some(content_type) = content_type {
+            incoming.headers.insert(header::CONTENT_TYPE, content_type.clone());
+        }
+    }
+    incoming.body = RequestBody::Whole(changed.map_or(body, |(changed, _)| changed));
+    Ok(incoming)
+}
+
+/// The body as JSON, and its type where that is another than it came in; `None` when nothing in it needs a change.
+fn changed_body(body: &[u8], headers: &HeaderMap, verb: &str, cluster: &str) -> Option<(Bytes, Option<HeaderValue>)> {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let (mut value, content_type) = if verb == "patch" {
+        // Patches are JSON, or YAML that nearly always is JSON too; lists of operations name no version as a whole.
+        (serde_json::from_slice::<Value>(body).ok()?, None)
+    } else {
+        let format = BodyFormat::of_content_type(content_type).ok()?;
+        (decode::decode(body, format).ok()?.value, Some(HeaderValue::from_static("application/json")))
+    };
+    search::restore(&mut value, cluster).then(|| (value.to_string().into(), content_type))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_bodies_that_were_shown_otherwise_are_changed() {
+        let stamped =
+            json!({"metadata": {"annotations": {"resource.karmada.io/cached-from-cluster": "m1"}}}).to_string();
+        let yaml = "metadata:\n  annotations:\n    resource.karmada.io/cached-from-cluster: m1\n";
+        let cleared = json!({"metadata": {"annotations": {}}});
+        let cases = [
+            ("update", "application/json", stamped.as_str(), Some((cleared.clone(), true))),
+            ("update", "application/yaml", yaml, Some((cleared.clone(), true))),
+            ("update", "application/json", "{\"metadata\": {}}", None),
+            ("update", "application/json", "not JSON", None),
+            ("update", "text/html", stamped.as_str(), None),
+            ("patch", "application/merge-patch+json", stamped.as_str(), Some((cleared, false))),
+            ("patch", "application/json-patch+json", "[{\"op\": \"remove\", \"path\": \"/a\"}]", None),
+            ("delete", "application/json", "", None),
+        ];
+        for (verb, content_type, body, expected) in cases {
+            let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(content_type))]);
+            let changed = changed_body(body.as_bytes(), &headers, verb, "m1");
+            let changed = changed.map(|(body, content_type)| {
+                (serde_json::from_slice::<Value>(&body).expect("JSON"), content_type.is_some())
+            });
+            assert_eq!(changed, expected, "{verb} {content_type} {body}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Gets, lists and watches of members' objects: options in, answers in the form the client asked for out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::http::Incoming;
+use apiserver::registry::Resource;
+use apiserver::request::{ListOptions, Query};
+use apiserver::respond::{self, Body, ForeignEvent, ForeignList, Format};
+use apiserver::server::Server;
+use apiserver::subresource::ConnectRequest;
+use apiserver::verbs::list::check_fields;
+use futures::StreamExt;
+use http::{HeaderValue, Response, header};
+use object::selector::{FieldSelector, FieldTerm, LabelSelector};
+use object::{Object, Status};
+use search::{Event, Filter, ListRequest, ReadField, Search, WatchRequest};
+use serde_json::json;
+
+use super::Asked;
+
+/// `search/cache/PATH`, with Karmada's answers.
+pub async fn search(search: &Search, server: &Server, request: &ConnectRequest) -> Result<Response<Body>, Status> {
+    let info = &request.incoming.info;
+    let path = search::parse_path(&format!("{}/{}", info.subresource, info.tail)).map_err(Status::bad_request)?;
+    match request.target.name.as_str() {
+        "cache" => {}
+        // Karmada has the path and answers nothing.
+        "opensearch" => return Ok(respond::text(200, "text/plain; charset=utf-8", "")),
+        other => return Err(Status::bad_request(format!("connect with unrecognized search category {other}"))),
+    }
+    let labels = request.incoming.query.get("labelSelector").unwrap_or_default();
+    let labels = match LabelSelector::parse(labels) {
+        Ok(labels) => labels,
+        Err(error) => return Ok(refusal(400, &error.to_string())),
+    };
+    let Some(resource) = server.registry.find(&path.gvr.group, &path.gvr.version, &path.gvr.resource) else {
+        return Ok(refusal(500, &format!("no matches for {}", path.gvr)));
+    };
+    let filter = Filter { labels, ..Filter::everything(&path.namespace) };
+    let items = search.find(&path.gvr, &path.name, &filter).await;
+    let kind = &resource.kind.gvk;
+    let mut out = format!(
+        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{{}},\"items\":[",
+        kind.kind,
+        kind.api_version()
+    )
+    .into_bytes();
+    out.extend(items.join(&b","[..]));
+    out.extend_from_slice(b"]}\n");
+    Ok(respond::text(200, "application/json; charset=utf-8", out))
+}
+
+fn refusal(code: u16, problem: &str) -> Response<Body> {
+    respond::text(code, "application/json", format!("{}\n", json!({"error": problem})))
+}
+
+/// Answers out of the copies of all members.
+pub async fn serve(
+    search: &Search,
+    server: &Arc<Server>,
+    asked: &Asked,
+    incoming: &Incoming,
+) -> Result<Response<Body>, Status> {
+    let query = &incoming.query;
+    let format = Format::for_resource(&asked.resource, &incoming.headers, query.flag("pretty"))?;
+    match asked.info.verb {
+        "get" => {
+            let object = search.get(&asked.gvr, &asked.key(), query.get("resourceVersion")).await?;
+            Ok(respond::foreign_object(&asked.resource, &object, format))
+        }
+        "list" => list(search, asked, query, format).await,
+        _ => {
+            let request = WatchRequest {
+                filter: filter(asked, query)?,
+                version: text(query, "resourceVersion"),
+                bookmarks: query.flag("allowWatchBookmarks"),
+                initial_events: query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
+                duration: number(query, "timeoutSeconds")?.map(Duration::from_secs),
+            };
+            let watch = search.watch(&asked.gvr, request).await;
+            let events = futures::stream::unfold(watch, |mut watch| async move {
+                let events = watch.next().await?;
+                Some((events.into_iter().map(foreign).collect(), watch))
+            });
+            let events = events.take_until(server.stop.clone().cancelled_owned());
+            respond::foreign_watch(Arc::clone(&asked.resource), events, format)
+        }
+    }
+}
+
+async fn list(search: &Search, asked: &Asked, query: &Query, format: Format) -> Result<Response<Body>, Status> {
+    let request = ListRequest {
+        filter: filter(asked, query)?,
+        limit: number(query, "limit")?.unwrap_or(0) as usize,
+        continue_token: text(query, "continue"),
+        version: text(query, "resourceVersion"),
+        is_exact: query.get("resourceVersionMatch") == Some("Exact"),
+    };
+    let listed = search.list(&asked.gvr, &request).await?;
+    let mut metadata = json!({"resourceVersion": listed.version});
+    if !listed.continue_token.is_empty() {
+        metadata["continue"] = listed.continue_token.into();
+    }
+    let kind = &asked.resource.kind;
+    let list = if listed.is_cached {
+        ForeignList { api_version: kind.gvk.api_version(), kind: kind.list_kind.clone(), metadata }
+    } else {
+        ForeignList { api_version: "v1".to_owned(), kind: "List".to_owned(), metadata }
+    };
+    let answer = respond::foreign_list(&asked.resource, &list, &listed.items, format, query.get("includeObject"));
+    let mut answer = answer?;
+    for unread in listed.unread {
+        let warning = object::field::go_quote(&format!("left out: {unread}"));
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {warning}")) {
+            answer.headers_mut().append(header::WARNING, value);
+        }
+    }
+    Ok(answer)
+}
+
+fn filter(asked: &Asked, query: &Query) -> Result<Filter, Status> {
+    let refuse = |error: object::selector::SelectorError| Status::bad_request(error.to_string());
+    let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).map_err(refuse)?;
+    let mut fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default()).map_err(refuse)?;
+    check_fields(&asked.target(), &ListOptions { fields: fields.clone(), ..ListOptions::default() })?;
+    if !asked.info.name.is_empty() {
+        fields.terms.push(FieldTerm { field: "metadata.name".into(), equal: true, value: asked.info.name.clone() });
+    }
+    let namespace = asked.key().namespace;
+    Ok(Filter { namespace, labels, fields, read_field: read_field(&asked.resource) })
+}
+
+fn read_field(resource: &Arc<Resource>) -> ReadField {
+    let resource = Arc::clone(resource);
+    Arc::new(move |object: &Object, name: &str| {
+        let field = resource.kind.selectable_fields.iter().find(|field| field.name == name);
+        field.map(|field| field.value(object)).unwrap_or_default()
+    })
+}
+
+fn text(query: &Query, key: &str) -> String {
+    query.get(key).unwrap_or_default().to_owned()
+}
+
+fn number(query: &Query, key: &str) -> Result<Option<u64>, Status> {
+    let refuse = |text: &str| Status::bad_request(format!("query parameter {key}: {text:?} is not a whole number"));
+    let parsed = query.get(key).map(|text| text.parse::<i64>().map_err(|_| refuse(text))).transpose()?;
+    Ok(parsed.map(|number| number.max(0).unsigned_abs()))
+}
+
+fn foreign(event: Event) -> ForeignEvent {
+    match event {
+        Event::Added(object) => ForeignEvent::Change("ADDED", object),
+        Event::Modified(object) => ForeignEvent::Change("MODIFIED", object),
+        Event::Deleted(object) => ForeignEvent::Change("DELETED", object),
+        Event::Bookmark { version, initial_events_end } => ForeignEvent::Bookmark { version, initial_events_end },
+        Event::Error(status) => ForeignEvent::Error(status),
+    }
+}

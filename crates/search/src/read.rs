@@ -1,0 +1,278 @@
+//! Gets and lists over the caches of all members.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster_client::{ApiResource, ResourceRef};
+use object::status::{StatusCause, StatusDetails};
+use object::{GroupResource, GroupVersionResource, Object, Status};
+use reconcile::{Kept, ObjectKey};
+
+use crate::Search;
+use crate::cache::{Cache, View, stamp};
+use crate::filter::Filter;
+use crate::version::{Place, Versions};
+
+/// Objects looked at in one turn.
+const CHUNK: usize = 512;
+
+/// How long the member is given to show an object itself; after that the copy is shown.
+const LIVE_GET_MAX: Duration = Duration::from_secs(3);
+
+/// How long a list waits for caches to reach the version it asks for, as kube-apiserver does.
+const VERSION_WAIT_MAX: Duration = Duration::from_secs(3);
+const VERSION_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a list asks for.
+#[derive(Clone, Debug)]
+pub struct ListRequest {
+    pub filter: Filter,
+    /// Objects in one answer; all when 0.
+    pub limit: usize,
+    /// Empty for the first page.
+    pub continue_token: String,
+    /// Empty, `0`, or as an earlier answer said.
+    pub version: String,
+    /// Exactly that version, and no later one.
+    pub is_exact: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Encoded objects in the order of members' names, namespaces and names.
+    pub items: Vec<Bytes>,
+    pub version: String,
+    /// Empty when there is no more.
+    pub continue_token: String,
+    /// False where no member keeps the resource: there is not even a kind of list to tell.
+    pub is_cached: bool,
+    /// Members that are left out, and why.
+    pub unread: Vec<String>,
+}
+
+impl Search {
+    /// The resource, when any registry names it.
+    pub fn registered(&self, gvr: &GroupVersionResource) -> Option<ApiResource> {
+        self.view().resource(gvr).cloned()
+    }
+
+    /// One object of one member. A client that does not name a version gets what the member has now.
+    pub async fn get(
+        &self,
+        gvr: &GroupVersionResource,
+        key: &ObjectKey,
+        version: Option<&str>,
+    ) -> Result<Arc<Object>, Status> {
+        let (cache, kept) = self.locate(gvr, key).await?;
+        let mut object = None;
+        if version.is_none() {
+            object = live(&cache, key).await?;
+        }
+        let mut object = object.unwrap_or_else(|| (*kept.object()).clone());
+        let composed = Versions::one(&cache.cluster, object.resource_version()).to_string();
+        object.set(&["metadata", "resourceVersion"], composed);
+        Ok(Arc::new(object))
+    }
+
+    /// The member that has the object. What not all members have told is never taken for the whole truth: a write must
+    /// not go to the wrong one of two.
+    pub async fn owner(&self, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<String, Status> {
+        let view = self.view();
+        let unread = settle(&view, gvr).await;
+        if !unread.is_empty() {
+            return Err(not_read(&unread));
+        }
+        let (cache, _) = the_one(&view, gvr, key)?;
+        Ok(cache.cluster.clone())
+    }
+
+    async fn locate(&self, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<(Arc<Cache>, Kept), Status> {
+        let view = self.view();
+        let unread = settle(&view, gvr).await;
+        match the_one(&view, gvr, key) {
+            Err(status) if status.is_not_found() && !unread.is_empty() => Err(not_read(&unread)),
+            found => found,
+        }
+    }
+
+    /// A page of what members have. It is never waited for a member for long: who has not told is named in the answer.
+    pub async fn list(&self, gvr: &GroupVersionResource, request: &ListRequest) -> Result<Listed, Status> {
+        let view = self.view();
+        let unread = settle(&view, gvr).await;
+        let caches: Vec<&Arc<Cache>> = view.of(gvr).collect();
+        let read: Vec<&Arc<Cache>> = caches.iter().copied().filter(|cache| cache.mirror.is_synced()).collect();
+        let place = match request.continue_token.as_str() {
+            "" => None,
+            token => Some(Place::parse(token)?),
+        };
+        let mut versions = match &place {
+            Some(place) => place.versions.clone(),
+            None => {
+                let asked = Versions::parse(&request.version);
+                reach(&read, &asked, request.is_exact).await?;
+                present(&read, &request.version)
+            }
+        };
+        let mut listed = Listed { is_cached: !caches.is_empty(), unread, ..Listed::default() };
+        let mut walk = read.as_slice();
+        let mut after = None;
+        if let Some(place) = place {
+            walk = from_cluster(walk, &place.cluster)?;
+            after = place.after;
+        }
+        while let [cache, rest @ ..] = walk {
+            if !versions.knows(&cache.cluster) {
+                versions.set(&cache.cluster, &cache.mirror.version());
+            }
+            let end = fill(cache, &request.filter, after.take(), request.limit, &mut listed.items).await;
+            let next = match (end, rest) {
+                (Some(key), _) => Some((cache.cluster.clone(), Some(key))),
+                (None, [next, ..]) if request.limit > 0 && listed.items.len() >= request.limit => {
+                    Some((next.cluster.clone(), None))
+                }
+                (None, _) => None,
+            };
+            if let Some((cluster, after)) = next {
+                listed.continue_token = Place { versions: versions.clone(), cluster, after }.to_string();
+                break;
+            }
+            walk = rest;
+        }
+        listed.version = versions.to_string();
+        Ok(listed)
+    }
+
+    /// What `search/cache` answers: everything that fits, of every member that has told.
+    pub async fn find(&self, gvr: &GroupVersionResource, name: &str, filter: &Filter) -> Vec<Bytes> {
+        let view = self.view();
+        settle(&view, gvr).await;
+        let mut items = Vec::new();
+        for cache in view.of(gvr) {
+            if name.is_empty() {
+                fill(cache, filter, None, 0, &mut items).await;
+            } else {
+                let found = cache.mirror.kept(&ObjectKey::new(&filter.namespace, name));
+                items.extend(found.map(|kept| kept.encoded()));
+            }
+        }
+        items
+    }
+}
+
+/// Waits for new caches, all at once, and tells which have nothing to show yet.
+pub async fn settle(view: &View, gvr: &GroupVersionResource) -> Vec<String> {
+    futures::future::join_all(view.of(gvr).map(|cache| cache.settled())).await;
+    let unread = view.of(gvr).filter(|cache| !cache.mirror.is_synced());
+    unread.map(|cache| cache.problem()).collect()
+}
+
+fn not_read(unread: &[String]) -> Status {
+    let text = format!("not all members are known: {}", unread.join("; "));
+    Status::unavailable(text).with_details(StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() })
+}
+
+fn the_one(view: &View, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<(Arc<Cache>, Kept), Status> {
+    let found = view.of(gvr).filter_map(|cache| Some((Arc::clone(cache), cache.mirror.kept(key)?)));
+    let mut found: Vec<(Arc<Cache>, Kept)> = found.collect();
+    let resource: GroupResource = gvr.group_resource();
+    if found.len() > 1 {
+        let clusters: Vec<&str> = found.iter().map(|(cache, _)| cache.cluster.as_str()).collect();
+        let detail = format!("ambiguous objects in clusters [{}]", clusters.join(", "));
+        return Err(Status::conflict(&resource, &key.name, detail));
+    }
+    found.pop().ok_or_else(|| Status::not_found(&resource, &key.name))
+}
+
+/// The object as the member has it now; `None` where the member does not answer.
+async fn live(cache: &Cache, key: &ObjectKey) -> Result<Option<Object>, Status> {
+    let target: ResourceRef = cache.mirror.target(key);
+    match tokio::time::timeout(LIVE_GET_MAX, cache.client.get(target)).await {
+        Ok(Ok(object)) => {
+            let mut object = Arc::unwrap_or_clone(object);
+            stamp(&mut object, &cache.cluster);
+            Ok(Some(object))
+        }
+        Ok(Err(status)) if status.is_not_found() => Err(status),
+        Ok(Err(_)) | Err(_) => Ok(None),
+    }
+}
+
+/// What the caches are the state of, before any is looked at. Asked for any version and without a cache, that is the answer.
+fn present(caches: &[&Arc<Cache>], asked: &str) -> Versions {
+    let mut versions = if caches.is_empty() { Versions::parse(asked) } else { Versions::default() };
+    for cache in caches {
+        versions.set(&cache.cluster, &cache.mirror.version());
+    }
+    versions
+}
+
+/// Waits until no cache is older than what the client has seen, on another replica perhaps.
+async fn reach(caches: &[&Arc<Cache>], asked: &Versions, is_exact: bool) -> Result<(), Status> {
+    let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+    let deadline = tokio::time::Instant::now() + VERSION_WAIT_MAX;
+    for cache in caches {
+        let wanted = number(asked.get(&cache.cluster));
+        while number(&cache.mirror.version()) < wanted {
+            if tokio::time::Instant::now() >= deadline {
+                return Err(too_large(wanted, number(&cache.mirror.version())));
+            }
+            tokio::time::sleep(VERSION_LOOK_EVERY).await;
+        }
+        let current = number(&cache.mirror.version());
+        if is_exact && current != wanted {
+            let text = format!("The provided resource version is no longer kept: {wanted} ({current})");
+            return Err(Status::gone(text));
+        }
+    }
+    Ok(())
+}
+
+/// Clients that see this ask again without a version.
+fn too_large(wanted: u64, current: u64) -> Status {
+    let cause = StatusCause {
+        reason: "ResourceVersionTooLarge".into(),
+        message: "Too large resource version".into(),
+        field: String::new(),
+    };
+    let details = StatusDetails { causes: vec![cause], retry_after_seconds: 1, ..StatusDetails::default() };
+    Status::timeout(format!("Too large resource version: {wanted}, current: {current}")).with_details(details)
+}
+
+/// Clusters from this one on. One that is gone has taken the rest of its list with it: the client begins again.
+fn from_cluster<'a, 'c>(caches: &'a [&'c Arc<Cache>], cluster: &str) -> Result<&'a [&'c Arc<Cache>], Status> {
+    let at = caches.iter().position(|cache| cache.cluster == cluster);
+    let at = at.ok_or_else(|| {
+        Status::gone(format!("the list cannot be continued: cluster {cluster} is not cached any more, begin again"))
+    })?;
+    Ok(&caches[at..])
+}
+
+/// Adds what fits, up to the limit, which must not be reached yet; tells the last object added when there are more behind it.
+async fn fill(
+    cache: &Cache,
+    filter: &Filter,
+    mut after: Option<ObjectKey>,
+    limit: usize,
+    items: &mut Vec<Bytes>,
+) -> Option<ObjectKey> {
+    let mut last = None;
+    loop {
+        let chunk = cache.mirror.chunk(&filter.namespace, after.as_ref(), CHUNK);
+        let (end, _) = chunk.last()?;
+        let end = end.clone();
+        for (key, kept) in chunk {
+            if !filter.matches(&key, &kept) {
+                continue;
+            }
+            if limit > 0 && items.len() >= limit {
+                return last;
+            }
+            items.push(kept.encoded());
+            last = Some(key);
+        }
+        after = Some(end);
+        // Others want this thread too.
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,445 @@
+//! The whole room over APIs in memory: registries come and go, members too, and clients read, page and watch.
+
+use std::collections::BTreeMap;
+
+use cluster_client::testing::MemoryApi;
+use cluster_client::{DeleteOptions, ResourceRef};
+use object::selector::{FieldSelector, LabelSelector};
+use object::{GroupVersionResource, Object};
+use reconcile::ObjectKey;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+fn pods() -> GroupVersionResource {
+    GroupVersionResource::new("", "v1", "pods")
+}
+
+fn pod(namespace: &str, name: &str, app: &str) -> Object {
+    Object::from_value(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name,
+        "labels": {"app": app}, "managedFields": [{"manager": "x"}]}, "spec": {"nodeName": "n"}}))
+    .expect("a map")
+}
+
+fn cluster(name: &str, ready: &str) -> Object {
+    Object::from_value(
+        json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+        "spec": {"syncMode": "Push"}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}),
+    )
+    .expect("a map")
+}
+
+fn registry(name: &str, namespace: &str) -> Object {
+    Object::from_value(json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry",
+        "metadata": {"name": name}, "spec": {"targetCluster": {},
+        "resourceSelectors": [{"apiVersion": "v1", "kind": "Pod", "namespace": namespace}]}}))
+    .expect("a map")
+}
+
+struct World {
+    plane: MemoryApi,
+    members: BTreeMap<&'static str, MemoryApi>,
+    search: Search,
+    cancel: CancellationToken,
+}
+
+struct Doors(BTreeMap<&'static str, MemoryApi>);
+
+impl Members for Doors {
+    fn client(&self, cluster: &str) -> Result<ClusterClient, Status> {
+        self.0.get(cluster).map(MemoryApi::client).ok_or_else(|| Status::unavailable("no such member"))
+    }
+}
+
+impl World {
+    /// Members `a` and `b` are ready, `c` is not; each has been given a different number of versions already.
+    async fn start() -> Self {
+        let members = BTreeMap::from(["a", "b", "c"].map(|name| (name, MemoryApi::default())));
+        for (count, member) in members.values().enumerate() {
+            for _ in 0..=count * 10 {
+                member.seed(&GroupVersionResource::new("", "v1", "configmaps"), pod("x", "counts", ""));
+            }
+        }
+        let plane = MemoryApi::default();
+        // A kind the plane has seen is one it serves.
+        plane.seed(&pods(), pod("plane", "own", "own"));
+        for (name, ready) in [("a", "True"), ("b", "True"), ("c", "False")] {
+            plane.seed(&CLUSTERS.gvr(), cluster(name, ready));
+        }
+        let parts = Parts { client: plane.client(), members: Arc::new(Doors(members.clone())) };
+        let world = Self { plane, members, search: Search::new(parts), cancel: CancellationToken::new() };
+        tokio::spawn(world.search.clone().run(world.cancel.clone()));
+        world.search.ready().await.expect("ready");
+        world
+    }
+
+    async fn with_registry() -> Self {
+        let world = Self::start().await;
+        world.plane.seed(&RESOURCE_REGISTRIES.gvr(), registry("r", ""));
+        world.keeps(&["a", "b"]).await;
+        world
+    }
+
+    /// Waits until the pods of these members are kept.
+    async fn keeps(&self, clusters: &[&str]) {
+        let mut view = self.search.subscribe();
+        let is_so =
+            |view: &Arc<View>| view.of(&pods()).map(|cache| cache.cluster.as_str()).eq(clusters.iter().copied());
+        timeout(LIMIT, view.wait_for(is_so)).await.expect("in time").expect("goes on");
+    }
+
+    fn seed(&self, member: &str, namespace: &str, name: &str, app: &str) {
+        self.members[member].seed(&pods(), pod(namespace, name, app));
+    }
+
+    async fn delete(&self, member: &str, namespace: &str, name: &str) {
+        let target = ResourceRef::namespaced(&pods(), namespace, name);
+        self.members[member].client().delete(target, DeleteOptions::default()).await.expect("deleted");
+    }
+
+    async fn list(&self, request: ListRequest) -> Listed {
+        self.search.list(&pods(), &request).await.expect("listed")
+    }
+
+    /// Waits until everything is there, and tells it with its version.
+    async fn settled(&self, expected: &[&str]) -> Listed {
+        let all = async {
+            loop {
+                let listed = self.list(all()).await;
+                if names(&listed) == expected {
+                    return listed;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LIMIT, all).await.expect("in time")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+fn all() -> ListRequest {
+    let filter = Filter::everything("");
+    ListRequest { filter, limit: 0, continue_token: String::new(), version: String::new(), is_exact: false }
+}
+
+fn named(object: &Object) -> String {
+    let cluster = object.annotation(api::search::ANNOTATION_CACHED_FROM).unwrap_or("?");
+    format!("{cluster}:{}", ObjectKey::of(object))
+}
+
+fn names(listed: &Listed) -> Vec<String> {
+    listed.items.iter().map(|item| named(&Object::decode(item).expect("JSON"))).collect()
+}
+
+fn from(version: &str) -> WatchRequest {
+    let filter = Filter::everything("");
+    WatchRequest { filter, version: version.to_owned(), bookmarks: false, initial_events: None, duration: None }
+}
+
+fn describe(event: &Event) -> String {
+    match event {
+        Event::Added(object) => format!("+{}", named(object)),
+        Event::Modified(object) => format!("~{}", named(object)),
+        Event::Deleted(object) => format!("-{}", named(object)),
+        Event::Bookmark { initial_events_end, .. } => format!("@{}", if *initial_events_end { "end" } else { "" }),
+        Event::Error(status) => format!("E{}", status.code),
+    }
+}
+
+/// The next events, as many as are expected; `None` at the end.
+async fn told(watch: &mut Watch, count: usize) -> Vec<String> {
+    let mut said = Vec::new();
+    while said.len() < count {
+        match timeout(LIMIT, watch.next()).await.expect("in time") {
+            Some(events) => said.extend(events.iter().map(describe)),
+            None => {
+                said.push("over".to_owned());
+                break;
+            }
+        }
+    }
+    said
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_show_all_members_in_order_and_in_pages() {
+    let world = World::with_registry().await;
+    for (member, namespace, name) in
+        [("b", "x", "p3"), ("b", "y", "p4"), ("a", "y", "p2"), ("a", "x", "p1"), ("c", "x", "unready")]
+    {
+        world.seed(member, namespace, name, "web");
+    }
+    let everything = ["a:x/p1", "a:y/p2", "b:x/p3", "b:y/p4"];
+    let listed = world.settled(&everything).await;
+    assert!(listed.is_cached && listed.continue_token.is_empty() && listed.unread.is_empty());
+    let first = Object::decode(&listed.items[0]).expect("JSON");
+    assert_eq!((first.api_version(), first.kind()), ("v1", "Pod"));
+    assert!(first.get(&["metadata", "managedFields"]).is_none());
+    for limit in 1..6 {
+        let mut pages = Vec::new();
+        let mut request = ListRequest { limit, ..all() };
+        loop {
+            let page = world.list(request.clone()).await;
+            assert!(page.items.len() <= limit);
+            assert_eq!(page.version, listed.version, "nothing has happened since");
+            pages.extend(names(&page));
+            if page.continue_token.is_empty() {
+                break;
+            }
+            request.continue_token = page.continue_token;
+        }
+        assert_eq!(pages, everything, "{limit} at a time");
+    }
+    let within = ListRequest { filter: Filter::everything("y"), ..all() };
+    assert_eq!(names(&world.list(within).await), ["a:y/p2", "b:y/p4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_between_two_pages_is_told_by_a_watch_from_the_list() {
+    let world = World::with_registry().await;
+    world.seed("a", "x", "p1", "web");
+    world.seed("a", "x", "p2", "web");
+    world.settled(&["a:x/p1", "a:x/p2"]).await;
+    let first = world.list(ListRequest { limit: 1, ..all() }).await;
+    world.seed("a", "x", "p0", "web");
+    world.seed("b", "x", "late", "web");
+    world.settled(&["a:x/p0", "a:x/p1", "a:x/p2", "b:x/late"]).await;
+    let rest = ListRequest { continue_token: first.continue_token, ..all() };
+    let rest = world.list(rest).await;
+    assert_eq!(names(&rest), ["a:x/p2", "b:x/late"]);
+    let mut watch = world.search.watch(&pods(), from(&rest.version)).await;
+    let mut said = told(&mut watch, 2).await;
+    said.sort();
+    assert_eq!(said, ["+a:x/p0", "+b:x/late"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_got_from_the_one_member_that_has_it() {
+    let world = World::with_registry().await;
+    for (member, name) in [("a", "mine"), ("a", "shared"), ("b", "shared")] {
+        world.seed(member, "x", name, "web");
+    }
+    world.settled(&["a:x/mine", "a:x/shared", "b:x/shared"]).await;
+    let get = |name: &'static str, version: Option<&'static str>| {
+        let search = world.search.clone();
+        async move { search.get(&pods(), &ObjectKey::new("x", name), version).await }
+    };
+    for version in [None, Some("0")] {
+        let mine = get("mine", version).await.expect("found");
+        let own = world.members["a"].client().get(ResourceRef::namespaced(&pods(), "x", "mine")).await.expect("there");
+        assert_eq!(named(&mine), "a:x/mine");
+        assert_eq!(mine.resource_version(), version::Versions::one("a", own.resource_version()).to_string());
+    }
+    let missing = get("missing", None).await.expect_err("nobody has it");
+    assert_eq!((missing.code, missing.message.as_str()), (404, "pods \"missing\" not found"));
+    let both = get("shared", None).await.expect_err("two have it");
+    assert_eq!(both.code, 409);
+    assert!(both.message.ends_with("ambiguous objects in clusters [a, b]"), "{}", both.message);
+    let owner = world.search.owner(&pods(), &ObjectKey::new("x", "mine")).await;
+    assert_eq!(owner.as_deref(), Ok("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_cannot_be_read_hangs_no_list_and_stops_every_write() {
+    let world = World::start().await;
+    let broken = &world.members["b"];
+    broken.refuse_streaming_lists();
+    broken.set_fault(|_| Some(Status::unavailable("nobody there")));
+    world.seed("a", "x", "p1", "web");
+    world.plane.seed(&RESOURCE_REGISTRIES.gvr(), registry("r", ""));
+    world.keeps(&["a", "b"]).await;
+    let listed = world.list(all()).await;
+    assert_eq!(names(&listed), ["a:x/p1"]);
+    assert_eq!(listed.unread, ["cluster b: nobody there"]);
+    let start = Instant::now();
+    world.list(all()).await;
+    assert!(start.elapsed() < Duration::from_millis(1), "only new caches are waited for");
+    let (here, missing) = (ObjectKey::new("x", "p1"), ObjectKey::new("x", "missing"));
+    assert!(world.search.get(&pods(), &here, None).await.is_ok());
+    assert_eq!(world.search.get(&pods(), &missing, None).await.map_err(|status| status.code), Err(503));
+    assert_eq!(world.search.owner(&pods(), &here).await.map_err(|status| status.code), Err(503));
+    // A watch from the list tells of the member when it can be read.
+    let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
+    world.seed("b", "x", "p2", "web");
+    world.members["b"].clear_fault();
+    assert_eq!(told(&mut watch, 1).await, ["+b:x/p2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_from_a_list_and_sees_what_its_selectors_see() {
+    let world = World::with_registry().await;
+    world.seed("a", "x", "p1", "web");
+    let listed = world.settled(&["a:x/p1"]).await;
+    let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
+    let labels = LabelSelector::parse("app=web").expect("a selector");
+    let selected = Filter { labels, ..Filter::everything("x") };
+    let mut of_web = world.search.watch(&pods(), WatchRequest { filter: selected, ..from(&listed.version) }).await;
+    world.seed("b", "x", "p2", "web");
+    assert_eq!(told(&mut watch, 1).await, ["+b:x/p2"]);
+    world.seed("a", "x", "p1", "other");
+    assert_eq!(told(&mut watch, 1).await, ["~a:x/p1"]);
+    world.delete("b", "x", "p2").await;
+    assert_eq!(told(&mut watch, 1).await, ["-b:x/p2"]);
+    world.seed("a", "y", "p3", "web");
+    assert_eq!(told(&mut watch, 1).await, ["+a:y/p3"]);
+    let mut of_web = told(&mut of_web, 3).await;
+    // Members are told of side by side.
+    of_web.sort();
+    assert_eq!(of_web, ["+b:x/p2", "-a:x/p1", "-b:x/p2"]);
+    let field = Filter { fields: FieldSelector::parse("metadata.name=p3").expect("one"), ..Filter::everything("") };
+    let mut of_p3 = world.search.watch(&pods(), WatchRequest { filter: field, ..from("") }).await;
+    assert_eq!(told(&mut of_p3, 1).await, ["+a:y/p3"]);
+}
+
+/// Every version a watch tells is one a client can come back with, without missing or repeating anything.
+#[tokio::test(start_paused = true)]
+async fn a_watch_can_be_taken_up_from_any_of_its_events() {
+    let world = World::with_registry().await;
+    let listed = world.settled(&[]).await;
+    let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
+    let mut versions = vec![listed.version.clone()];
+    let steps = [("a", "p1"), ("b", "p2"), ("a", "p3"), ("b", "p2")];
+    let mut expected = Vec::new();
+    for (member, name) in steps {
+        world.seed(member, "x", name, &format!("app{}", expected.len()));
+        let events = timeout(LIMIT, watch.next()).await.expect("in time").expect("goes on");
+        let [Event::Added(object) | Event::Modified(object)] = &events[..] else { panic!("{events:?}") };
+        versions.push(object.resource_version().to_owned());
+        expected.extend(events.iter().map(describe));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let mut again = world.search.watch(&pods(), from(version)).await;
+        let mut said = told(&mut again, expected.len() - index).await;
+        let mut rest = expected[index..].to_vec();
+        // Members are told of side by side.
+        said.sort();
+        rest.sort();
+        assert_eq!(said, rest, "after {index} events");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_when_members_come_or_go_and_is_refused_when_it_comes_too_late() {
+    let world = World::with_registry().await;
+    let listed = world.settled(&[]).await;
+    let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
+    world.plane.seed(&CLUSTERS.gvr(), cluster("c", "True"));
+    assert_eq!(told(&mut watch, 1).await, ["over"]);
+    world.keeps(&["a", "b", "c"]).await;
+    let mut watch = world.search.watch(&pods(), from("")).await;
+    world.plane.seed(&CLUSTERS.gvr(), cluster("a", "Unknown"));
+    assert_eq!(told(&mut watch, 1).await, ["over"]);
+    world.keeps(&["b", "c"]).await;
+    let old = version::Versions::one("b", "1").to_string();
+    let mut watch = world.search.watch(&pods(), from(&old)).await;
+    assert_eq!(told(&mut watch, 2).await, ["E410", "over"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_tells_its_end_and_bookmarks_move_on() {
+    let world = World::with_registry().await;
+    world.seed("a", "x", "p1", "web");
+    world.seed("b", "x", "p2", "web");
+    let listed = world.settled(&["a:x/p1", "b:x/p2"]).await;
+    let request = WatchRequest { bookmarks: true, initial_events: Some(true), ..from("") };
+    let mut watch = world.search.watch(&pods(), request).await;
+    let mut said = told(&mut watch, 3).await;
+    assert_eq!(said.pop().as_deref(), Some("@end"));
+    said.sort();
+    assert_eq!(said, ["+a:x/p1", "+b:x/p2"]);
+    // Something the watch has nothing to tell of, but for how far it is.
+    world.members["a"].seed(&GroupVersionResource::new("", "v1", "configmaps"), pod("x", "counts", "more"));
+    let bookmark = timeout(LIMIT, watch.next()).await.expect("in time").expect("goes on");
+    let [Event::Bookmark { version, initial_events_end: false }] = &bookmark[..] else { panic!("{bookmark:?}") };
+    let (now, before) = (version::Versions::parse(version), version::Versions::parse(&listed.version));
+    let number = |versions: &version::Versions| versions.get("a").parse::<u64>().expect("a number");
+    assert!(number(&now) > number(&before));
+    assert_eq!(now.get("b"), before.get("b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_when_no_registry_asks() {
+    let world = World::start().await;
+    assert!(world.search.registered(&pods()).is_none());
+    assert!(world.members.values().all(|member| member.watches().is_empty()));
+    world.plane.seed(&RESOURCE_REGISTRIES.gvr(), registry("r", ""));
+    world.keeps(&["a", "b"]).await;
+    assert!(world.search.registered(&pods()).is_some());
+    let caches: Vec<Arc<cache::Cache>> = world.search.view().of(&pods()).cloned().collect();
+    let target = ResourceRef::cluster(&RESOURCE_REGISTRIES.gvr(), "r");
+    world.plane.client().delete(target, DeleteOptions::default()).await.expect("deleted");
+    world.keeps(&[]).await;
+    assert!(world.search.registered(&pods()).is_none());
+    assert!(caches.iter().all(|cache| cache.stop.is_cancelled()));
+    assert!(world.members["c"].watches().is_empty(), "a member that is not ready is left alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_of_a_registry_are_all_that_is_kept() {
+    let world = World::start().await;
+    for (namespace, name) in [("x", "p1"), ("y", "p2"), ("z", "p3")] {
+        world.seed("a", namespace, name, "web");
+    }
+    world.plane.seed(&RESOURCE_REGISTRIES.gvr(), registry("only-x", "x"));
+    world.keeps(&["a", "b"]).await;
+    world.settled(&["a:x/p1"]).await;
+    assert_eq!(world.members["a"].watches()[0].namespace.as_deref(), Some("x"));
+    world.plane.seed(&RESOURCE_REGISTRIES.gvr(), registry("also-y", "y"));
+    world.settled(&["a:x/p1", "a:y/p2"]).await;
+    world.seed("a", "z", "p4", "web");
+    world.seed("a", "y", "p5", "web");
+    world.settled(&["a:x/p1", "a:y/p2", "a:y/p5"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_goes_nowhere_back_in_time_and_does_not_wait_for_ever() {
+    let world = World::with_registry().await;
+    world.seed("a", "x", "p1", "web");
+    let listed = world.settled(&["a:x/p1"]).await;
+    let again = ListRequest { version: listed.version.clone(), ..all() };
+    assert_eq!(names(&world.list(again.clone()).await), ["a:x/p1"]);
+    assert_eq!(names(&world.list(ListRequest { is_exact: true, ..again.clone() }).await), ["a:x/p1"]);
+    world.seed("a", "x", "p2", "web");
+    world.settled(&["a:x/p1", "a:x/p2"]).await;
+    let gone = world.search.list(&pods(), &ListRequest { is_exact: true, ..again }).await;
+    assert_eq!(gone.map(|_| ()).map_err(|status| status.code), Err(410));
+    let future = version::Versions::one("a", "4000000").to_string();
+    let late = world.search.list(&pods(), &ListRequest { version: future, ..all() }).await;
+    assert_eq!(late.map(|_| ()).map_err(|status| status.code), Err(504));
+    let token = version::Place { versions: Default::default(), cluster: "c".into(), after: None }.to_string();
+    let gone = world.search.list(&pods(), &ListRequest { continue_token: token, ..all() }).await;
+    assert_eq!(gone.map(|_| ()).map_err(|status| status.code), Err(410));
+}
+
+#[tokio::test(start_paused = true)]
+async fn searching_finds_objects_by_path_and_labels() {
+    let world = World::with_registry().await;
+    world.seed("a", "x", "p1", "web");
+    world.seed("b", "x", "p1", "other");
+    world.seed("b", "y", "p2", "web");
+    world.settled(&["a:x/p1", "b:x/p1", "b:y/p2"]).await;
+    let cases = [
+        ("", "", "", vec!["a:x/p1", "b:x/p1", "b:y/p2"]),
+        ("x", "", "", vec!["a:x/p1", "b:x/p1"]),
+        ("x", "p1", "", vec!["a:x/p1", "b:x/p1"]),
+        ("y", "p1", "", vec![]),
+        ("", "", "app=web", vec!["a:x/p1", "b:y/p2"]),
+    ];
+    for (namespace, name, labels, expected) in cases {
+        let labels = LabelSelector::parse(labels).expect("a selector");
+        let filter = Filter { labels, ..Filter::everything(namespace) };
+        let items = world.search.find(&pods(), name, &filter).await;
+        assert_eq!(names(&Listed { items, ..Listed::default() }), expected, "{namespace}/{name}");
+    }
+    let unknown =
+        world.search.find(&GroupVersionResource::new("", "v1", "services"), "", &Filter::everything("")).await;
+    assert!(unknown.is_empty());
+}

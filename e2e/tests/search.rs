@@ -1,0 +1,355 @@
+//! What members have, asked of the plane with real kubectl: a real push member, and a pull member that nobody can dial.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::agent::Agent;
+use e2e::eventually::eventually;
+use e2e::fleet::{run, text};
+use e2e::flotilla::{Flotilla, binary, kubectl, programs};
+use e2e::light_fleet::{QUICK_AGENT, QUICK_PLANE};
+use e2e::light_member::LightMember;
+use e2e::member::{self, Member};
+use e2e::replicas::Replicas;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(90);
+const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+const PROXY: &str = "/apis/search.karmada.io/v1alpha1/proxying/karmada/proxy";
+const CACHE: &str = "/apis/search.karmada.io/v1alpha1/search/cache";
+const FOUND: &str = r#"-o=jsonpath={range .items[*]}{.metadata.annotations.resource\.karmada\.io/cached-from-cluster}:{.metadata.name} {end}"#;
+
+const REGISTRY: &str = "
+apiVersion: search.karmada.io/v1alpha1
+kind: ResourceRegistry
+metadata: {name: everything}
+spec:
+  targetCluster: {clusterNames: [pushed, pulled]}
+  resourceSelectors:
+  - {apiVersion: v1, kind: ConfigMap}
+  - {apiVersion: v1, kind: Pod}
+  - {apiVersion: v1, kind: Node}
+  - {apiVersion: apps/v1, kind: Deployment}
+";
+
+fn config_map(name: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, labels: {{app: search}}}}, data: {{k: v}}}}\n---\n"
+    )
+}
+
+struct World {
+    plane: Flotilla,
+    pushed: Member,
+    pulled: LightMember,
+    agent: Option<Agent>,
+    /// A kubeconfig whose server is all members at once.
+    proxy: PathBuf,
+}
+
+impl World {
+    fn start() -> Option<Self> {
+        let (plane, pushed, pulled) = std::thread::scope(|scope| {
+            let pushed = scope.spawn(|| Member::start("pushed", 1));
+            let pulled = scope.spawn(|| LightMember::start(&[]));
+            let plane = Flotilla::start_with(QUICK_PLANE);
+            (plane, pushed.join().expect("a member starts"), pulled.join().expect("a member starts"))
+        });
+        let pushed = pushed?;
+        let kubeconfig = pushed.kubeconfig().to_str().expect("a path in UTF-8");
+        let joined = run(&binary(), &plane.kubeconfig, &["join", "pushed", "--cluster-kubeconfig", kubeconfig]);
+        assert!(joined.status.success(), "{}", text(&joined));
+        let flags = [QUICK_AGENT, &["--cluster-api-endpoint", "https://127.0.0.1:9"]].concat();
+        let agent = Agent::ours_beside(&plane.kubeconfig, ("pulled", &pulled.kubeconfig), &flags);
+        let proxy = plane.data_dir.join("proxy.config");
+        let config = std::fs::read_to_string(&plane.kubeconfig).expect("a kubeconfig");
+        let port = format!(":{}", plane.port());
+        std::fs::write(&proxy, config.replace(&port, &format!("{port}{PROXY}"))).expect("written");
+        let world = Self { plane, pushed, pulled, agent: Some(agent), proxy };
+        for cluster in ["pushed", "pulled"] {
+            world.until(&format!("{cluster} is ready"), || {
+                world.on_plane(&["get", "cluster", cluster, READY]) == "True"
+            });
+        }
+        Some(world)
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, LIMIT, &mut holds)));
+        if let Err(panic) = waited {
+            let log = self.plane.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("the plane's log:\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
+            eprintln!("clusters:\n{}", self.on_plane(&["get", "clusters", "-o", "wide"]));
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn on_plane(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&self.plane.kubectl(arguments).stdout).trim().to_owned()
+    }
+
+    /// kubectl with all members as its server.
+    fn through(&self, arguments: &[&str]) -> Output {
+        kubectl(&self.proxy, arguments)
+    }
+
+    fn ask(&self, arguments: &[&str]) -> String {
+        text(&self.through(arguments)).trim().to_owned()
+    }
+
+    #[track_caller]
+    fn tell(&self, arguments: &[&str]) -> String {
+        let output = self.through(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    #[track_caller]
+    fn refused(&self, arguments: &[&str], why: &str) {
+        let output = self.through(arguments);
+        assert!(!output.status.success() && text(&output).contains(why), "{arguments:?}: {}", text(&output));
+    }
+
+    fn apply(&self, documents: &str) -> String {
+        let output = member::apply(&self.plane.kubeconfig, &["apply", "-f", "-"], documents);
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    }
+
+    /// `MEMBER:NAME` of everything `search/cache` finds.
+    fn found(&self, path: &str) -> Vec<String> {
+        let said = self.on_plane(&["get", "--raw", &format!("{CACHE}/{path}")]);
+        let list: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let named = |item: &Value| {
+            let metadata = &item["metadata"];
+            let member = metadata["annotations"]["resource.karmada.io/cached-from-cluster"].as_str();
+            format!("{}:{}", member.unwrap_or("?"), metadata["name"].as_str().unwrap_or("?"))
+        };
+        list["items"].as_array().expect("items").iter().map(named).collect()
+    }
+}
+
+#[test]
+fn kubectl_reads_and_writes_what_members_have_through_the_plane() {
+    let Some(mut world) = World::start() else { return };
+    discovery_tells_of_the_doors(&world);
+    without_a_registry_the_plane_answers_for_itself(&world);
+    world.apply(REGISTRY);
+    let (both, one, other) = (config_map("both"), config_map("only-pushed"), config_map("only-pulled"));
+    let made = member::apply(world.pushed.kubeconfig(), &["apply", "-f", "-"], &[both.clone(), one].concat());
+    assert!(made.status.success(), "{}", text(&made));
+    world.pulled.apply(&[both, other].concat());
+    search_finds_by_path_and_labels(&world);
+    lists_are_merged_and_paged(&world);
+    gets_name_their_member_or_say_why_not(&world);
+    watches_tell_of_all_members(&world);
+    writes_go_to_the_member_that_has_the_object(&world);
+    streams_and_scales_go_there_too(&world);
+    rights_are_those_of_the_caller(&world);
+    a_member_that_is_lost_leaves_without_hanging_anyone(&mut world);
+}
+
+fn discovery_tells_of_the_doors(world: &World) {
+    let said = world.on_plane(&["get", "--raw", "/apis/search.karmada.io/v1alpha1"]);
+    let list: Value = serde_json::from_str(&said).expect("JSON");
+    let verbs = |name: &str| {
+        let found = list["resources"].as_array().expect("resources").iter().find(|resource| resource["name"] == name);
+        found.unwrap_or_else(|| panic!("{name} in {said}"))["verbs"].to_string()
+    };
+    assert_eq!(verbs("search"), r#"["get"]"#);
+    assert_eq!(verbs("proxying"), r#"["create","delete","get","patch","update"]"#);
+    assert!(verbs("resourceregistries").contains("watch"));
+}
+
+fn without_a_registry_the_plane_answers_for_itself(world: &World) {
+    assert!(world.plane.kubectl(&["create", "configmap", "of-the-plane"]).status.success());
+    assert_eq!(world.tell(&["get", "configmap", "of-the-plane", "-o=name"]), "configmap/of-the-plane");
+    assert_eq!(world.found("api/v1/configmaps"), Vec::<String>::new());
+    let unknown = world.plane.kubectl(&["get", "--raw", &format!("{CACHE}/api/v1/unheard-of")]);
+    assert!(text(&unknown).contains("InternalError"), "{}", text(&unknown));
+    let store =
+        "  backendStore: {openSearch: {addresses: ['https://10.0.0.1:9200'], secretRef: {namespace: a, name: b}}}\n";
+    let registry = format!("{}{store}", REGISTRY.trim_start());
+    let tried = member::apply(&world.plane.kubeconfig, &["create", "--dry-run=server", "-f", "-"], &registry);
+    assert!(tried.status.success() && text(&tried).contains("nothing is written to OpenSearch"), "{}", text(&tried));
+}
+
+fn search_finds_by_path_and_labels(world: &World) {
+    let labelled = "api/v1/namespaces/default/configmaps?labelSelector=app%3Dsearch";
+    let expected = ["pulled:both", "pulled:only-pulled", "pushed:both", "pushed:only-pushed"];
+    world.until("search finds what both members have", || world.found(labelled) == expected);
+    assert_eq!(world.found("api/v1/namespaces/default/configmaps/both"), ["pulled:both", "pushed:both"]);
+    assert_eq!(world.found("api/v1/namespaces/default/configmaps/missing"), Vec::<String>::new());
+    assert!(world.found("api/v1/nodes").iter().any(|node| node == "pushed:node-0"));
+    let list = world.on_plane(&["get", "--raw", &format!("{CACHE}/api/v1/namespaces/default/configmaps/both")]);
+    assert!(list.starts_with(r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":["#), "{list}");
+}
+
+fn lists_are_merged_and_paged(world: &World) {
+    let expected = "pulled:both pulled:only-pulled pushed:both pushed:only-pushed";
+    for chunk in ["--chunk-size=0", "--chunk-size=1", "--chunk-size=3", "--chunk-size=500"] {
+        assert_eq!(world.tell(&["get", "configmaps", "-l", "app=search", chunk, FOUND]), expected, "{chunk}");
+    }
+    assert_eq!(world.tell(&["get", "configmaps", "-A", "-l", "app=search", FOUND]), expected);
+    let by_name = ["get", "configmaps", "--field-selector=metadata.name=both", FOUND];
+    assert_eq!(world.tell(&by_name), "pulled:both pushed:both");
+    let table = world.tell(&["get", "configmaps", "-l", "app=search"]);
+    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[0], ["NAME", "DATA", "AGE"], "{table}");
+    assert_eq!(words[1][..2], ["both", "1"], "{table}");
+    let nodes = world.tell(&["get", "nodes"]);
+    assert!(nodes.contains("node-0") && nodes.contains("STATUS") && nodes.lines().count() >= 3, "{nodes}");
+    world.refused(&["get", "configmaps", "--field-selector=data.k=v"], "is not a known field selector");
+}
+
+fn gets_name_their_member_or_say_why_not(world: &World) {
+    let member = r"-o=jsonpath={.metadata.annotations.resource\.karmada\.io/cached-from-cluster}";
+    assert_eq!(world.tell(&["get", "configmap", "only-pulled", member]), "pulled");
+    assert_eq!(world.tell(&["get", "configmap", "only-pushed", member]), "pushed");
+    world.refused(&["get", "configmap", "both"], "ambiguous objects in clusters [pulled, pushed]");
+    world.refused(&["get", "configmap", "missing"], "configmaps \"missing\" not found");
+    // What the plane itself has under that name is not what is asked for.
+    world.refused(&["get", "configmap", "of-the-plane"], "not found");
+    assert!(world.tell(&["get", "resourceregistries", "-o=name"]).ends_with("/everything"));
+}
+
+fn watches_tell_of_all_members(world: &World) {
+    let mut watch = Command::new(programs().join("kubectl"))
+        .arg("--kubeconfig")
+        .arg(&world.proxy)
+        .args(["get", "configmaps", "-l", "app=search", "-w", "-o=name"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("kubectl runs");
+    let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let initial: Vec<String> = lines.by_ref().take(4).collect();
+    assert_eq!(initial.iter().filter(|line| *line == "configmap/both").count(), 2, "{initial:?}");
+    world.pulled.apply(&config_map("later-pulled"));
+    assert_eq!(lines.next().as_deref(), Some("configmap/later-pulled"));
+    let made = member::apply(world.pushed.kubeconfig(), &["apply", "-f", "-"], &config_map("later-pushed"));
+    assert!(made.status.success(), "{}", text(&made));
+    assert_eq!(lines.next().as_deref(), Some("configmap/later-pushed"));
+    world.pulled.tell(&["delete", "configmap", "later-pulled"]);
+    assert_eq!(lines.next().as_deref(), Some("configmap/later-pulled"), "its deletion");
+    watch.kill().expect("ends");
+    watch.wait().expect("ended");
+}
+
+fn writes_go_to_the_member_that_has_the_object(world: &World) {
+    world.refused(&["create", "configmap", "new"], "create is not supported on resources of kind \"configmaps\"");
+    world.refused(&["delete", "configmap", "both"], "ambiguous objects in clusters [pulled, pushed]");
+    let many = world.plane.kubectl(&["delete", "--raw", &format!("{PROXY}/api/v1/namespaces/default/configmaps")]);
+    assert!(text(&many).contains("deletecollection is not supported"), "{}", text(&many));
+    for (name, data) in [("only-pulled", r#"{"data":{"k":"patched"}}"#), ("only-pushed", r#"{"data":{"k":"too"}}"#)] {
+        world.tell(&["patch", "configmap", name, "--type=merge", "-p", data]);
+    }
+    let value = ["get", "configmap", "only-pulled", "-o=jsonpath={.data.k}"];
+    assert_eq!(world.pulled.ask(&value), "patched");
+    assert_eq!(world.tell(&value), "patched", "what was written is read back");
+    assert_eq!(world.pushed.ask(&["get", "configmap", "only-pushed", "-o=jsonpath={.data.k}"]), "too");
+    // An object as it was shown goes back whole: with the version of all members and the stamp in it.
+    let shown = world.tell(&["get", "configmap", "only-pulled", "-o=json"]);
+    assert!(shown.contains("cached-from-cluster"), "{shown}");
+    let replaced = member::apply(&world.proxy, &["replace", "-f", "-"], &shown.replace("patched", "replaced"));
+    assert!(replaced.status.success(), "{}", text(&replaced));
+    assert_eq!(world.pulled.ask(&value), "replaced");
+    let stamp = r"-o=jsonpath={.metadata.annotations.resource\.karmada\.io/cached-from-cluster}";
+    assert_eq!(world.pulled.ask(&["get", "configmap", "only-pulled", stamp]), "", "the stamp stays here");
+    let again = member::apply(&world.proxy, &["replace", "-f", "-"], &shown);
+    assert!(text(&again).contains("the object has been modified"), "an old version is refused: {}", text(&again));
+    world.tell(&["label", "configmap", "only-pulled", "done=yes"]);
+    assert_eq!(world.pulled.ask(&["get", "configmap", "only-pulled", "-o=jsonpath={.metadata.labels.done}"]), "yes");
+    world.tell(&["delete", "configmap", "later-pushed"]);
+    assert_eq!(world.pushed.ask(&["get", "configmap", "later-pushed", "--ignore-not-found", "-o=name"]), "");
+}
+
+fn streams_and_scales_go_there_too(world: &World) {
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: main, image: nginx}]}}";
+    world.pulled.apply(pod);
+    let phase = ["get", "pod", "web", "-o=jsonpath={.status.phase}"];
+    world.until("the pod runs and is seen to", || world.ask(&phase) == "Running");
+    assert!(world.tell(&["logs", "web"]).contains("started nginx in pod default/web"));
+    assert_eq!(world.tell(&["exec", "web", "--", "sh", "-c", "echo said from within"]), "said from within");
+    let deployed = world.pushed.kubectl(&["create", "deployment", "scaled", "--image=nginx"]);
+    assert!(deployed.status.success(), "{}", text(&deployed));
+    world.until("the deployment is seen", || world.through(&["get", "deployment", "scaled"]).status.success());
+    world.tell(&["scale", "deployment", "scaled", "--replicas=3"]);
+    assert_eq!(world.pushed.ask(&["get", "deployment", "scaled", "-o=jsonpath={.spec.replicas}"]), "3");
+    assert!(world.tell(&["rollout", "status", "deployment", "scaled", "--timeout=60s"]).contains("successfully"));
+}
+
+fn rights_are_those_of_the_caller(world: &World) {
+    let forbidden = "cannot get resource \"proxying/proxy\" in API group \"search.karmada.io\"";
+    world.refused(&["--as=nobody", "get", "configmaps"], "orbidden");
+    let asked = world.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{PROXY}/api/v1/configmaps")]);
+    assert!(text(&asked).contains(forbidden), "{}", text(&asked));
+    let asked = world.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{CACHE}/api/v1/configmaps")]);
+    assert!(text(&asked).contains("cannot get resource \"search/api\""), "{}", text(&asked));
+    let rules = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: through-proxying}
+rules: [{apiGroups: [search.karmada.io], resources: [proxying/proxy], verbs: ['*']}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: through-proxying}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: through-proxying}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ada}]
+";
+    world.apply(rules);
+    let list = format!("{PROXY}/api/v1/namespaces/default/configmaps?labelSelector=app%3Dsearch");
+    let read = world.plane.kubectl(&["--as=ada", "get", "--raw", &list]);
+    assert!(text(&read).contains("only-pulled"), "{}", text(&read));
+    // The plane itself knows ada, and so does each member.
+    let own = world.plane.kubectl(&["--as=ada", "get", "--raw", &format!("{PROXY}/api/v1/secrets")]);
+    assert!(text(&own).contains("User \"ada\" cannot list resource \"secrets\""), "{}", text(&own));
+    world.until("the members let the plane speak for ada, who may not write there", || {
+        ["only-pulled", "only-pushed"].iter().all(|name| {
+            let tried =
+                world.ask(&["--as=ada", "patch", "configmap", name, "--type=merge", "-p", r#"{"data":{"k":"x"}}"#]);
+            tried.contains("User \"ada\" cannot patch resource \"configmaps\"")
+        })
+    });
+}
+
+fn a_member_that_is_lost_leaves_without_hanging_anyone(world: &mut World) {
+    world.agent = None;
+    let list = ["get", "configmaps", "-l", "app=search", FOUND];
+    world.until("what the lost member had is no longer shown", || {
+        let start = Instant::now();
+        let said = world.tell(&list);
+        assert!(start.elapsed() < Duration::from_secs(20), "no list hangs");
+        said == "pushed:both pushed:only-pushed"
+    });
+    assert_eq!(world.tell(&["get", "configmap", "both", "-o=name"]), "configmap/both", "one is left");
+    assert!(world.plane.kubectl(&["delete", "resourceregistry", "everything"]).status.success());
+    world.until("without a registry the plane answers for itself", || {
+        world.ask(&["get", "configmap", "of-the-plane", "-o=name"]) == "configmap/of-the-plane"
+    });
+}
+
+#[test]
+fn every_replica_answers_for_a_member_that_is_reached_through_one_of_them() {
+    let Some(replicas) = Replicas::start(2, 1, &[]) else { return };
+    let member = LightMember::start(&[]);
+    let nowhere = ["--cluster-api-endpoint", "https://127.0.0.1:9"];
+    let _agent = Agent::ours_beside(&replicas.get(0).kubeconfig, ("pulled", &member.kubeconfig), &nowhere);
+    let registry = REGISTRY.replace("[pushed, pulled]", "[pulled]");
+    let made = member::apply(&replicas.get(1).kubeconfig, &["apply", "-f", "-"], &registry);
+    assert!(made.status.success(), "{}", text(&made));
+    member.apply(&config_map("everywhere"));
+    let path = format!("{CACHE}/api/v1/namespaces/default/configmaps/everywhere");
+    for (number, replica) in replicas.running() {
+        eventually(&format!("replica {number} has a copy"), LIMIT, || {
+            text(&replica.kubectl(&["get", "--raw", &path])).contains(r#"cached-from-cluster":"pulled"#)
+        });
+        let changed = format!("{PROXY}/api/v1/namespaces/default/configmaps/everywhere");
+        assert!(text(&replica.kubectl(&["get", "--raw", &changed])).contains("everywhere"));
+    }
+}
