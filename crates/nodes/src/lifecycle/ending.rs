@@ -1,5 +1,7 @@
 //! A pod on its way out: its containers are asked to stop, given their time, and then it is gone.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use object::time;
 
@@ -14,8 +16,8 @@ pub fn decide(mut run: Run<'_>) -> Decision {
         return gone(run, is_last_word);
     }
     let now = run.known.now;
-    let deadline = run.pod.deletion_timestamp().and_then(time::parse).unwrap_or(now);
     let asked = run.marks.get(STOPPING);
+    let deadline = deadline(&run, asked.unwrap_or(now));
     if asked.is_none() {
         run.marks.set(STOPPING, now);
         for index in &running {
@@ -36,6 +38,13 @@ pub fn decide(mut run: Run<'_>) -> Decision {
         run.stop(index, code, reason);
     }
     gone(run, is_last_word)
+}
+
+/// What the API says, yet no longer than its grace from when this was heard of: clocks may have been put back since.
+fn deadline(run: &Run<'_>, heard: Timestamp) -> Timestamp {
+    let told = run.pod.deletion_timestamp().and_then(time::parse).unwrap_or(heard);
+    let grace = run.pod.i64_at(&["metadata", "deletionGracePeriodSeconds"]).and_then(|grace| u64::try_from(grace).ok());
+    grace.map_or(told, |grace| told.min(plus(heard, Duration::from_secs(grace))))
 }
 
 fn later(run: Run<'_>, at: Timestamp) -> Decision {

@@ -45,6 +45,12 @@ impl Marks {
         Timestamp::from_millisecond(found.1).ok()
     }
 
+    /// What seems to have happened later than now has just happened: the clock was put back, and must not hold up pods until
+    /// it is as late again.
+    fn not_after(&self, now: Timestamp) -> Self {
+        Self(self.0.iter().map(|(slot, at)| (*slot, (*at).min(now.as_millisecond()))).collect())
+    }
+
     pub fn set(&mut self, slot: u16, at: Timestamp) {
         let at = at.as_millisecond();
         match self.0.iter_mut().find(|(known, _)| *known == slot) {
@@ -76,6 +82,8 @@ pub struct Decision {
 
 /// What becomes of the pod at this moment.
 pub fn decide(known: &Known<'_>, pod: &Object) -> Decision {
+    let marks = known.marks.not_after(known.now);
+    let known = &Known { marks: &marks, ..*known };
     let run = advance::Run::read(known, pod);
     if pod.is_deleting() {
         return ending::decide(run);

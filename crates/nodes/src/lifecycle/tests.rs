@@ -304,6 +304,25 @@ fn deletion_gives_containers_their_time() {
 }
 
 #[test]
+fn a_clock_that_is_put_back_holds_up_no_pod() {
+    for annotation in ["", "hang"] {
+        let mut world = World::new(json!({"flotilla.dev/simulate": annotation}), plain());
+        world.now = plus(world.now, seconds(3600));
+        world.decide();
+        world.now = world.now - jiff::SignedDuration::from_secs(3600);
+        assert_eq!(world.pass(seconds(2)).phase(), "Running");
+        world.now = plus(world.now, seconds(3600));
+        let asked = plus(world.now, seconds(30));
+        world.pod.set(&["metadata", "deletionTimestamp"], object::time::format_seconds(asked));
+        world.pod.set(&["metadata", "deletionGracePeriodSeconds"], 30);
+        world.decide();
+        world.now = world.now - jiff::SignedDuration::from_secs(3600);
+        world.pass(seconds(32));
+        assert!(world.is_gone, "{annotation:?}");
+    }
+}
+
+#[test]
 fn who_does_not_listen_is_killed_at_the_deadline() {
     let mut world = World::new(json!({"flotilla.dev/simulate": "hang"}), plain());
     world.pass(seconds(2));
