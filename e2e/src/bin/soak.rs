@@ -99,6 +99,11 @@ async fn soak(plan: &Plan, steps: &[Step], directory: Option<PathBuf>, repeat: &
         eprintln!("{}: {error}", directory.display());
         return ExitCode::from(2);
     }
+    // Programs would go on with what an earlier run left to them.
+    if std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some()) {
+        eprintln!("{} is not empty: name another --directory", directory.display());
+        return ExitCode::from(2);
+    }
     println!("==> {repeat}\n    in {}", directory.display());
     let verdict = match e2e::soak::run(plan, steps, &directory).await {
         Ok(verdict) => verdict,

@@ -227,7 +227,8 @@ pub fn check_steps(steps: &[Step], rest: &Rest) -> Vec<Violation> {
     found
 }
 
-/// A work that is there at the end and was there before was wanted all the time: a deletion cannot be taken back.
+/// A work that is there at the end and was there before was wanted all the time: a deletion cannot be taken back. A member
+/// may be seen to let go of what went with the work before it a moment after the new one came, but not of what that one wrote.
 fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
     let mut first_seen: BTreeMap<&str, Micros> = BTreeMap::new();
     for step in steps {
@@ -235,13 +236,31 @@ fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
             first_seen.entry(&work.uid).or_insert(*at);
         }
     }
+    // Both until now: when a work of an object was last seen going, and an object itself as it is.
+    let mut going: BTreeMap<(&str, &str), Micros> = BTreeMap::new();
+    let mut held: BTreeMap<&str, Micros> = BTreeMap::new();
     for step in steps {
-        let Step::Dropped { at, cluster, object, .. } = step else { continue };
+        let (at, cluster, object, uid) = match step {
+            Step::Dropped { at, cluster, object, uid } => (at, cluster, object, uid),
+            Step::Worked { at, cluster, object, work, .. } if work.is_going => {
+                going.insert((cluster, object), *at);
+                continue;
+            }
+            Step::Held { at, uid, .. } => {
+                held.insert(uid, *at);
+                continue;
+            }
+            _ => continue,
+        };
+        let goes_with_another = |seen: Micros| {
+            going.get(&(cluster.as_str(), object.as_str())).is_some_and(|gone| gone + SETTLED >= *at)
+                && held.get(uid.as_str()).is_none_or(|held| *held < seen)
+        };
         let wanted = rest.works.iter().find(|work| {
             work.cluster == *cluster
                 && work.object == *object
                 && !work.is_going
-                && first_seen.get(work.uid.as_str()).is_some_and(|seen| seen < at)
+                && first_seen.get(work.uid.as_str()).is_some_and(|seen| seen < at && !goes_with_another(*seen))
         });
         if let Some(work) = wanted {
             let what = format!("{cluster} lost {object} at {at} µs, while work {} wanted it", work.uid);

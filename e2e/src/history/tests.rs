@@ -335,8 +335,12 @@ fn whatever_is_not_as_decided_is_caught() {
 }
 
 fn worked(at: u64, revision: Revision, print: &str, is_going: bool) -> Step {
+    worked_by("work-m1", at, revision, print, is_going)
+}
+
+fn worked_by(uid: &str, at: u64, revision: Revision, print: &str, is_going: bool) -> Step {
     let work = WorkSeen {
-        uid: "work-m1".into(),
+        uid: uid.into(),
         generation: i64::try_from(revision).expect("small"),
         print: print.into(),
         is_going,
@@ -375,6 +379,29 @@ fn whatever_was_done_on_the_way_without_a_decision_is_caught() {
         ("what nobody decided", &["applied what was decided"], vec![worked(1, 1, "a", false), held(3, 1, "z")]),
         ("written more often than decided", &["applied once"], vec![worked(1, 1, "a", false), held(3, 4, "a")]),
         ("dropped by mistake", &["deleted while decided"], vec![worked(1, 1, "a", false), held(3, 1, "a"), dropped()]),
+        (
+            "dropped for the work before, seen a moment later",
+            &[],
+            vec![
+                worked_by("before", 1, 1, "a", false),
+                held(3, 1, "a"),
+                worked_by("before", 8_900_000, 2, "a", true),
+                worked(8_950_000, 3, "b", false),
+                dropped(),
+            ],
+        ),
+        (
+            "dropped for the work before, over what the new one wrote",
+            &["deleted while decided"],
+            vec![
+                worked_by("before", 1, 1, "a", false),
+                held(3, 1, "a"),
+                worked_by("before", 8_900_000, 2, "a", true),
+                worked(8_950_000, 3, "b", false),
+                held(8_980_000, 2, "b"),
+                dropped(),
+            ],
+        ),
         (
             "a work taken by mistake",
             &["deleted while decided"],
