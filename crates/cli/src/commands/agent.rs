@@ -269,7 +269,28 @@ fn listen_address(flag: &str, text: &str) -> anyhow::Result<Option<SocketAddr>> 
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: AgentArgs,
+    }
+
+    #[test]
+    fn flags_are_those_of_an_agent_or_of_a_command() {
+        let read =
+            |line: &str| Line::try_parse_from(std::iter::once("agent").chain(line.split(' '))).map(|line| line.args);
+        let args = read("--karmada-kubeconfig f --cluster-name m --cluster-region north --cluster-zones=a,b")
+            .expect("an agent");
+        assert_eq!(args.agent.map(|agent| agent.cluster_name).as_deref(), Some("m"));
+        assert_eq!((args.whereabouts.cluster_region.as_str(), args.whereabouts.zones().len()), ("north", 2));
+        let args = read("manifest --cluster-name m --cluster-region north").expect("a manifest");
+        assert!(args.agent.is_none() && args.command.is_some());
+        assert!(read("--cluster-name m").is_err());
+    }
 
     #[test]
     fn the_probe_listens_where_karmadas_manifests_say() {
