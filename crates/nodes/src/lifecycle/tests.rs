@@ -309,14 +309,14 @@ fn a_clock_that_is_put_back_holds_up_no_pod() {
         let mut world = World::new(json!({"flotilla.dev/simulate": annotation}), plain());
         world.now = plus(world.now, seconds(3600));
         world.decide();
-        world.now = world.now - jiff::SignedDuration::from_secs(3600);
+        world.now -= jiff::SignedDuration::from_secs(3600);
         assert_eq!(world.pass(seconds(2)).phase(), "Running");
         world.now = plus(world.now, seconds(3600));
         let asked = plus(world.now, seconds(30));
         world.pod.set(&["metadata", "deletionTimestamp"], object::time::format_seconds(asked));
         world.pod.set(&["metadata", "deletionGracePeriodSeconds"], 30);
         world.decide();
-        world.now = world.now - jiff::SignedDuration::from_secs(3600);
+        world.now -= jiff::SignedDuration::from_secs(3600);
         world.pass(seconds(32));
         assert!(world.is_gone, "{annotation:?}");
     }
