@@ -73,17 +73,12 @@ impl Direct {
 
     async fn reply(&self, resource: &Resource, answer: Answer) -> Result<Reply, Status> {
         Ok(match answer {
-            Answer::Stored { code, stored, tree: Some(mut tree) } => {
-                tree.remove(&["metadata", "managedFields"]);
-                let object = convert::to_served(&self.server, resource, *tree).await.map(Arc::new)?;
-                if resource.served_is_stored() {
-                    resource.cache.hand_over(stored.revision, &object);
+            Answer::Stored { code, stored, tree } => {
+                if let Some(tree) = tree.as_ref().filter(|_| resource.served_is_stored()) {
+                    resource.cache.hand_over(stored.revision, tree);
                 }
-                Reply::object(code, object)
-            }
-            Answer::Stored { code, stored, tree: None } => {
-                let object = convert::to_served(&self.server, resource, stored.decode()?).await?;
-                Reply::object(code, Arc::new(object))
+                let tree = tree.map_or_else(|| stored.decode(), |tree| Ok(*tree))?;
+                Reply::object(code, Arc::new(convert::to_served(&self.server, resource, tree).await?))
             }
             Answer::Object { code, object } => Reply::object(code, object),
             Answer::Status(value) => Reply::object(200, Arc::new(Object::from_value(value).unwrap_or_default())),

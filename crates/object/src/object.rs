@@ -61,6 +61,22 @@ impl Object {
         self.root.clone()
     }
 
+    /// A copy without managedFields, the longest part of most objects.
+    pub fn unmanaged(&self) -> Self {
+        let mut copy = Map::new();
+        for (key, value) in self.as_map() {
+            let value = match value.as_object().filter(|_| key == "metadata") {
+                Some(metadata) => {
+                    let kept = metadata.iter().filter(|(field, _)| *field != "managedFields");
+                    Value::Object(kept.map(|(field, value)| (field.clone(), value.clone())).collect())
+                }
+                None => value.clone(),
+            };
+            copy.insert(key.clone(), value);
+        }
+        Self::from_map(copy)
+    }
+
     pub fn as_value(&self) -> &Value {
         &self.root
     }

@@ -83,7 +83,8 @@ impl Context {
             completions: works::divide_completions(template, spec, &targets),
             revises: spec.is_workload() && interpreter.has_hook(&template.gvk(), Operation::ReviseReplica),
             policies: self.policies.candidates(&self.plane, template)?,
-            template: without_managed_fields(template),
+            // Members get none, and they are the longest part of most objects.
+            template: template.unmanaged(),
             targets: &targets,
             interpreter,
             works,
@@ -263,20 +264,4 @@ impl Context {
             }
         }
     }
-}
-
-/// A copy without the longest part of most objects, which no member ever gets.
-fn without_managed_fields(template: &Object) -> Object {
-    let mut copy = Object::default();
-    for (key, value) in template.as_map() {
-        match value.as_object().filter(|_| key == "metadata") {
-            Some(metadata) => {
-                let kept = metadata.iter().filter(|(field, _)| *field != "managedFields");
-                let kept = kept.map(|(field, value)| (field.clone(), value.clone())).collect();
-                copy.as_map_mut().insert(key.clone(), serde_json::Value::Object(kept));
-            }
-            None => drop(copy.as_map_mut().insert(key.clone(), value.clone())),
-        }
-    }
-    copy
 }
