@@ -32,4 +32,10 @@ pub enum PkiError {
     Tls(#[source] rustls::Error),
     #[error("no usable certificate in the bundle")]
     EmptyBundle,
+    #[error("cannot read the certificates to trust from {path}")]
+    SystemBundle {
+        path: String,
+        #[source]
+        error: std::io::Error,
+    },
 }

@@ -14,6 +14,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
+    #[error("cannot read the certificates to trust")]
+    ReadRoots(#[source] pki::error::PkiError),
     #[error("no certificate to trust in what was given as the certificate authority")]
     NoRoots,
     #[error("not a usable certificate authority")]
@@ -76,7 +78,7 @@ pub fn client_config(trust: Trust, identity: Arc<ClientIdentity>) -> Result<Clie
         .map_err(TlsError::Configure)?;
     let builder = match trust {
         Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyoneVerifier::default())),
-        Trust::System => builder.with_root_certificates(system_roots()),
+        Trust::System => builder.with_root_certificates(system_roots()?),
         Trust::Roots(pem) => builder.with_root_certificates(read_roots(&pem)?),
     };
     let mut config = builder.with_client_cert_resolver(identity);
@@ -96,9 +98,9 @@ fn read_roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
 }
 
 /// A system's store may hold certificates we cannot read; those are left out, as others do.
-fn system_roots() -> RootCertStore {
+fn system_roots() -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    let pem = system_bundle().unwrap_or_default();
+    let pem = system_bundle().map_err(TlsError::ReadRoots)?.unwrap_or_default();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-    roots
+    Ok(roots)
 }

@@ -1,5 +1,6 @@
 //! The client's side of TLS: whom to believe, what to show, and under which name to look for the server.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -55,7 +56,7 @@ impl ClientTls {
     pub fn build(options: ClientTlsOptions) -> Result<Self, PkiError> {
         let verifier: Arc<dyn ServerCertVerifier> = match options.trust {
             ServerTrust::Bundle(text) => Arc::new(BundleVerifier::new(&text)?),
-            ServerTrust::System => Arc::new(BundleVerifier::new(&system_bundle().ok_or(PkiError::EmptyBundle)?)?),
+            ServerTrust::System => Arc::new(BundleVerifier::new(&system_bundle()?.ok_or(PkiError::EmptyBundle)?)?),
             ServerTrust::Anyone => Arc::new(AnyoneVerifier::default()),
         };
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
@@ -90,8 +91,9 @@ fn parse_server_name(host: &str) -> Result<ServerName<'static>, PkiError> {
         .map_err(|_| PkiError::InvalidName { name: host.to_owned(), reason: "not a host name or address" })
 }
 
-/// The roots the operating system trusts as PEM, from where Linux distributions and BSDs keep them; `None` without any.
-pub fn system_bundle() -> Option<Vec<u8>> {
+/// The roots the operating system trusts as PEM, from where Linux distributions and BSDs keep them; `None` without any. The
+/// first file there is counts, and must be readable: whoever names one does not mean another.
+pub fn system_bundle() -> Result<Option<Vec<u8>>, PkiError> {
     const PLACES: [&str; 5] = [
         "/etc/ssl/certs/ca-certificates.crt",
         "/etc/pki/tls/certs/ca-bundle.crt",
@@ -100,8 +102,10 @@ pub fn system_bundle() -> Option<Vec<u8>> {
         "/etc/ssl/cert.pem",
     ];
     let chosen = std::env::var_os("SSL_CERT_FILE");
-    let places = chosen.into_iter().map(std::path::PathBuf::from).chain(PLACES.iter().map(Into::into));
-    places.into_iter().find_map(|place: std::path::PathBuf| std::fs::read(place).ok())
+    let mut places = chosen.into_iter().map(PathBuf::from).chain(PLACES.iter().map(PathBuf::from));
+    let Some(place) = places.find(|place| place.exists()) else { return Ok(None) };
+    let read = std::fs::read(&place);
+    read.map(Some).map_err(|error| PkiError::SystemBundle { path: place.display().to_string(), error })
 }
 
 /// The certificate a client shows, replaceable while connections are open; empty shows none.

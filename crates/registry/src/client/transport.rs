@@ -1,5 +1,6 @@
 //! Opens connections to registries: TCP, through a proxy where the environment names one, and TLS.
 
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -98,7 +99,11 @@ fn roots(options: &ClientOptions) -> Result<RootCertStore, ClientError> {
         }
         return Ok(roots);
     }
-    let pem = system_bundle().unwrap_or_default();
+    let failed = |error: pki::error::PkiError| match error.source() {
+        Some(cause) => ClientError::Tls(format!("{error}: {cause}")),
+        None => ClientError::Tls(error.to_string()),
+    };
+    let pem = system_bundle().map_err(failed)?.unwrap_or_default();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
     Ok(roots)
 }
