@@ -9,7 +9,7 @@ use cluster_client::Kubeconfig;
 
 use crate::console::Console;
 use crate::join::check_name;
-use crate::register::manifests::{self, Installation, KUBECONFIG_SECRET, PlaneAccess};
+use crate::register::manifests::{self, AgentFlags, Installation, KUBECONFIG_SECRET, PlaneAccess};
 use crate::whereabouts::WhereaboutsArgs;
 
 /// Print the manifests of an agent: namespace, service account, rights, secret and Deployment.
@@ -70,16 +70,15 @@ impl ManifestArgs {
         if let Some(flag) = self.flags.iter().find(|flag| !flag.starts_with("--")) {
             bail!("--agent-flag: {flag:?} is not a flag; say it like --agent-flag=--tunnel=false");
         }
-        let mut arguments = vec![
-            format!("--cluster-name={}", self.cluster_name),
-            format!("--cluster-api-endpoint={}", self.cluster_api_endpoint),
-        ];
-        arguments.extend(self.whereabouts.flags());
-        arguments.extend([
-            format!("--proxy-server-address={}", self.proxy_server_address),
-            format!("--cluster-namespace={}", self.cluster_namespace),
-            format!("--leader-elect-resource-namespace={}", self.namespace),
-        ]);
+        let flags = AgentFlags {
+            cluster_name: &self.cluster_name,
+            cluster_api_endpoint: &self.cluster_api_endpoint,
+            whereabouts: &self.whereabouts,
+            proxy_server_address: &self.proxy_server_address,
+            cluster_namespace: &self.cluster_namespace,
+            namespace: &self.namespace,
+        };
+        let mut arguments = flags.arguments();
         arguments.extend(self.flags.iter().cloned());
         Ok(Installation {
             namespace: self.namespace.clone(),

@@ -8,6 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use object::Object;
 use serde_json::json;
 
+use crate::whereabouts::WhereaboutsArgs;
+
 pub const AGENT: &str = "karmada-agent";
 pub const AGENT_ACCOUNT: &str = "karmada-agent-sa";
 /// The name of the secret, and of the key in it.
@@ -24,6 +26,32 @@ pub struct Installation {
     pub image: String,
     pub replicas: u32,
     pub arguments: Vec<String>,
+}
+
+/// What an agent is told of its member and of itself.
+pub struct AgentFlags<'a> {
+    pub cluster_name: &'a str,
+    pub cluster_api_endpoint: &'a str,
+    pub whereabouts: &'a WhereaboutsArgs,
+    pub proxy_server_address: &'a str,
+    pub cluster_namespace: &'a str,
+    pub namespace: &'a str,
+}
+
+impl AgentFlags<'_> {
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![
+            format!("--cluster-name={}", self.cluster_name),
+            format!("--cluster-api-endpoint={}", self.cluster_api_endpoint),
+        ];
+        arguments.extend(self.whereabouts.flags());
+        arguments.extend([
+            format!("--proxy-server-address={}", self.proxy_server_address),
+            format!("--cluster-namespace={}", self.cluster_namespace),
+            format!("--leader-elect-resource-namespace={}", self.namespace),
+        ]);
+        arguments
+    }
 }
 
 /// Where the agent has the kubeconfig of the control plane from.

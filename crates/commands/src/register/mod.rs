@@ -29,7 +29,7 @@ use crate::durations;
 use crate::join::check_name;
 use crate::plane::open_kubeconfig;
 use crate::register::discovery::{Discovered, Token};
-use crate::register::manifests::{Installation, PlaneAccess};
+use crate::register::manifests::{AgentFlags, Installation, PlaneAccess};
 use crate::register::signing::{Keyed, Requested};
 use crate::whereabouts::WhereaboutsArgs;
 
@@ -194,22 +194,20 @@ impl RegisterArgs {
     }
 
     fn installation(&self, registering: &Registering, kubeconfig: String) -> Installation {
-        let mut arguments = vec![
-            format!("--cluster-name={}", registering.name),
-            format!("--cluster-api-endpoint={}", registering.endpoint),
-        ];
-        arguments.extend(self.whereabouts.flags());
-        arguments.extend([
-            format!("--proxy-server-address={}", self.proxy_server_address),
-            format!("--cluster-namespace={}", self.cluster_namespace),
-            format!("--leader-elect-resource-namespace={}", self.namespace),
-        ]);
+        let flags = AgentFlags {
+            cluster_name: &registering.name,
+            cluster_api_endpoint: &registering.endpoint,
+            whereabouts: &self.whereabouts,
+            proxy_server_address: &self.proxy_server_address,
+            cluster_namespace: &self.cluster_namespace,
+            namespace: &self.namespace,
+        };
         Installation {
             namespace: self.namespace.clone(),
             kubeconfig: PlaneAccess::Given(kubeconfig),
             image: self.karmada_agent_image.clone(),
             replicas: self.karmada_agent_replicas,
-            arguments,
+            arguments: flags.arguments(),
         }
     }
 }
