@@ -7,6 +7,14 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
+/// Waits for a time; for ever where none is set.
+pub async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
 pub struct SystemClock;
 
 impl Clock for SystemClock {

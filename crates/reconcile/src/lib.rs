@@ -10,7 +10,7 @@ pub mod leader;
 pub mod mirror;
 pub mod queue;
 
-pub use clock::{Clock, SystemClock, VirtualClock};
+pub use clock::{Clock, SystemClock, VirtualClock, until};
 pub use commit::{Committed, commit_object, commit_status};
 pub use controller::{Controller, Outcome, ReconcileError, Source};
 pub use events::{Recorder, Regarding};

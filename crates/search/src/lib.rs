@@ -137,7 +137,7 @@ impl Search {
                         Some(change) => Changed::Cluster(change),
                         None => return,
                     },
-                    () = at(until) => break,
+                    () = reconcile::until(until) => break,
                 };
                 match changed {
                     Changed::Registries => known.are_registries_read = false,
@@ -166,13 +166,6 @@ impl Search {
             tracing::info!(caches = view.count(), "resources of members are kept at hand");
         }
         self.view.send_replace(Arc::new(view));
-    }
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::cluster::{NodeSummary, ResourceModel, ResourceSummary};
 use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
-use reconcile::{Mirror, MirrorSpec};
+use reconcile::{Mirror, MirrorSpec, until};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -192,13 +192,5 @@ impl Teller {
             }
             self.member.plane.board.publish(&self.member.cluster, nodes);
         }
-    }
-}
-
-/// Never, where no time is set.
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
