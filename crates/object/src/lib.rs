@@ -3,6 +3,7 @@
 pub mod duration;
 pub mod field;
 pub mod gvk;
+mod head;
 pub mod names;
 pub mod object;
 pub mod patch;
@@ -17,5 +18,6 @@ pub mod yaml;
 
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use head::Head;
 pub use object::Object;
 pub use status::Status;

@@ -163,6 +163,17 @@ impl Status {
         Self::new(504, "Timeout", message)
     }
 
+    /// The answer to who asks for a version that is not there yet; clients that see this ask again without one.
+    pub fn version_too_large(wanted: u64, current: u64) -> Self {
+        let cause = StatusCause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        };
+        let details = StatusDetails { causes: vec![cause], retry_after_seconds: 1, ..StatusDetails::default() };
+        Self::timeout(format!("Too large resource version: {wanted}, current: {current}")).with_details(details)
+    }
+
     /// The refusal of an object that fails validation, with one cause per field.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
         let text = match errors {

@@ -1,14 +1,11 @@
 //! Which objects a list or watch is about, told from their encoding where that is enough.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use object::Object;
 use object::selector::{FieldSelector, LabelSelector};
+use object::{Head, Object};
 use reconcile::{Kept, ObjectKey};
-use serde::Deserialize;
 
 /// Reads a field of an object for a field selector.
 pub type ReadField = Arc<dyn Fn(&Object, &str) -> String + Send + Sync>;
@@ -52,8 +49,7 @@ impl Filter {
             return true;
         }
         let Kept::Packed(bytes, _) = kept else { return self.labels.matches(&kept.object()) };
-        // Reading the labels alone takes a fraction of reading the object.
-        match serde_json::from_slice::<Head<'_>>(bytes) {
+        match Head::read(bytes) {
             Ok(head) => {
                 let labels = head.metadata.labels.unwrap_or_default();
                 self.labels.matches_with(|key| labels.get(key).map(|value| &**value))
@@ -86,18 +82,6 @@ impl fmt::Debug for Filter {
         let Self { namespace, labels, fields, .. } = self;
         f.debug_struct("Filter").field("namespace", namespace).field("labels", labels).field("fields", fields).finish()
     }
-}
-
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow)]
-    metadata: HeadMeta<'a>,
-}
-
-#[derive(Deserialize)]
-struct HeadMeta<'a> {
-    #[serde(borrow, default)]
-    labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster_client::{ApiResource, ResourceRef};
-use object::status::{StatusCause, StatusDetails};
+use object::status::StatusDetails;
 use object::{GroupResource, GroupVersionResource, Object, Status};
 use reconcile::{Kept, ObjectKey};
 
@@ -215,7 +215,7 @@ async fn reach(caches: &[&Arc<Cache>], asked: &Versions, is_exact: bool) -> Resu
         let wanted = number(asked.get(&cache.cluster));
         while number(&cache.mirror.version()) < wanted {
             if tokio::time::Instant::now() >= deadline {
-                return Err(too_large(wanted, number(&cache.mirror.version())));
+                return Err(Status::version_too_large(wanted, number(&cache.mirror.version())));
             }
             tokio::time::sleep(VERSION_LOOK_EVERY).await;
         }
@@ -226,17 +226,6 @@ async fn reach(caches: &[&Arc<Cache>], asked: &Versions, is_exact: bool) -> Resu
         }
     }
     Ok(())
-}
-
-/// Clients that see this ask again without a version.
-fn too_large(wanted: u64, current: u64) -> Status {
-    let cause = StatusCause {
-        reason: "ResourceVersionTooLarge".into(),
-        message: "Too large resource version".into(),
-        field: String::new(),
-    };
-    let details = StatusDetails { causes: vec![cause], retry_after_seconds: 1, ..StatusDetails::default() };
-    Status::timeout(format!("Too large resource version: {wanted}, current: {current}")).with_details(details)
 }
 
 /// Clusters from this one on. One that is gone has taken the rest of its list with it: the client begins again.

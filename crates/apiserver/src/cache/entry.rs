@@ -1,16 +1,13 @@
 //! One object as it lies in memory: its stored bytes, its revision, and the few parts that lists and watches filter by.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use cluster_client::Origin;
 use kinds::SelectableField;
-use object::Object;
 use object::selector::{FieldSelector, LabelSelector};
+use object::{Head, Object};
 use parking_lot::Mutex;
-use serde::Deserialize;
 use thiserror::Error;
 
 use crate::storage::Stored;
@@ -35,22 +32,6 @@ pub struct Entry {
     shared: Mutex<Weak<Object>>,
 }
 
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow)]
-    metadata: HeadMeta<'a>,
-}
-
-#[derive(Deserialize)]
-struct HeadMeta<'a> {
-    #[serde(borrow, default)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow, default)]
-    labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
-}
-
 impl Entry {
     pub fn read(
         key: &str,
@@ -59,7 +40,7 @@ impl Entry {
         selectable: &[SelectableField],
     ) -> Result<Self, UnreadableEntry> {
         let unreadable = |problem: String| UnreadableEntry { key: key.to_owned(), problem };
-        let head: Head<'_> = serde_json::from_slice(&bytes).map_err(|e| unreadable(e.to_string()))?;
+        let head = Head::read(&bytes).map_err(|e| unreadable(e.to_string()))?;
         let labels = head.metadata.labels.into_iter().flatten();
         let labels = labels.map(|(k, v)| (Box::from(&*k), Box::from(&*v))).collect();
         let (namespace, name) = (Box::from(&*head.metadata.namespace), Box::from(&*head.metadata.name));

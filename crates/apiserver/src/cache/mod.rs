@@ -178,7 +178,9 @@ impl Cache {
                 tokio::time::sleep(RESTART_DELAY).await;
             }
         };
-        tokio::time::timeout(FRESHNESS_WAIT, wait).await.map_err(|_| too_large(revision, self.revision()))
+        tokio::time::timeout(FRESHNESS_WAIT, wait)
+            .await
+            .map_err(|_| Status::version_too_large(revision, self.revision()))
     }
 
     /// The newest revision of which every change is here.
@@ -369,20 +371,6 @@ impl State {
         }
         page
     }
-}
-
-fn too_large(wanted: u64, current: u64) -> Status {
-    let mut status = Status::timeout(format!("Too large resource version: {wanted}, current: {current}"));
-    status.details = Some(Box::new(object::status::StatusDetails {
-        causes: vec![object::status::StatusCause {
-            reason: "ResourceVersionTooLarge".into(),
-            message: "Too large resource version".into(),
-            field: String::new(),
-        }],
-        retry_after_seconds: 1,
-        ..Default::default()
-    }));
-    status
 }
 
 #[cfg(test)]
