@@ -1,10 +1,13 @@
 //! Between the version a client speaks and the version the store keeps.
 
+use std::sync::Arc;
+
 use object::{Object, Status};
 
 use crate::crd::{Conversion, Custom};
 use crate::registry::Resource;
 use crate::server::Server;
+use crate::storage::Stored;
 
 /// A stored object as the resource's own version shows it.
 pub async fn to_served(server: &Server, resource: &Resource, object: Object) -> Result<Object, Status> {
@@ -15,6 +18,29 @@ pub async fn to_served(server: &Server, resource: &Resource, object: Object) -> 
         None => Ok(resource.kind.strategy.from_storage(object)),
         Some(custom) => convert_custom(server, custom, object, &resource.kind.gvk.api_version()).await,
     }
+}
+
+/// The same for an object that others hold too.
+pub async fn shared_to_served(
+    server: &Server,
+    resource: &Resource,
+    object: Arc<Object>,
+) -> Result<Arc<Object>, Status> {
+    if is_served_form(resource, &object) {
+        return Ok(object);
+    }
+    Ok(Arc::new(to_served(server, resource, (*object).clone()).await?))
+}
+
+/// The same for what was stored, by its tree where that is still at hand.
+pub async fn stored_to_served(
+    server: &Server,
+    resource: &Resource,
+    stored: &Stored,
+    tree: Option<Box<Object>>,
+) -> Result<Arc<Object>, Status> {
+    let tree = tree.map_or_else(|| stored.decode(), |tree| Ok(*tree))?;
+    Ok(Arc::new(to_served(server, resource, tree).await?))
 }
 
 /// Whether a stored object is as clients see it, without conversion.

@@ -77,8 +77,7 @@ impl Direct {
                 if let Some(tree) = tree.as_ref().filter(|_| resource.served_is_stored()) {
                     resource.cache.hand_over(stored.revision, tree);
                 }
-                let tree = tree.map_or_else(|| stored.decode(), |tree| Ok(*tree))?;
-                Reply::object(code, Arc::new(convert::to_served(&self.server, resource, tree).await?))
+                Reply::object(code, convert::stored_to_served(&self.server, resource, &stored, tree).await?)
             }
             Answer::Object { code, object } => Reply::object(code, object),
             Answer::Status(value) => Reply::object(200, Arc::new(Object::from_value(value).unwrap_or_default())),
@@ -254,7 +253,7 @@ impl Direct {
     async fn list_reply(&self, resource: &Resource, listed: verbs::list::Listed) -> Result<Reply, Status> {
         let mut items = Vec::with_capacity(listed.entries.len());
         for entry in &listed.entries {
-            items.push(served(&self.server, resource, entry.decode()).await?);
+            items.push(convert::shared_to_served(&self.server, resource, entry.decode()).await?);
         }
         Ok(Reply {
             code: 200,
@@ -271,13 +270,6 @@ impl Direct {
     }
 }
 
-async fn served(server: &Server, resource: &Resource, object: Arc<Object>) -> Result<Arc<Object>, Status> {
-    if resource.served_is_stored() {
-        return Ok(object);
-    }
-    convert::to_served(server, resource, (*object).clone()).await.map(Arc::new)
-}
-
 async fn event(server: &Server, resource: &Resource, item: WatchItem) -> WatchEvent {
     match item {
         WatchItem::Bookmark { revision, initial_events_end } => {
@@ -285,7 +277,7 @@ async fn event(server: &Server, resource: &Resource, item: WatchItem) -> WatchEv
         }
         WatchItem::Error(status) => WatchEvent::Error(status),
         WatchItem::Change(Change { kind, entry, .. }) => {
-            match served(server, resource, resource.cache.share(&entry)).await {
+            match convert::shared_to_served(server, resource, resource.cache.share(&entry)).await {
                 Err(status) => WatchEvent::Error(status),
                 Ok(object) => match kind {
                     ChangeKind::Added => WatchEvent::Added(object),

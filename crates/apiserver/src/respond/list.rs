@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::Response;
 use kinds::protobuf;
 use object::{Object, Status};
@@ -14,7 +15,29 @@ use super::table;
 use crate::convert;
 use crate::registry::Resource;
 use crate::server::Server;
+use crate::storage::Stored;
 use crate::verbs::list::Listed;
+
+/// A list but for its items.
+pub struct ListHead {
+    pub api_version: String,
+    pub kind: String,
+    /// `resourceVersion` and `continue`.
+    pub metadata: Value,
+    /// Items of built-in lists leave out what the list says for all of them.
+    pub is_kind_on_items: bool,
+}
+
+impl ListHead {
+    fn of(resource: &Resource, metadata: Value) -> Self {
+        Self {
+            api_version: resource.kind.gvk.api_version(),
+            kind: resource.kind.list_kind.clone(),
+            metadata,
+            is_kind_on_items: resource.custom.is_some(),
+        }
+    }
+}
 
 pub async fn list_response(
     server: &Server,
@@ -23,25 +46,21 @@ pub async fn list_response(
     format: Format,
     include_object: Option<&str>,
 ) -> Result<Response<Body>, Status> {
+    let head = ListHead::of(resource, list_metadata(&listed));
     if format.is_plain() && resource.served_is_stored() {
-        return Ok(finish(200, joined(resource, &listed).into(), format));
+        let write = |stored: &Stored, out: &mut Vec<u8>| match head.is_kind_on_items {
+            false => stored.write_json_item(out),
+            true => stored.write_json(out),
+        };
+        let size = listed.entries.iter().map(|entry| entry.stored.bytes().len() + 48).sum();
+        let bytes = joined(&head, listed.entries.iter().map(|entry| &entry.stored), size, write);
+        return Ok(finish(200, bytes.into(), format));
     }
-    let objects = served(server, resource, &listed).await?;
-    let metadata = list_metadata(&listed);
-    let value = match format.shape {
-        Shape::Object if format.encoding == Encoding::Protobuf => {
-            let (api_version, items) = (resource.kind.gvk.api_version(), objects.iter().map(|object| object.as_map()));
-            let encoded = protobuf::encode_list(&api_version, &resource.kind.list_kind, &metadata, items);
-            return Ok(protobuf_bytes(200, encoded, format));
-        }
-        Shape::Object => list_document(resource, &objects, metadata),
-        Shape::Metadata => {
-            let items: Vec<Value> = objects.iter().map(|object| metadata_only(object)).collect();
-            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items})
-        }
-        Shape::Table => table::table_with(resource, &objects, metadata, true, include_object)?,
-    };
-    Ok(encoded(200, &value, format))
+    let mut objects = Vec::with_capacity(listed.entries.len());
+    for entry in &listed.entries {
+        objects.push(convert::shared_to_served(server, resource, entry.decode()).await?);
+    }
+    shaped_list(resource, head, &objects, format, include_object)
 }
 
 /// The same for objects that are made when they are asked for. They have no version of their own.
@@ -51,43 +70,61 @@ pub fn objects_response(
     format: Format,
     include_object: Option<&str>,
 ) -> Result<Response<Body>, Status> {
+    shaped_list(resource, ListHead::of(resource, json!({})), objects, format, include_object)
+}
+
+/// The same for objects of others, such as members. Items are encoded objects; clients that take them as they are get them
+/// so. The resource is this server's of the same name: it knows the columns.
+pub fn foreign_list(
+    resource: &Resource,
+    head: ListHead,
+    items: &[Bytes],
+    format: Format,
+    include_object: Option<&str>,
+) -> Result<Response<Body>, Status> {
+    if format.is_plain() {
+        let size = items.iter().map(|item| item.len() + 1).sum();
+        let bytes = joined(&head, items.iter(), size, |item, out| out.extend_from_slice(item));
+        return Ok(finish(200, bytes.into(), format));
+    }
+    let decode = |item: &Bytes| Object::decode(item).map(Arc::new).map_err(Status::internal);
+    let objects: Vec<Arc<Object>> = items.iter().map(decode).collect::<Result<_, _>>()?;
+    shaped_list(resource, head, &objects, format, include_object)
+}
+
+fn shaped_list(
+    resource: &Resource,
+    head: ListHead,
+    objects: &[Arc<Object>],
+    format: Format,
+    include_object: Option<&str>,
+) -> Result<Response<Body>, Status> {
+    let ListHead { api_version, kind, metadata, is_kind_on_items } = head;
     let value = match format.shape {
-        Shape::Object => list_document(resource, objects, json!({})),
+        Shape::Object if format.encoding == Encoding::Protobuf => {
+            let items = objects.iter().map(|object| object.as_map());
+            return Ok(protobuf_bytes(200, protobuf::encode_list(&api_version, &kind, &metadata, items), format));
+        }
+        Shape::Object => {
+            let items: Vec<Value> = objects.iter().map(|object| item(object, is_kind_on_items)).collect();
+            json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items})
+        }
         Shape::Metadata => {
             let items: Vec<Value> = objects.iter().map(|object| metadata_only(object)).collect();
-            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": items})
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items})
         }
-        Shape::Table => table::table_with(resource, objects, json!({}), true, include_object)?,
+        Shape::Table => table::table_with(resource, objects, metadata, true, include_object)?,
     };
     Ok(encoded(200, &value, format))
 }
 
-async fn served(server: &Server, resource: &Resource, listed: &Listed) -> Result<Vec<Arc<Object>>, Status> {
-    let mut objects = Vec::with_capacity(listed.entries.len());
-    for entry in &listed.entries {
-        let object = entry.decode();
-        objects.push(if resource.served_is_stored() {
-            object
-        } else {
-            Arc::new(convert::to_served(server, resource, (*object).clone()).await?)
-        });
+fn item(object: &Object, is_kind_shown: bool) -> Value {
+    let mut object = object.clone();
+    if !is_kind_shown {
+        object.remove(&["apiVersion"]);
+        object.remove(&["kind"]);
     }
-    Ok(objects)
-}
-
-fn list_document(resource: &Resource, objects: &[Arc<Object>], metadata: Value) -> Value {
-    let item = |object: &Arc<Object>| {
-        let mut object = (**object).clone();
-        // Items of built-in lists leave out what the list says for all of them.
-        if resource.custom.is_none() {
-            object.remove(&["apiVersion"]);
-            object.remove(&["kind"]);
-        }
-        object.into_value()
-    };
-    let items: Vec<Value> = objects.iter().map(item).collect();
-    let kind = &resource.kind;
-    json!({"apiVersion": kind.gvk.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items})
+    object.into_value()
 }
 
 fn list_metadata(listed: &Listed) -> Value {
@@ -101,24 +138,17 @@ fn list_metadata(listed: &Listed) -> Value {
     metadata
 }
 
-/// The stored bytes of every item behind the head of the list.
-fn joined(resource: &Resource, listed: &Listed) -> Vec<u8> {
-    let size: usize = listed.entries.iter().map(|entry| entry.stored.bytes().len() + 48).sum();
+/// The bytes of every item behind the head of the list.
+fn joined<T>(head: &ListHead, items: impl Iterator<Item = T>, size: usize, write: impl Fn(T, &mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(size + 256);
-    let kind = &resource.kind;
-    let head = json!({"apiVersion": kind.gvk.api_version(), "kind": kind.list_kind, "metadata": list_metadata(listed)});
-    let head = head.to_string();
+    let head = json!({"apiVersion": head.api_version, "kind": head.kind, "metadata": head.metadata}).to_string();
     out.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
     out.extend_from_slice(b",\"items\":[");
-    for (index, entry) in listed.entries.iter().enumerate() {
+    for (index, item) in items.enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        if resource.custom.is_none() {
-            entry.stored.write_json_item(&mut out);
-        } else {
-            entry.stored.write_json(&mut out);
-        }
+        write(item, &mut out);
     }
     out.extend_from_slice(b"]}");
     out

@@ -9,8 +9,8 @@ mod table;
 mod watch;
 
 pub use body::{Body, json, no_such_page, not_modified, status, text, value};
-pub use foreign::{ForeignEvent, ForeignList, foreign_list, foreign_object, foreign_watch};
-pub use list::{list_response, objects_response};
+pub use foreign::{ForeignEvent, foreign_object, foreign_watch};
+pub use list::{ListHead, foreign_list, list_response, objects_response};
 pub use negotiate::{Format, Shape};
 pub use object::{encoded, object_response, status_response};
 pub use watch::watch_response;

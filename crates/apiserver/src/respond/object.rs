@@ -31,8 +31,7 @@ pub async fn object_response(
             Ok(finish(code, stored.to_json(), format))
         }
         Answer::Stored { code, stored, tree } => {
-            let tree = tree.map_or_else(|| stored.decode(), |tree| Ok(*tree))?;
-            let object = Arc::new(convert::to_served(server, resource, tree).await?);
+            let object = convert::stored_to_served(server, resource, &stored, tree).await?;
             Ok(shaped(resource, code, &object, format))
         }
         Answer::Object { code, object } => Ok(shaped(resource, code, &object, format)),

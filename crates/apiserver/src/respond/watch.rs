@@ -25,8 +25,7 @@ struct Streaming {
     resource: Arc<Resource>,
     watch: Watch,
     format: Format,
-    /// The first row of a table watch brings the column definitions, the others leave them out.
-    columns_sent: bool,
+    shape: ChangeShape,
 }
 
 pub const STREAMED_TYPES: &[&str] =
@@ -42,7 +41,7 @@ pub fn watch_response(
         return Err(Status::not_acceptable(STREAMED_TYPES));
     }
     server.metrics.watchers.fetch_add(1, Ordering::Relaxed);
-    let state = Streaming { server, resource, watch, format, columns_sent: false };
+    let state = Streaming { server, resource, watch, format, shape: ChangeShape::new(format.shape) };
     let frames = stream::unfold(state, |mut state| async move {
         let items = state.watch.next().await?;
         let bytes = state.encode(items).await;
@@ -97,21 +96,33 @@ impl Streaming {
     }
 
     async fn shaped(&mut self, change: &Change) -> Result<Value, Status> {
-        let object = change.entry.decode();
-        let object = if self.resource.served_is_stored() {
-            object
-        } else {
-            Arc::new(convert::to_served(&self.server, &self.resource, (*object).clone()).await?)
-        };
-        Ok(match self.format.shape {
+        let object = convert::shared_to_served(&self.server, &self.resource, change.entry.decode()).await?;
+        Ok(self.shape.of(&self.resource, &object))
+    }
+}
+
+/// What is shown of a changed object.
+pub struct ChangeShape {
+    shape: Shape,
+    /// The first row of a table watch brings the column definitions, the others leave them out.
+    columns_sent: bool,
+}
+
+impl ChangeShape {
+    pub fn new(shape: Shape) -> Self {
+        Self { shape, columns_sent: false }
+    }
+
+    pub fn of(&mut self, resource: &Resource, object: &Arc<Object>) -> Value {
+        match self.shape {
             Shape::Object => object.to_value(),
-            Shape::Metadata => metadata_only(&object),
+            Shape::Metadata => metadata_only(object),
             Shape::Table => {
                 let with_columns = !std::mem::replace(&mut self.columns_sent, true);
                 let metadata = json!({"resourceVersion": object.resource_version()});
-                table::table(&self.resource, &[object], metadata, with_columns)
+                table::table(resource, std::slice::from_ref(object), metadata, with_columns)
             }
-        })
+        }
     }
 }
 

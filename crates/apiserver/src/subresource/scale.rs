@@ -47,20 +47,13 @@ pub async fn serve(
     // The write goes to the object itself; only what it may touch is the subresource's.
     let parent = Target { subresource: String::new(), ..target.clone() };
     let written = update::change(server, ctx, &parent, &change, &call.options).await?;
-    let object = match written {
-        Answer::Stored { stored, .. } => crate::convert::to_served(server, &target.resource, stored.decode()?).await?,
-        Answer::Object { object, .. } => (*object).clone(),
-        Answer::Status(_) => return Err(target.not_found()),
-    };
+    let object = written.served(server, &target.resource).await?.ok_or_else(|| target.not_found())?;
     Ok(Answer::Object { code: 200, object: Arc::new(paths.scale_of(&object)) })
 }
 
-async fn read(server: &Server, target: &Target) -> Result<Object, Status> {
-    match get::get(server, target, None).await? {
-        Answer::Stored { stored, .. } => crate::convert::to_served(server, &target.resource, stored.decode()?).await,
-        Answer::Object { object, .. } => Ok((*object).clone()),
-        Answer::Status(_) => Err(target.not_found()),
-    }
+async fn read(server: &Server, target: &Target) -> Result<Arc<Object>, Status> {
+    let answer = get::get(server, target, None).await?;
+    answer.served(server, &target.resource).await?.ok_or_else(|| target.not_found())
 }
 
 impl ScaleChange<'_> {

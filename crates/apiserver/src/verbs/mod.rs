@@ -11,10 +11,12 @@ mod write;
 
 use std::sync::Arc;
 
-use object::Object;
+use object::{Object, Status};
 use serde_json::Value;
 
+use crate::convert;
 use crate::registry::Resource;
+use crate::server::Server;
 use crate::storage::Stored;
 
 pub use write::{attributes, generate_name as generated_name};
@@ -34,8 +36,8 @@ impl Target {
         self.resource.key(&self.namespace, &self.name)
     }
 
-    pub fn not_found(&self) -> object::Status {
-        object::Status::not_found(&self.resource.kind.group_resource(), &self.name)
+    pub fn not_found(&self) -> Status {
+        Status::not_found(&self.resource.kind.group_resource(), &self.name)
     }
 }
 
@@ -57,5 +59,16 @@ impl Answer {
     pub fn written(code: u16, stored: Stored, mut tree: Object) -> Self {
         tree.set_resource_version(stored.revision);
         Self::Stored { code, stored, tree: Some(tree.into()) }
+    }
+
+    /// The object as the resource's own version shows it; `None` for an answer without one.
+    pub async fn served(self, server: &Server, resource: &Resource) -> Result<Option<Arc<Object>>, Status> {
+        Ok(match self {
+            Self::Stored { stored, tree, .. } => {
+                Some(convert::stored_to_served(server, resource, &stored, tree).await?)
+            }
+            Self::Object { object, .. } => Some(object),
+            Self::Status(_) => None,
+        })
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use apiserver::http::Incoming;
 use apiserver::registry::Resource;
 use apiserver::request::{ListOptions, Query};
-use apiserver::respond::{self, Body, ForeignEvent, ForeignList, Format};
+use apiserver::respond::{self, Body, ForeignEvent, Format, ListHead};
 use apiserver::server::Server;
 use apiserver::subresource::ConnectRequest;
 use apiserver::verbs::list::check_fields;
@@ -103,12 +103,12 @@ async fn list(search: &Search, asked: &Asked, query: &Query, format: Format) -> 
         metadata["continue"] = listed.continue_token.into();
     }
     let kind = &asked.resource.kind;
-    let list = if listed.is_cached {
-        ForeignList { api_version: kind.gvk.api_version(), kind: kind.list_kind.clone(), metadata }
-    } else {
-        ForeignList { api_version: "v1".to_owned(), kind: "List".to_owned(), metadata }
+    let (api_version, kind) = match listed.is_cached {
+        true => (kind.gvk.api_version(), kind.list_kind.clone()),
+        false => ("v1".to_owned(), "List".to_owned()),
     };
-    let answer = respond::foreign_list(&asked.resource, &list, &listed.items, format, query.get("includeObject"));
+    let head = ListHead { api_version, kind, metadata, is_kind_on_items: true };
+    let answer = respond::foreign_list(&asked.resource, head, &listed.items, format, query.get("includeObject"));
     let mut answer = answer?;
     for unread in listed.unread {
         let warning = object::field::go_quote(&format!("left out: {unread}"));
