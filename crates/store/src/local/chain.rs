@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::kv::{Event, EventKind, KeyValue, LeaseId, Revision};
+use crate::local::kept::Kept;
 
 /// One version of a key; without a value it is the mark of a deletion.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub mod_revision: Revision,
     pub create_revision: Revision,
@@ -18,43 +19,43 @@ pub(crate) struct Version {
 
 impl Version {
     pub fn to_kv(&self, key: &Arc<str>) -> Option<KeyValue> {
-        self.value.as_ref().map(|value| KeyValue {
+        self.clone().into_kv(key)
+    }
+
+    pub fn into_kv(self, key: &Arc<str>) -> Option<KeyValue> {
+        self.value.map(|value| KeyValue {
             key: key.clone(),
-            value: value.clone(),
+            value,
             create_revision: self.create_revision,
             mod_revision: self.mod_revision,
             lease: self.lease,
         })
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.value.as_ref().map_or(0, Bytes::len)
     }
 }
 
 /// Most keys have one version, so the newest is kept apart and the older ones cost nothing while there are none.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    newest: Version,
-    older: VecDeque<Version>,
+    newest: Kept,
+    older: VecDeque<Kept>,
 }
 
 impl Chain {
-    pub fn new(version: Version) -> Self {
+    pub fn new(version: Kept) -> Self {
         Chain { newest: version, older: VecDeque::new() }
     }
 
-    pub fn newest(&self) -> &Version {
+    pub fn newest(&self) -> &Kept {
         &self.newest
     }
 
-    pub fn push(&mut self, version: Version) {
+    pub fn push(&mut self, version: Kept) {
         debug_assert!(version.mod_revision > self.newest.mod_revision, "versions of a key are written in order");
         self.older.push_back(std::mem::replace(&mut self.newest, version));
     }
 
     /// The version in force at `revision`, which may be a deletion.
-    pub fn at(&self, revision: Revision) -> Option<&Version> {
+    pub fn at(&self, revision: Revision) -> Option<&Kept> {
         if self.newest.mod_revision <= revision {
             return Some(&self.newest);
         }
@@ -66,11 +67,11 @@ impl Chain {
     pub fn event_at(&self, key: &Arc<str>, revision: Revision) -> Option<Event> {
         let version = self.at(revision).filter(|version| version.mod_revision == revision)?;
         let prev = self.at(revision - 1).and_then(|prev| prev.to_kv(key));
-        Some(event_of(key, version, prev))
+        Some(event_of(key, &version.version(), prev))
     }
 
     /// Takes out what nobody can read once `revision` is compacted. `true` when nothing of the key is left.
-    pub fn prune(&mut self, revision: Revision, mut pruned: impl FnMut(Version)) -> bool {
+    pub fn prune(&mut self, revision: Revision, mut pruned: impl FnMut(&Kept)) -> bool {
         let newest_is_old = self.newest.mod_revision <= revision;
         let keep_from = if newest_is_old {
             self.older.len()
@@ -78,17 +79,17 @@ impl Chain {
             // The last version at or below the revision is what a read at the revision shows; a deletion shows nothing.
             let after = self.older.partition_point(|version| version.mod_revision <= revision);
             match after.checked_sub(1).and_then(|last| self.older.get(last)) {
-                Some(shown) if shown.value.is_some() => after - 1,
+                Some(shown) if !shown.is_deletion() => after - 1,
                 _ => after,
             }
         };
-        self.older.drain(..keep_from).for_each(&mut pruned);
+        self.older.drain(..keep_from).for_each(|version| pruned(&version));
         if self.older.is_empty() {
             self.older.shrink_to_fit();
         }
-        let gone = newest_is_old && self.newest.value.is_none();
+        let gone = newest_is_old && self.newest.is_deletion();
         if gone {
-            pruned(self.newest.clone());
+            pruned(&self.newest);
         }
         gone
     }

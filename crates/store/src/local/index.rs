@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kv::{Event, KeyValue, LeaseId, RangeEnd, RangeRequest, Revision};
 use crate::local::chain::{Chain, Version, event_of};
+use crate::local::kept::Kept;
 
 /// The revision of a store nothing was ever written to.
 pub(crate) const FIRST_REVISION: Revision = 1;
@@ -15,11 +16,19 @@ pub(crate) struct Index {
     keys: BTreeMap<Arc<str>, Chain>,
     /// Which key was written at which revision, for everything after `compacted`.
     log: VecDeque<(Revision, Arc<str>)>,
-    lease_keys: HashMap<LeaseId, BTreeSet<Arc<str>>>,
+    leased: HashMap<LeaseId, Leased>,
     revision: Revision,
     compacted: Revision,
     /// What the values of replaced and deleted versions take, the part of memory that compaction gives back.
     history_bytes: usize,
+}
+
+/// What was written under a lease.
+#[derive(Default)]
+struct Leased {
+    keys: BTreeSet<Arc<str>>,
+    /// The first value, which the others are packed by.
+    sample: Option<Arc<[u8]>>,
 }
 
 /// One page of a range with the key to go on from.
@@ -33,7 +42,7 @@ impl Index {
         Index {
             keys: BTreeMap::new(),
             log: VecDeque::new(),
-            lease_keys: HashMap::new(),
+            leased: HashMap::new(),
             revision,
             compacted,
             history_bytes: 0,
@@ -67,7 +76,7 @@ impl Index {
     }
 
     pub fn lease_keys(&self, lease: LeaseId) -> Vec<Arc<str>> {
-        self.lease_keys.get(&lease).into_iter().flatten().cloned().collect()
+        self.leased.get(&lease).into_iter().flat_map(|leased| &leased.keys).cloned().collect()
     }
 
     /// The revision a read is to be made at, or why it cannot be.
@@ -116,7 +125,7 @@ impl Index {
             if visits == visits_max {
                 return (count, Some(key.clone()));
             }
-            count += u64::from(chain.at(revision).is_some_and(|version| version.value.is_some()));
+            count += u64::from(chain.at(revision).is_some_and(|version| !version.is_deletion()));
         }
         (count, None)
     }
@@ -135,8 +144,16 @@ impl Index {
         event
     }
 
+    fn keep(&mut self, version: Version) -> Kept {
+        match version.lease {
+            Some(lease) => Kept::packed(version, &mut self.leased.entry(lease).or_default().sample),
+            None => Kept::plain(version),
+        }
+    }
+
     /// Returns the key as the index already holds it, so that a key is in memory once, and what it was before.
     fn insert(&mut self, key: &Arc<str>, version: Version) -> (Arc<str>, Option<KeyValue>) {
+        let version = self.keep(version);
         let only = (Bound::Included(&**key), Bound::Included(&**key));
         match self.keys.range_mut::<str, _>(only).next() {
             Some((key, chain)) => {
@@ -165,23 +182,23 @@ impl Index {
         } else if let Some(chain) = self.keys.get_mut(&*key) {
             // Compacted rows come first, and none of them counts as history.
             self.history_bytes = 0;
-            if chain.prune(self.compacted, |version| pruned(&key, version)) {
+            if chain.prune(self.compacted, |version| pruned(&key, version.version())) {
                 self.keys.remove(&*key);
             }
         }
     }
 
     fn attach(&mut self, key: &Arc<str>, old: Option<LeaseId>, new: Option<LeaseId>) {
-        if let Some(keys) = old.and_then(|old| self.lease_keys.get_mut(&old)) {
-            keys.remove(&**key);
+        if let Some(leased) = old.and_then(|old| self.leased.get_mut(&old)) {
+            leased.keys.remove(&**key);
         }
         if let Some(new) = new {
-            self.lease_keys.entry(new).or_default().insert(key.clone());
+            self.leased.entry(new).or_default().keys.insert(key.clone());
         }
     }
 
     pub fn forget_lease(&mut self, lease: LeaseId) {
-        self.lease_keys.remove(&lease);
+        self.leased.remove(&lease);
     }
 
     /// Compacts at `revision`, or at an earlier one after `events_max` events; returns where it stopped.
@@ -202,7 +219,7 @@ impl Index {
             let mut freed = 0;
             let gone = chain.prune(stop, |version| {
                 freed += version.bytes();
-                pruned(&key, version);
+                pruned(&key, version.version());
             });
             self.history_bytes = self.history_bytes.saturating_sub(freed);
             if gone {

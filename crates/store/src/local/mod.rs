@@ -3,6 +3,7 @@
 pub(crate) mod chain;
 pub(crate) mod change;
 pub(crate) mod index;
+pub(crate) mod kept;
 pub(crate) mod lease;
 pub(crate) mod watcher;
 
@@ -33,7 +34,7 @@ const COMPACT_STEP: usize = 1024;
 pub struct Retention {
     pub age: Duration,
     pub events: usize,
-    /// Bytes of replaced and deleted values.
+    /// Bytes that replaced and deleted values take in memory.
     pub bytes: usize,
 }
 
