@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cluster_client::{ClusterClient, ResourceRef};
 use object::{GroupVersionResource, Object};
+use packing::Likeness;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +75,7 @@ pub struct Mirror {
 
 struct Shared {
     spec: MirrorSpec,
+    likeness: Option<Arc<Likeness>>,
     store: RwLock<Store>,
     synced: watch::Sender<bool>,
     /// Why the mirror is not current, while it is not.
@@ -139,9 +141,11 @@ impl MirrorSpec {
 impl Mirror {
     /// Starts to mirror; the copy is complete once `synced` returns.
     pub fn start(client: ClusterClient, spec: MirrorSpec, cancel: CancellationToken) -> Self {
-        let store = Store::new(&spec.indexes, spec.is_packed, spec.has_history);
+        let likeness = spec.is_packed.then(Arc::<Likeness>::default);
+        let store = Store::new(&spec.indexes, likeness.clone(), spec.has_history);
         let shared = Arc::new(Shared {
             spec,
+            likeness,
             store: RwLock::new(store),
             synced: watch::Sender::new(false),
             trouble: RwLock::default(),

@@ -48,8 +48,8 @@ impl Filter {
         if self.labels.is_everything() {
             return true;
         }
-        let Kept::Packed(bytes, _) = kept else { return self.labels.matches(&kept.object()) };
-        match Head::read(bytes) {
+        let Kept::Packed(packed, _) = kept else { return self.labels.matches(&kept.object()) };
+        match Head::read(&packed.unpack()) {
             Ok(head) => {
                 let labels = head.metadata.labels.unwrap_or_default();
                 self.labels.matches_with(|key| labels.get(key).map(|value| &**value))
@@ -86,6 +86,7 @@ impl fmt::Debug for Filter {
 
 #[cfg(test)]
 mod tests {
+    use packing::Likeness;
     use serde_json::json;
 
     use super::*;
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn selectors_choose_by_name_labels_and_fields() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "a",
-            "labels": {"app": "web", "quoted": "a\"b"}}, "spec": {"nodeName": "n1"}});
+            "labels": {"app": "web", "quoted": "a\"b"}, "annotations": {"long": "enough to be packed ".repeat(20)}}, "spec": {"nodeName": "n1"}});
         let pod = Arc::new(Object::from_value(pod).expect("a map"));
         let key = ObjectKey::of(&pod);
         let read_field: ReadField = Arc::new(|pod, field| match field {
@@ -113,7 +114,7 @@ mod tests {
             ("", "", "spec.nodeName=n1", true),
             ("a", "app=web", "metadata.name=web,spec.nodeName=n2", false),
         ];
-        for kept in [Kept::packed(&pod), Kept::Tree(Arc::clone(&pod))] {
+        for kept in [Kept::packed(&pod, &Likeness::default()), Kept::Tree(Arc::clone(&pod))] {
             for (namespace, labels, fields, expected) in cases {
                 let filter = Filter {
                     namespace: namespace.to_owned(),

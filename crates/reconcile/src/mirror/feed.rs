@@ -183,9 +183,9 @@ impl Feed {
 
     /// What this process holds anyway stays a tree until it is taken in; anything else is packed at once.
     fn listed(&self, object: Arc<Object>) -> Listed {
-        match self.origin(&object) {
-            None if self.mirror.shared.spec.is_packed => Listed::Kept(ObjectKey::of(&object), Kept::packed(&object)),
-            origin => Listed::Tree(object, origin),
+        match (self.origin(&object), &self.mirror.shared.likeness) {
+            (None, Some(likeness)) => Listed::Kept(ObjectKey::of(&object), Kept::packed(&object, likeness)),
+            (origin, _) => Listed::Tree(object, origin),
         }
     }
 

@@ -194,14 +194,17 @@ impl Follower {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Weak;
+
     use object::{GroupVersionKind, Object};
+    use packing::Packed;
 
     use super::*;
 
     fn step(name: &str, version: u64, bytes: usize) -> Step {
         let mut object = Object::new(&GroupVersionKind::new("", "v1", "ConfigMap"), Some("a"), name);
         object.set(&["data"], "x".repeat(bytes));
-        let now = Some(Kept::packed(&Arc::new(object)));
+        let now = Some(Kept::Packed(Packed::plain(object.encode()), Weak::new()));
         Step { key: ObjectKey::new("a", name), before: None, now, version }
     }
 

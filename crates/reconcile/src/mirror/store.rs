@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use cluster_client::Origin;
 use object::Object;
+use packing::{Likeness, Packed};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -18,7 +19,8 @@ const TREES_WAITING_MAX: usize = 64;
 
 pub struct Store {
     objects: BTreeMap<ObjectKey, Kept>,
-    is_packed: bool,
+    /// What objects are packed by; without it they are kept as trees.
+    likeness: Option<Arc<Likeness>>,
     indexes: Vec<Index>,
     subscribers: Vec<Weak<Subscriber>>,
     /// The version of the API this is the state of; empty before the first list.
@@ -32,38 +34,38 @@ pub struct Store {
 pub enum Kept {
     Tree(Arc<Object>),
     /// Its encoding, which takes a fraction of the tree's room; the tree itself while anybody holds it.
-    Packed(Bytes, Weak<Object>),
+    Packed(Packed, Weak<Object>),
     /// What the API in this process has encoded anyway.
     Held(Arc<dyn Origin>),
 }
 
 impl Kept {
-    fn new(object: &Arc<Object>, is_packed: bool, origin: Option<Arc<dyn Origin>>) -> Self {
-        match (is_packed, origin) {
-            (false, _) => Self::Tree(Arc::clone(object)),
-            (true, Some(origin)) => Self::Held(origin),
-            (true, None) => Self::packed(object),
+    fn new(object: &Arc<Object>, likeness: Option<&Likeness>, origin: Option<Arc<dyn Origin>>) -> Self {
+        match (likeness, origin) {
+            (None, _) => Self::Tree(Arc::clone(object)),
+            (Some(_), Some(origin)) => Self::Held(origin),
+            (Some(likeness), None) => Self::packed(object, likeness),
         }
     }
 
-    pub fn packed(object: &Arc<Object>) -> Self {
-        Self::Packed(object.encode(), Arc::downgrade(object))
+    pub fn packed(object: &Arc<Object>, likeness: &Likeness) -> Self {
+        Self::Packed(likeness.pack(object.encode()), Arc::downgrade(object))
     }
 
     pub fn object(&self) -> Arc<Object> {
         match self {
             Self::Tree(object) => Arc::clone(object),
             Self::Held(origin) => origin.object(),
-            Self::Packed(bytes, tree) => tree.upgrade().unwrap_or_else(|| {
-                Arc::new(Object::decode(bytes).expect("what was encoded from an object decodes to it"))
+            Self::Packed(packed, tree) => tree.upgrade().unwrap_or_else(|| {
+                Arc::new(Object::decode(&packed.unpack()).expect("what was encoded from an object decodes to it"))
             }),
         }
     }
 
-    /// Its JSON, shared with the mirror where that keeps it so.
+    /// Its JSON.
     pub fn encoded(&self) -> Bytes {
         match self {
-            Self::Packed(bytes, _) => bytes.clone(),
+            Self::Packed(packed, _) => packed.unpack(),
             Self::Tree(_) | Self::Held(_) => self.object().encode(),
         }
     }
@@ -71,7 +73,7 @@ impl Kept {
     /// The room it takes, as far as that is its own.
     pub fn size(&self) -> usize {
         match self {
-            Self::Packed(bytes, _) => bytes.len(),
+            Self::Packed(packed, _) => packed.size(),
             Self::Tree(_) | Self::Held(_) => 0,
         }
     }
@@ -149,11 +151,11 @@ struct Pending {
 }
 
 impl Store {
-    pub fn new(indexes: &[(&'static str, IndexFn)], is_packed: bool, has_history: bool) -> Self {
+    pub fn new(indexes: &[(&'static str, IndexFn)], likeness: Option<Arc<Likeness>>, has_history: bool) -> Self {
         let indexes = indexes.iter().map(|(name, values)| Index { name, values: *values, keys: HashMap::new() });
         Self {
             objects: BTreeMap::new(),
-            is_packed,
+            likeness,
             indexes: indexes.collect(),
             subscribers: Vec::new(),
             version: String::new(),
@@ -213,7 +215,7 @@ impl Store {
     /// Takes in the newest state of an object.
     pub fn put(&mut self, object: Arc<Object>, origin: Option<Arc<dyn Origin>>) {
         let version = object.resource_version().to_owned();
-        let kept = Kept::new(&object, self.is_packed, origin);
+        let kept = Kept::new(&object, self.likeness.as_deref(), origin);
         self.put_kept(Known { kept, tree: object }, &version);
         self.reach(&version);
     }
@@ -266,7 +268,7 @@ impl Store {
         }
         for object in objects {
             let known = match object {
-                Listed::Tree(tree, origin) => Known { kept: Kept::new(&tree, self.is_packed, origin), tree },
+                Listed::Tree(tree, origin) => Known { kept: Kept::new(&tree, self.likeness.as_deref(), origin), tree },
                 Listed::Kept(_, kept) => Known::from(kept),
             };
             self.put_kept(known, version);

@@ -9,7 +9,7 @@ use crate::kv::{Event, EventKind, KeyValue, LeaseId, Revision};
 use crate::local::kept::Kept;
 
 /// One version of a key; without a value it is the mark of a deletion.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub mod_revision: Revision,
     pub create_revision: Revision,

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use packing::Likeness;
+
 use crate::error::{Error, Result};
 use crate::kv::{Event, KeyValue, LeaseId, RangeEnd, RangeRequest, Revision};
 use crate::local::chain::{Chain, Version, event_of};
@@ -27,8 +29,8 @@ pub(crate) struct Index {
 #[derive(Default)]
 struct Leased {
     keys: BTreeSet<Arc<str>>,
-    /// The first value, which the others are packed by.
-    sample: Option<Arc<[u8]>>,
+    /// What the values look like, to pack them by.
+    likeness: Likeness,
 }
 
 /// One page of a range with the key to go on from.
@@ -145,10 +147,8 @@ impl Index {
     }
 
     fn keep(&mut self, version: Version) -> Kept {
-        match version.lease {
-            Some(lease) => Kept::packed(version, &mut self.leased.entry(lease).or_default().sample),
-            None => Kept::plain(version),
-        }
+        let leased = version.lease.map(|lease| &*self.leased.entry(lease).or_default());
+        Kept::new(version, leased.map(|leased| &leased.likeness))
     }
 
     /// Returns the key as the index already holds it, so that a key is in memory once, and what it was before.

@@ -40,7 +40,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Retention { age: Duration::from_secs(300), events: 100_000, bytes: 16 << 20 }
+        Retention { age: Duration::from_secs(300), events: 100_000, bytes: 8 << 20 }
     }
 }
 
@@ -197,8 +197,8 @@ impl Local {
             seen.pop_front();
         }
         if events > retention.events || bytes > retention.bytes {
-            // Half goes at once, so that a store at its bound does not compact on every write.
-            target = target.max(self.read(|index| index.revision_after(events / 2)));
+            // A quarter goes at once, so that a store at its bound does not compact on every write.
+            target = target.max(self.read(|index| index.revision_after(events / 4)));
         }
         (target > compacted).then_some(target)
     }
