@@ -10,12 +10,22 @@ use lz4_flex::block::{compress_with_dict, decompress_with_dict};
 
 /// Smaller values are not worth it.
 const PACK_FROM_BYTES: usize = 256;
+/// Values from this size on are packed even where they are read often: reading an object takes ten times as long as unpacking.
+const LARGE_BYTES: usize = 2 << 10;
 /// Packing reads the sample each time; the names of fields and what stands under most of them are in its beginning.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
 
 /// What the values of one sort look like: the first of them that was packed.
-#[derive(Default)]
-pub struct Likeness(OnceLock<Arc<[u8]>>);
+pub struct Likeness {
+    sample: OnceLock<Arc<[u8]>>,
+    pack_from_bytes: usize,
+}
+
+impl Default for Likeness {
+    fn default() -> Self {
+        Self { sample: OnceLock::new(), pack_from_bytes: PACK_FROM_BYTES }
+    }
+}
 
 /// A value, in whichever form takes less room. Clones share it.
 #[derive(Clone)]
@@ -34,11 +44,16 @@ struct Alike {
 }
 
 impl Likeness {
+    /// Packs large values alone, for those that are read often.
+    pub fn of_large() -> Self {
+        Self { pack_from_bytes: LARGE_BYTES, ..Self::default() }
+    }
+
     pub fn pack(&self, value: Bytes) -> Packed {
-        if value.len() < PACK_FROM_BYTES {
+        if value.len() < self.pack_from_bytes {
             return Packed::plain(value);
         }
-        let sample = self.0.get_or_init(|| value[..value.len().min(SAMPLE_BYTES_MAX)].into());
+        let sample = self.sample.get_or_init(|| value[..value.len().min(SAMPLE_BYTES_MAX)].into());
         let bytes = compress_with_dict(&value, sample).into_boxed_slice();
         if bytes.len() > value.len() / 2 {
             return Packed::plain(value);
@@ -59,6 +74,13 @@ impl Packed {
                 let plain = decompress_with_dict(&alike.bytes, alike.plain_bytes, &alike.sample);
                 plain.expect("what was packed in this process can be unpacked").into()
             }
+        }
+    }
+
+    pub fn plain_size(&self) -> usize {
+        match &self.0 {
+            Form::Plain(value) => value.len(),
+            Form::Alike(alike) => alike.plain_bytes,
         }
     }
 
@@ -103,6 +125,14 @@ mod tests {
         assert_eq!(likeness.pack(value.clone()).unpack().as_ptr(), value.as_ptr());
     }
 
+    #[test]
+    fn what_is_read_often_is_packed_when_it_is_large() {
+        let likeness = Likeness::of_large();
+        for (size, is_packed) in [(LARGE_BYTES - 1, false), (LARGE_BYTES, true)] {
+            assert_eq!(likeness.pack(vec![b'x'; size].into()).size() < size, is_packed, "{size}");
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_packed_comes_back_as_it_was(
@@ -113,6 +143,7 @@ mod tests {
                 let value = Bytes::from(part.repeat(*repeat));
                 let packed = likeness.pack(value.clone());
                 prop_assert!(packed.size() <= value.len());
+                prop_assert_eq!(packed.plain_size(), value.len());
                 prop_assert_eq!(packed.unpack(), value);
             }
         }

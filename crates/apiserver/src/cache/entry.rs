@@ -7,6 +7,7 @@ use cluster_client::Origin;
 use kinds::SelectableField;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{Head, Object};
+use packing::Likeness;
 use parking_lot::Mutex;
 use thiserror::Error;
 
@@ -54,6 +55,11 @@ impl Entry {
         Ok(Self { namespace, name, stored, labels, fields, shared: Mutex::new(Weak::new()) })
     }
 
+    /// The same for a cache that keeps it.
+    pub fn packed(self, likeness: &Likeness) -> Self {
+        Self { stored: self.stored.packed(likeness), ..self }
+    }
+
     /// The same object under another revision: what a watcher is shown when it is deleted or leaves a selector.
     pub fn at_revision(&self, revision: u64) -> Self {
         Self {
@@ -91,7 +97,7 @@ impl Entry {
 
     /// What it takes on its way over the wire.
     pub fn bytes(&self) -> usize {
-        self.stored.bytes().len()
+        self.stored.size()
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {
@@ -147,13 +153,17 @@ mod tests {
 
     #[test]
     fn the_revision_is_spliced_into_the_stored_bytes() {
-        let object = Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"}}, "data": {"k": "\"metadata\":{"}}))
-        .expect("a map");
-        let entry = Entry::read("n/a", object.encode(), 42, &[]).expect("readable");
-        let decoded = Object::decode(&entry.stored.to_json()).expect("valid JSON");
-        assert_eq!(decoded.resource_version(), "42");
-        assert_eq!(*entry.decode(), decoded);
-        assert_eq!(entry.label("x"), Some("y"));
+        for size in [0, 100_000] {
+            let object = Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"}},
+                "data": {"k": "\"metadata\":{", "long": "x".repeat(size)}}))
+            .expect("a map");
+            let bytes = object.encode();
+            let entry = Entry::read("n/a", bytes.clone(), 42, &[]).expect("readable").packed(&Likeness::of_large());
+            let decoded = Object::decode(&entry.stored.to_json()).expect("valid JSON");
+            assert_eq!(decoded.resource_version(), "42");
+            assert_eq!(*entry.decode(), decoded);
+            assert_eq!((entry.label("x"), entry.bytes()), (Some("y"), bytes.len()));
+        }
     }
 }

@@ -14,8 +14,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use kinds::SelectableField;
 use object::{Object, Status};
+use packing::Likeness;
 use parking_lot::{Mutex, RwLock};
-use store::{EventKind, ProgressHandle, RangeEnd, RangeRequest, Store};
+use store::{EventKind, KeyValue, ProgressHandle, RangeEnd, RangeRequest, Store};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +50,7 @@ pub struct Cache {
     prefix: String,
     selectable: Arc<[SelectableField]>,
     field_names: Arc<[String]>,
+    likeness: Likeness,
     state: RwLock<State>,
     changed: watch::Sender<u64>,
     started: OnceCell<()>,
@@ -95,6 +97,7 @@ impl Cache {
             prefix,
             selectable: selectable.into(),
             field_names,
+            likeness: Likeness::of_large(),
             state: RwLock::default(),
             changed,
             started: OnceCell::new(),
@@ -240,7 +243,7 @@ impl Cache {
         let range = self.store.range(request).await.map_err(to_status)?;
         let mut entries = BTreeMap::new();
         for kv in range.kvs {
-            match Entry::read(&kv.key, kv.value, kv.mod_revision, &self.selectable) {
+            match self.read(&kv) {
                 Ok(entry) => {
                     entries.insert(Box::from(&kv.key[self.prefix.len()..]), Arc::new(entry));
                 }
@@ -284,6 +287,11 @@ impl Cache {
         }
     }
 
+    fn read(&self, kv: &KeyValue) -> Result<Entry, UnreadableEntry> {
+        let entry = Entry::read(&kv.key, kv.value.clone(), kv.mod_revision, &self.selectable)?;
+        Ok(entry.packed(&self.likeness))
+    }
+
     fn apply(&self, batch: store::WatchBatch) {
         let mut state = self.state.write();
         for event in batch.events {
@@ -294,7 +302,7 @@ impl Cache {
             let key = &event.kv.key[self.prefix.len()..];
             let previous = state.entries.get(key).cloned();
             let change = match event.kind {
-                EventKind::Put => match Entry::read(&event.kv.key, event.kv.value, revision, &self.selectable) {
+                EventKind::Put => match self.read(&event.kv) {
                     Ok(entry) => {
                         let entry = Arc::new(entry);
                         state.entries.insert(key.into(), entry.clone());

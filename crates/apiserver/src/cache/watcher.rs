@@ -59,7 +59,7 @@ impl Change {
 }
 
 fn encode_frame(kind: ChangeKind, entry: &Entry) -> Bytes {
-    let mut out = Vec::with_capacity(entry.stored.bytes().len() + 96);
+    let mut out = Vec::with_capacity(entry.stored.size() + 96);
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.name().as_bytes());
     out.extend_from_slice(b"\",\"object\":");

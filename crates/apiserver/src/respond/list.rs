@@ -52,7 +52,7 @@ pub async fn list_response(
             false => stored.write_json_item(out),
             true => stored.write_json(out),
         };
-        let size = listed.entries.iter().map(|entry| entry.stored.bytes().len() + 48).sum();
+        let size = listed.entries.iter().map(|entry| entry.stored.size() + 48).sum();
         let bytes = joined(&head, listed.entries.iter().map(|entry| &entry.stored), size, write);
         return Ok(finish(200, bytes.into(), format));
     }

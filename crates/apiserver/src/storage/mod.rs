@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use object::{GroupResource, Object, Status};
+use packing::{Likeness, Packed};
 use store::{Error, Store};
 
 pub use leases::EventLeases;
@@ -120,12 +121,12 @@ pub fn encode(object: &Object) -> Bytes {
 
 /// The bytes of a stored object with the revision that becomes its resourceVersion.
 ///
-/// Bytes are in the storage version and without resourceVersion, which is spliced in on the way out: so the store, the
-/// cache and every response share one copy.
+/// Bytes are in the storage version and without resourceVersion, which is spliced in on the way out: so all versions of
+/// the API and all responses share one copy.
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub revision: u64,
-    bytes: Bytes,
+    value: Packed,
     splice_at: usize,
 }
 
@@ -135,7 +136,7 @@ impl Stored {
     /// `None` when the bytes have no metadata, which no object of ours lacks.
     pub fn new(bytes: Bytes, revision: u64) -> Option<Self> {
         let opens = memchr::memmem::find(&bytes, METADATA_OPENS)?;
-        Some(Self { revision, bytes, splice_at: opens + METADATA_OPENS.len() })
+        Some(Self { revision, value: Packed::plain(bytes), splice_at: opens + METADATA_OPENS.len() })
     }
 
     /// What was just written: our own encoding always has metadata.
@@ -144,11 +145,17 @@ impl Stored {
     }
 
     pub fn at_revision(&self, revision: u64) -> Self {
-        Self { revision, bytes: self.bytes.clone(), splice_at: self.splice_at }
+        Self { revision, ..self.clone() }
     }
 
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
+    /// The same for those who keep it.
+    pub fn packed(self, likeness: &Likeness) -> Self {
+        Self { value: likeness.pack(self.value.unpack()), ..self }
+    }
+
+    /// What its bytes take on their way over the wire, but for the resourceVersion.
+    pub fn size(&self) -> usize {
+        self.value.plain_size()
     }
 
     /// Appends the object as clients see it, resourceVersion included.
@@ -163,12 +170,13 @@ impl Stored {
     }
 
     fn write_from(&self, start: usize, out: &mut Vec<u8>) {
-        out.reserve(self.bytes.len() + 48);
-        out.extend_from_slice(&self.bytes[start..self.splice_at]);
+        let bytes = self.value.unpack();
+        out.reserve(bytes.len() + 48);
+        out.extend_from_slice(&bytes[start..self.splice_at]);
         out.extend_from_slice(b"\"resourceVersion\":\"");
         out.extend_from_slice(self.revision.to_string().as_bytes());
-        out.extend_from_slice(if self.bytes.get(self.splice_at) == Some(&b'}') { b"\"" } else { b"\"," });
-        out.extend_from_slice(&self.bytes[self.splice_at..]);
+        out.extend_from_slice(if bytes.get(self.splice_at) == Some(&b'}') { b"\"" } else { b"\"," });
+        out.extend_from_slice(&bytes[self.splice_at..]);
     }
 
     pub fn to_json(&self) -> Bytes {
@@ -179,12 +187,12 @@ impl Stored {
 
     /// The object as a tree, in the storage version, with its resourceVersion.
     pub fn decode(&self) -> Result<Object, Status> {
-        self.tree(Object::decode(&self.bytes))
+        self.tree(Object::decode(&self.value.unpack()))
     }
 
     /// The same without managedFields.
     pub fn decode_unmanaged(&self) -> Result<Object, Status> {
-        self.tree(Object::decode_unmanaged(&self.bytes))
+        self.tree(Object::decode_unmanaged(&self.value.unpack()))
     }
 
     fn tree(&self, decoded: Result<Object, serde_json::Error>) -> Result<Object, Status> {

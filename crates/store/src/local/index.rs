@@ -19,6 +19,8 @@ pub(crate) struct Index {
     /// Which key was written at which revision, for everything after `compacted`.
     log: VecDeque<(Revision, Arc<str>)>,
     leased: HashMap<LeaseId, Leased>,
+    /// What the values below a directory such as `/core/pods/` look like.
+    directories: HashMap<Box<str>, Likeness>,
     revision: Revision,
     compacted: Revision,
     /// What the values of replaced and deleted versions take, the part of memory that compaction gives back.
@@ -45,6 +47,7 @@ impl Index {
             keys: BTreeMap::new(),
             log: VecDeque::new(),
             leased: HashMap::new(),
+            directories: HashMap::new(),
             revision,
             compacted,
             history_bytes: 0,
@@ -146,14 +149,23 @@ impl Index {
         event
     }
 
-    fn keep(&mut self, version: Version) -> Kept {
-        let leased = version.lease.map(|lease| &*self.leased.entry(lease).or_default());
-        Kept::new(version, leased.map(|leased| &leased.likeness))
+    fn keep(&mut self, key: &str, version: Version) -> Kept {
+        let likeness = match version.lease {
+            Some(lease) => &self.leased.entry(lease).or_default().likeness,
+            None => {
+                let directory = directory_of(key);
+                if !self.directories.contains_key(directory) {
+                    self.directories.insert(directory.into(), Likeness::of_large());
+                }
+                &self.directories[directory]
+            }
+        };
+        Kept::new(version, likeness)
     }
 
     /// Returns the key as the index already holds it, so that a key is in memory once, and what it was before.
     fn insert(&mut self, key: &Arc<str>, version: Version) -> (Arc<str>, Option<KeyValue>) {
-        let version = self.keep(version);
+        let version = self.keep(key, version);
         let only = (Bound::Included(&**key), Bound::Included(&**key));
         match self.keys.range_mut::<str, _>(only).next() {
             Some((key, chain)) => {
@@ -251,6 +263,11 @@ impl Index {
         }
         (events, self.revision + 1)
     }
+}
+
+/// The first two parts of a key, such as `/core/pods/`; all of a key that has no more.
+fn directory_of(key: &str) -> &str {
+    key.match_indices('/').nth(2).map_or(key, |(slash, _)| &key[..=slash])
 }
 
 /// The keys a range is about.

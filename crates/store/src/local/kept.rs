@@ -1,7 +1,7 @@
-//! A version as memory holds it: what was written under a lease is packed.
+//! A version as memory holds it: packed, by the likeness of those under the same lease or in the same directory.
 //!
 //! Leases are for what is written often, read seldom and soon gone, such as events. On a busy plane those outnumber all other
-//! objects.
+//! objects. Of the others the large ones are packed.
 
 use std::sync::Arc;
 
@@ -19,14 +19,9 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Packs the value by the likeness of those under the same lease.
-    pub fn new(version: Version, lease: Option<&Likeness>) -> Self {
-        let Version { mod_revision, create_revision, lease: lease_id, value } = version;
-        let value = value.map(|value| match lease {
-            Some(likeness) => likeness.pack(value),
-            None => Packed::plain(value),
-        });
-        Self { mod_revision, create_revision, lease: lease_id, value }
+    pub fn new(version: Version, likeness: &Likeness) -> Self {
+        let Version { mod_revision, create_revision, lease, value } = version;
+        Self { mod_revision, create_revision, lease, value: value.map(|value| likeness.pack(value)) }
     }
 
     pub fn is_deletion(&self) -> bool {
