@@ -1,12 +1,13 @@
 //! Values that are many, alike and seldom read, kept in a fraction of their room.
 //!
-//! Encoded objects of one sort repeat each other more than themselves: each is packed by its likeness to the first.
+//! Encoded objects of one sort repeat each other more than themselves: each is packed by its likeness to a sample of them.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use lz4_flex::block::{compress_with_dict, decompress_with_dict};
+use parking_lot::Mutex;
 
 /// Smaller values are not worth it.
 const PACK_FROM_BYTES: usize = 256;
@@ -15,16 +16,48 @@ const LARGE_BYTES: usize = 2 << 10;
 /// Packing reads the sample each time; the names of fields and what stands under most of them are in its beginning.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
 
-/// What the values of one sort look like: the first of them that was packed.
+/// A value that takes more than one part in so many is unlike the sample.
+const ALIKE_SHARE: usize = 4;
+/// So many more unlike values than like ones, and the last of them becomes the sample.
+const UNLIKE_MAX: u32 = 8;
+
+/// What the values of one sort look like: one of them, the first until others have proved to be of another kind.
 pub struct Likeness {
-    sample: OnceLock<Arc<[u8]>>,
+    sample: Mutex<Sample>,
     pack_from_bytes: usize,
+}
+
+#[derive(Default)]
+struct Sample {
+    value: Option<Arc<[u8]>>,
+    unlike: u32,
 }
 
 impl Default for Likeness {
     fn default() -> Self {
-        Self { sample: OnceLock::new(), pack_from_bytes: PACK_FROM_BYTES }
+        Self { sample: Mutex::default(), pack_from_bytes: PACK_FROM_BYTES }
     }
+}
+
+impl Sample {
+    fn value(&mut self, first: &[u8]) -> Arc<[u8]> {
+        Arc::clone(self.value.get_or_insert_with(|| beginning(first)))
+    }
+
+    fn learn(&mut self, value: &[u8], packed_bytes: usize) {
+        if packed_bytes * ALIKE_SHARE <= value.len() {
+            self.unlike = self.unlike.saturating_sub(1);
+            return;
+        }
+        self.unlike += 1;
+        if self.unlike == UNLIKE_MAX {
+            *self = Self { value: Some(beginning(value)), unlike: 0 };
+        }
+    }
+}
+
+fn beginning(value: &[u8]) -> Arc<[u8]> {
+    value[..value.len().min(SAMPLE_BYTES_MAX)].into()
 }
 
 /// A value, in whichever form takes less room. Clones share it.
@@ -53,12 +86,13 @@ impl Likeness {
         if value.len() < self.pack_from_bytes {
             return Packed::plain(value);
         }
-        let sample = self.sample.get_or_init(|| value[..value.len().min(SAMPLE_BYTES_MAX)].into());
-        let bytes = compress_with_dict(&value, sample).into_boxed_slice();
+        let sample = self.sample.lock().value(&value);
+        let bytes = compress_with_dict(&value, &sample).into_boxed_slice();
+        self.sample.lock().learn(&value, bytes.len());
         if bytes.len() > value.len() / 2 {
             return Packed::plain(value);
         }
-        Packed(Form::Alike(Arc::new(Alike { bytes, plain_bytes: value.len(), sample: Arc::clone(sample) })))
+        Packed(Form::Alike(Arc::new(Alike { bytes, plain_bytes: value.len(), sample })))
     }
 }
 
@@ -114,6 +148,22 @@ mod tests {
             let packed = likeness.pack(value.clone());
             assert!(packed.size() * 4 < value.len(), "{name} takes {} of {} bytes", packed.size(), value.len());
         }
+    }
+
+    #[test]
+    fn the_sample_follows_what_most_values_are_like_and_keeps_to_it() {
+        let text = |seed: u64| -> Bytes {
+            let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed));
+            let numbers = std::iter::successors(Some(seed), next).map(|number| (number >> 33).to_string());
+            numbers.take(100).collect::<String>().into()
+        };
+        let (few, many) = (text(1), text(2));
+        let likeness = Likeness::default();
+        let is_small = |value: &Bytes| likeness.pack(value.clone()).size() * 4 < value.len();
+        assert!(is_small(&few));
+        let packed: Vec<bool> = (0..20).map(|_| is_small(&many)).collect();
+        assert_eq!(packed, [vec![false; 8], vec![true; 12]].concat());
+        assert!((0..20).all(|_| !is_small(&few) && is_small(&many)), "a change now and then changes nothing");
     }
 
     #[test]

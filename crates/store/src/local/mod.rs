@@ -40,7 +40,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Retention { age: Duration::from_secs(300), events: 100_000, bytes: 6 << 20 }
+        Retention { age: Duration::from_secs(300), events: 100_000, bytes: 4 << 20 }
     }
 }
 
