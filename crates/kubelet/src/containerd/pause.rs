@@ -141,7 +141,6 @@ fn header(path: &str, kind: u8, mode: u32, size: usize, link: &str) -> [u8; 512]
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
     use super::*;
@@ -150,9 +149,11 @@ mod tests {
     fn the_program_runs_and_waits() {
         let Some(program) = program() else { return };
         let directory = tempfile::tempdir().expect("a folder");
-        let path = directory.path().join("pause");
-        std::fs::write(&path, program).expect("written");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+        let (content, path) = (directory.path().join("content"), directory.path().join("pause"));
+        std::fs::write(&content, program).expect("written");
+        // A file this process writes itself cannot be run while a child that another test has just forked holds it open.
+        let installed = Command::new("install").arg("-m755").arg(&content).arg(&path).status().expect("install runs");
+        assert!(installed.success(), "{installed}");
         let mut child = Command::new(&path).spawn().expect("it runs");
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
         let start = std::time::Instant::now();
