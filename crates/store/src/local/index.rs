@@ -265,9 +265,9 @@ impl Index {
     }
 }
 
-/// The first two parts of a key, such as `/core/pods/`; all of a key that has no more.
+/// The first two parts of a key, such as `/core/pods/`; nothing of a key that has no more.
 fn directory_of(key: &str) -> &str {
-    key.match_indices('/').nth(2).map_or(key, |(slash, _)| &key[..=slash])
+    key.match_indices('/').nth(2).map_or("", |(slash, _)| &key[..=slash])
 }
 
 /// The keys a range is about.
