@@ -157,8 +157,8 @@ impl Drop for Karmada {
     fn drop(&mut self) {
         let pids = std::fs::read_to_string(self.folder.join("pids")).unwrap_or_default();
         for pid in pids.lines().filter_map(|line| line.split(' ').nth(1)) {
-            // One that has ended already is no fault.
-            let _ = Command::new("kill").arg(pid).status();
+            // A server whose etcd has ended does not end when it is asked to. One that has ended already is no fault.
+            let _ = Command::new("kill").args(["-KILL", pid]).status();
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
