@@ -1,6 +1,5 @@
 //! Opens connections to registries: TCP, through a proxy where the environment names one, and TLS.
 
-use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -24,6 +23,7 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use super::{ClientError, ClientOptions, is_loopback};
+use crate::said;
 
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 const PROXY_ANSWER_MAX: usize = 8 * 1024;
@@ -99,11 +99,7 @@ fn roots(options: &ClientOptions) -> Result<RootCertStore, ClientError> {
         }
         return Ok(roots);
     }
-    let failed = |error: pki::error::PkiError| match error.source() {
-        Some(cause) => ClientError::Tls(format!("{error}: {cause}")),
-        None => ClientError::Tls(error.to_string()),
-    };
-    let pem = system_bundle().map_err(failed)?.unwrap_or_default();
+    let pem = system_bundle().map_err(|error| ClientError::Tls(said(&error)))?.unwrap_or_default();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
     Ok(roots)
 }
