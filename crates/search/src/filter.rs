@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn selectors_choose_by_name_labels_and_fields() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "a",
-            "labels": {"app": "web", "quoted": "a\"b"}, "annotations": {"long": "enough to be packed ".repeat(20)}}, "spec": {"nodeName": "n1"}});
+            "labels": {"app": "web", "quoted": "a\"b"}, "annotations": {"long": "enough to be packed ".repeat(20)}},
+            "spec": {"nodeName": "n1"}});
         let pod = Arc::new(Object::from_value(pod).expect("a map"));
         let key = ObjectKey::of(&pod);
         let read_field: ReadField = Arc::new(|pod, field| match field {
