@@ -65,6 +65,6 @@ fn read(files: &Files) -> Result<(Snapshot, table::Ledger)> {
         |lease| leases.push(SnapshotLease { id: lease.id, ttl_seconds: lease.ttl_seconds }),
     )?;
     let live = live.into_iter().filter(|(key, _)| !reserved::is_reserved(key));
-    let kvs: Vec<KeyValue> = live.filter_map(|(key, version)| version.to_kv(&key)).collect();
+    let kvs: Vec<KeyValue> = live.filter_map(|(key, version)| version.into_kv(&key)).collect();
     Ok((Snapshot::new("embedded", ledger.revision, kvs, leases), ledger))
 }

@@ -23,7 +23,7 @@ pub(crate) struct Index {
     directories: HashMap<Box<str>, Likeness>,
     revision: Revision,
     compacted: Revision,
-    /// What the values of replaced and deleted versions take, the part of memory that compaction gives back.
+    /// How long the values of replaced and deleted versions are, of which compaction gives the memory back.
     history_bytes: usize,
 }
 
@@ -139,7 +139,8 @@ impl Index {
     pub fn apply(&mut self, key: &Arc<str>, version: Version) -> Event {
         assert!(version.mod_revision > self.revision, "revisions are applied in order");
         self.revision = version.mod_revision;
-        let (key, prev) = self.insert(key, version.clone());
+        let (key, prev) = self.insert(key, version.clone(), |key, replaced| replaced.to_kv(key));
+        let prev = prev.flatten();
         let prev_lease = prev.as_ref().and_then(|prev| prev.lease);
         if prev_lease != version.lease {
             self.attach(&key, prev_lease, version.lease);
@@ -163,16 +164,22 @@ impl Index {
         Kept::new(version, likeness)
     }
 
-    /// Returns the key as the index already holds it, so that a key is in memory once, and what it was before.
-    fn insert(&mut self, key: &Arc<str>, version: Version) -> (Arc<str>, Option<KeyValue>) {
+    /// Returns the key as the index already holds it, so that a key is in memory once, and what `see` made of what it was
+    /// before.
+    fn insert<T>(
+        &mut self,
+        key: &Arc<str>,
+        version: Version,
+        see: impl FnOnce(&Arc<str>, &Kept) -> T,
+    ) -> (Arc<str>, Option<T>) {
         let version = self.keep(key, version);
         let only = (Bound::Included(&**key), Bound::Included(&**key));
         match self.keys.range_mut::<str, _>(only).next() {
             Some((key, chain)) => {
                 self.history_bytes += chain.newest().bytes();
-                let prev = chain.newest().to_kv(key);
+                let prev = see(key, chain.newest());
                 chain.push(version);
-                (key.clone(), prev)
+                (key.clone(), Some(prev))
             }
             None => {
                 self.keys.insert(key.clone(), Chain::new(version));
@@ -184,10 +191,11 @@ impl Index {
     /// Adds a version read back from disk, in order of revision. What the compacted revision does not show goes to `pruned`.
     pub fn load(&mut self, key: Arc<str>, version: Version, mut pruned: impl FnMut(&Arc<str>, Version)) {
         let at = version.mod_revision;
-        let (key, prev) = self.insert(&key, version.clone());
-        let prev_lease = prev.and_then(|prev| prev.lease);
-        if prev_lease != version.lease {
-            self.attach(&key, prev_lease, version.lease);
+        let lease = version.lease;
+        let (key, prev_lease) = self.insert(&key, version, |_, replaced| replaced.lease);
+        let prev_lease = prev_lease.flatten();
+        if prev_lease != lease {
+            self.attach(&key, prev_lease, lease);
         }
         if at > self.compacted {
             self.log.push_back((at, key));

@@ -37,8 +37,8 @@ impl Kept {
         self.version().into_kv(key)
     }
 
-    /// What the value takes here.
+    /// How long the value is.
     pub fn bytes(&self) -> usize {
-        self.value.as_ref().map_or(0, Packed::size)
+        self.value.as_ref().map_or(0, Packed::plain_size)
     }
 }

@@ -34,13 +34,13 @@ const COMPACT_STEP: usize = 1024;
 pub struct Retention {
     pub age: Duration,
     pub events: usize,
-    /// Bytes that replaced and deleted values take in memory.
+    /// Bytes of replaced and deleted values, before packing.
     pub bytes: usize,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Retention { age: Duration::from_secs(300), events: 100_000, bytes: 4 << 20 }
+        Retention { age: Duration::from_secs(300), events: 100_000, bytes: 16 << 20 }
     }
 }
 
@@ -197,8 +197,8 @@ impl Local {
             seen.pop_front();
         }
         if events > retention.events || bytes > retention.bytes {
-            // A quarter goes at once, so that a store at its bound does not compact on every write.
-            target = target.max(self.read(|index| index.revision_after(events / 4)));
+            // Half goes at once, so that a store at its bound does not compact on every write.
+            target = target.max(self.read(|index| index.revision_after(events / 2)));
         }
         (target > compacted).then_some(target)
     }

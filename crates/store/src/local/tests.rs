@@ -77,8 +77,8 @@ fn retention_by_events_and_by_age_names_a_revision_to_compact() {
         assert_eq!(local.expired(&retention, start + Duration::from_secs(after)), expected)
     };
     check(Retention { events: 100, ..Retention::UNBOUNDED }, 0, None);
-    check(Retention { events: 99, ..Retention::UNBOUNDED }, 0, Some(27));
-    check(Retention { bytes: 10, ..Retention::UNBOUNDED }, 0, Some(27));
+    check(Retention { events: 99, ..Retention::UNBOUNDED }, 0, Some(52));
+    check(Retention { bytes: 10, ..Retention::UNBOUNDED }, 0, Some(52));
     check(Retention { age: Duration::from_secs(60), ..Retention::UNBOUNDED }, 0, None);
     check(Retention { age: Duration::from_secs(60), ..Retention::UNBOUNDED }, 59, None);
     check(Retention { age: Duration::from_secs(60), ..Retention::UNBOUNDED }, 60, Some(101));
