@@ -35,6 +35,8 @@ struct Shared {
     revision: watch::Sender<u64>,
     /// Counts the times all watches were cut.
     cuts: watch::Sender<u64>,
+    /// The resource whose watchers are told nothing for now.
+    held: watch::Sender<Option<String>>,
     fault: Mutex<Option<Fault>>,
     calls: Mutex<Vec<String>>,
     watches: Mutex<Vec<WatchCall>>,
@@ -47,6 +49,7 @@ impl Default for MemoryApi {
             state: Mutex::default(),
             revision: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
+            held: watch::Sender::new(None),
             fault: Mutex::default(),
             calls: Mutex::default(),
             watches: Mutex::default(),
@@ -77,6 +80,11 @@ impl MemoryApi {
     /// Ends every open watch, as a server that restarts does.
     pub fn cut_watches(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Keeps what happens to a resource from its watchers, as a slow network does; `None` tells them all of it.
+    pub fn hold_watches(&self, resource: Option<&str>) {
+        self.shared.held.send_replace(resource.map(str::to_owned));
     }
 
     /// From now on, asks `fault` before every call.
@@ -178,6 +186,7 @@ struct Cursor {
     bookmarked: u64,
     revisions: watch::Receiver<u64>,
     cuts: watch::Receiver<u64>,
+    held: watch::Receiver<Option<String>>,
     deadline: Option<tokio::time::Instant>,
     is_over: bool,
 }
@@ -185,7 +194,7 @@ struct Cursor {
 impl Cursor {
     fn open(api: &MemoryApi, request: WatchCall) -> Result<Self, Status> {
         let shared = Arc::clone(&api.shared);
-        let (revisions, cuts) = (shared.revision.subscribe(), shared.cuts.subscribe());
+        let (revisions, cuts, held) = (shared.revision.subscribe(), shared.cuts.subscribe(), shared.held.subscribe());
         let selection = Selection::of_watch(&request)?;
         let (initial, seen) = shared.state.lock().start_watch(&selection, &request)?;
         Ok(Self {
@@ -196,6 +205,7 @@ impl Cursor {
             bookmarked: seen,
             revisions,
             cuts,
+            held,
             deadline: request.timeout.map(|timeout| tokio::time::Instant::now() + timeout),
             is_over: false,
             shared,
@@ -210,6 +220,8 @@ impl Cursor {
             if let Some(event) = self.initial.pop_front() {
                 return Some(event);
             }
+            let resource = &self.selection.resource.resource;
+            let _ = self.held.wait_for(|held| held.as_ref() != Some(resource)).await;
             match self.shared.state.lock().event_after(&self.selection, self.seen) {
                 Ok(Some((revision, event))) => {
                     self.seen = revision;

@@ -26,7 +26,7 @@ pub struct Key {
 
 /// Which objects a list or watch is about.
 pub struct Selection {
-    resource: GroupResource,
+    pub resource: GroupResource,
     namespace: Option<String>,
     labels: LabelSelector,
     fields: FieldSelector,
@@ -294,6 +294,10 @@ impl State {
         let stored = self.put(key.clone(), new);
         if stored.is_deleting() && stored.finalizers().next().is_none() {
             self.erase(key);
+            // As in Kubernetes, which does not write what it then deletes: the answer has no version of its own.
+            let mut last = Object::clone(&stored);
+            last.set(&["metadata", "resourceVersion"], old.resource_version());
+            return Ok(Reply::object(200, Arc::new(last)));
         }
         Ok(Reply::object(200, stored))
     }

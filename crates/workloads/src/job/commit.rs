@@ -91,9 +91,16 @@ impl Jobs {
         self.control.delete_all(job, pods).await
     }
 
-    /// Takes the finalizer off; a pod that is gone is released. Nodes write pods too, and deleting one has just changed it:
-    /// the newest is asked for where another was first, for a pod that is counted late may be counted wrong.
+    /// Lets go of a pod; one that is gone is.
     async fn release(&self, job: &Object, pod: &Pod) -> Result<(), Status> {
+        self.take_finalizer(pod).await?;
+        self.released.add(&ObjectKey::of(job), pod.uid());
+        Ok(())
+    }
+
+    /// Nodes write pods too, and deleting one has just changed it: the newest is asked for where another was first, for a
+    /// pod that is counted late may be counted wrong.
+    async fn take_finalizer(&self, pod: &Pod) -> Result<(), Status> {
         let target = ResourceRef::of(&resources::pods(), pod);
         let mut current = Arc::clone(&pod.object);
         for _ in 0..RELEASE_TRIES {
@@ -103,11 +110,7 @@ impl Jobs {
             let mut desired = Object::clone(&current);
             desired.remove_finalizer(TRACKING_FINALIZER);
             match commit_object(&self.cluster.client, target.clone(), &current, &desired, FIELD_MANAGER).await {
-                Ok(Committed::Written(written)) => {
-                    self.control.writes.changed(&ObjectKey::of(job), written);
-                    return Ok(());
-                }
-                Ok(Committed::Unchanged) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(status) if status.is_not_found() => return Ok(()),
                 Err(status) if status.is_conflict() => {}
                 Err(status) => return Err(status),

@@ -7,6 +7,7 @@ mod commit;
 mod indexes;
 mod plan;
 mod policy;
+mod released;
 mod status;
 mod strays;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::cluster::Cluster;
 use crate::dispatch::{Route, selector_of};
 use crate::job::backoff::Records;
 use crate::job::plan::{Decision, Facts, Finish};
+use crate::job::released::Released;
 use crate::job::status::JobStatus;
 use crate::job::wish::{TRACKING_FINALIZER, Wish, is_managed_elsewhere};
 use crate::pod_control::{ClaimRules, Claimed, PodControl};
@@ -37,6 +39,15 @@ struct Jobs {
     cluster: Arc<Cluster>,
     control: PodControl,
     records: Records,
+    released: Released,
+}
+
+impl Jobs {
+    /// The Job is gone, over, or another's.
+    fn forget(&self, job: &ObjectKey) {
+        self.records.forget(job);
+        self.released.forget(job);
+    }
 }
 
 /// The controller, and the route by which it hears of pods.
@@ -45,7 +56,8 @@ pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send 
     let control = PodControl::new(cluster, COMPONENT, &cluster.jobs, rules);
     let controller = Controller::new(COMPONENT);
     let route = Route::new("Job", &cluster.jobs, &controller, &control);
-    let jobs = Arc::new(Jobs { cluster: Arc::clone(cluster), control, records: Records::default() });
+    let (records, released) = (Records::default(), Released::default());
+    let jobs = Arc::new(Jobs { cluster: Arc::clone(cluster), control, records, released });
     let sources = vec![Source::each(&cluster.jobs)];
     let running = controller.run(sources, WORKERS, cluster.cancelled(), move |key| reconcile(Arc::clone(&jobs), key));
     (route, running)
@@ -54,18 +66,19 @@ pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send 
 async fn reconcile(jobs: Arc<Jobs>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let Some(job) = jobs.cluster.jobs.get(&key) else {
         jobs.control.writes.forget_owner(&key);
-        jobs.records.forget(&key);
+        jobs.forget(&key);
         return Ok(Outcome::Done);
     };
     // What was counted must not be counted again because the mirror has not heard of it.
     let job = jobs.control.writes.newest_owner(job);
     let mut status = JobStatus::of(&job);
     if is_managed_elsewhere(&job) || status.is_finished() {
-        jobs.records.forget(&key);
+        jobs.forget(&key);
         return Ok(Outcome::Done);
     }
     let Some(selector) = selector_of(&job) else { return Ok(Outcome::Done) };
-    let Claimed { pods, outcome } = jobs.control.claim(&job, &selector).await?;
+    let Claimed { mut pods, outcome } = jobs.control.claim(&job, &selector).await?;
+    jobs.released.show(&key, &mut pods);
     let (wish, now) = (Wish::of(&job), jobs.cluster.now());
     if status.start_time.is_none() && !wish.is_suspended {
         status.start_time = Some(time::format_seconds(now));

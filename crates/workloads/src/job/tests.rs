@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster_client::Verb;
 use object::{Object, Status};
 use serde_json::{Value, json};
 
@@ -197,6 +198,27 @@ async fn time_runs_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_was_let_go_of_counts_once_also_when_that_is_heard_of_late() {
+    let stage = Stage::start().await;
+    stage.create(&resources::jobs(), job(json!({"activeDeadlineSeconds": 30}))).await;
+    stage.ready_all().await;
+    // Watchers hear of the deletion, and not that the finalizer is gone.
+    let api = stage.api.clone();
+    stage.api.set_fault(move |call| {
+        if call.target.gvr == resources::pods() && matches!(call.verb, Verb::Patch { .. }) {
+            api.hold_watches(Some("pods"));
+        }
+        None
+    });
+    stage.pass(Duration::from_secs(40)).await;
+    assert_eq!((&status(&stage).await["failed"], stage.pods().await.len()), (&json!(1), 0));
+    stage.api.hold_watches(None);
+    stage.settle().await;
+    let status = status(&stage).await;
+    assert_eq!((conditions(&status)[1].as_str(), &status["failed"]), ("Failed True DeadlineExceeded", &json!(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_suspended_job_has_no_pods_and_loses_none_of_its_tries() {
     let stage = Stage::start().await;
     let gvr = resources::jobs();
@@ -241,7 +263,7 @@ async fn no_pod_is_counted_twice_or_lost_when_writes_fail() {
     // Every third write fails.
     let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     stage.api.set_fault(move |call| {
-        let is_write = matches!(call.verb, cluster_client::Verb::Patch { .. });
+        let is_write = matches!(call.verb, Verb::Patch { .. });
         let is_ours = matches!(call.target.gvr.resource.as_str(), "jobs" | "pods") && call.target.subresource.is_none()
             || call.target.gvr.resource == "jobs";
         let count = calls.fetch_add(usize::from(is_write && is_ours), std::sync::atomic::Ordering::Relaxed);
