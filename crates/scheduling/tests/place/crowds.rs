@@ -1,0 +1,109 @@
+//! Bindings that others write meanwhile, and many at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::work::RESOURCE_BINDINGS;
+use cluster_client::Verb;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::plane::{Plane, summary};
+
+#[tokio::test(start_paused = true)]
+async fn a_placement_decided_on_an_older_binding_is_decided_again() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    plane.cluster("m2", 10, json!({}));
+    plane.binding("web", 1, json!({}));
+    let api = plane.api.clone();
+    let is_evicted = std::sync::atomic::AtomicBool::new(false);
+    plane.api.set_fault(move |call| {
+        let is_first = matches!(call.verb, Verb::Patch { .. })
+            && call.target.gvr == RESOURCE_BINDINGS.gvr()
+            && !is_evicted.swap(true, std::sync::atomic::Ordering::Relaxed);
+        if is_first {
+            // Somebody evicts the workload between the decision and the write.
+            let evicting = Plane::new_over(api.clone());
+            let tasks = json!([{"fromCluster": "m1", "reason": "x", "producer": "y"}]);
+            evicting.binding(
+                "web",
+                1,
+                json!({"metadata": {"generation": 2}, "spec": {"gracefulEvictionTasks": tasks}}),
+            );
+        }
+        None
+    });
+    plane.start("");
+    plane.expect("web", "m2:1 (Success)").await;
+    let events = plane.events().await;
+    assert!(events.iter().all(|event| !event.contains("Failed")), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_tells_of_a_status_meanwhile_does_not_hold_up_a_placement() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    plane.binding("web", 1, json!({}));
+    let api = plane.api.clone();
+    let is_told = std::sync::atomic::AtomicBool::new(false);
+    plane.api.set_fault(move |call| {
+        let is_first = matches!(call.verb, Verb::Patch { .. })
+            && call.target.gvr == RESOURCE_BINDINGS.gvr()
+            && !is_told.swap(true, std::sync::atomic::Ordering::Relaxed);
+        if is_first {
+            let told = json!({"conditions": [{"type": "FullyApplied", "status": "False"}]});
+            // The binding was the second that was put in.
+            let same = json!({"metadata": {"uid": "uid-2"}, "status": told});
+            Plane::new_over(api.clone()).binding("web", 1, same);
+        }
+        None
+    });
+    plane.start("");
+    // No time passes while this asks: whoever waits to try again waits for ever.
+    let start = Instant::now();
+    for _ in 0..1000 {
+        if summary(&*plane.get("web").await) == "m1:1 (Success)" {
+            break;
+        }
+    }
+    let binding = plane.get("web").await;
+    assert_eq!((summary(&binding).as_str(), start.elapsed()), ("m1:1 (Success)", Duration::ZERO));
+    assert_eq!(binding.items(&["status", "conditions"]).len(), 2, "what was told stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_plane_places_many_bindings_in_each_of_its_rounds() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    const BINDINGS: usize = 64;
+    let plane = Plane::new();
+    plane.cluster("m1", 1000, json!({}));
+    for n in 0..BINDINGS {
+        plane.binding(&format!("web{n}"), 1, json!({}));
+    }
+    plane.start("");
+    // Always has something to do, as the rest of a busy plane; whoever steps back waits for a round of it.
+    let rounds = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&rounds);
+    let busy = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let (mut placed, mut first) = (0, None);
+    while placed < BINDINGS {
+        tokio::task::yield_now().await;
+        placed = (0..BINDINGS).filter(|n| plane.decisions.get(&format!("default/web{n}")).is_some()).count();
+        let now = rounds.load(Ordering::Relaxed);
+        assert!(now < 100_000, "{placed} after {now} rounds");
+        first = first.or((placed > 0).then_some(now));
+    }
+    let took = rounds.load(Ordering::Relaxed) - first.expect("some were placed");
+    assert!(took <= BINDINGS / 2, "{took} rounds for {BINDINGS} bindings");
+    assert!(took >= 2, "others had the processor meanwhile: {took}");
+    busy.abort();
+    for n in 0..BINDINGS {
+        plane.expect(&format!("web{n}"), "m1:1 (Success)").await;
+    }
+}

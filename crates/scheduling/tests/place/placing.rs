@@ -1,0 +1,288 @@
+//! Where bindings come to be, and what brings them back to the scheduler.
+
+use api::capacity::{ClusterNodes, NodeCapacity};
+use api::cluster::CLUSTERS;
+use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
+use cluster_client::{ResourceRef, Verb};
+use object::{Object, Status};
+use serde_json::{Value, json};
+
+use crate::plane::{Plane, dynamic, merge, summary};
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_is_placed_with_two_writes_and_then_left_alone() {
+    for (strategy, expected) in [(json!({}), "m1:2, m2:2 (Success)"), (dynamic(), "m1:1, m2:1 (Success)")] {
+        let plane = Plane::new();
+        plane.cluster("m1", 10, json!({}));
+        plane.cluster("m2", 10, json!({}));
+        plane.binding("web", 2, strategy);
+        plane.start("");
+        plane.expect("web", expected).await;
+        plane.rest().await;
+        let binding = plane.get("web").await;
+        assert_eq!(binding.generation(), 2);
+        assert_eq!(binding.i64_at(&["status", "schedulerObservedGeneration"]), Some(2));
+        assert!(binding.str_at(&["status", "lastScheduledTime"]).starts_with("2026-01-01T00:00:0"));
+        let applied = binding.annotation("policy.karmada.io/applied-placement").expect("noted");
+        let applied: Value = serde_json::from_str(applied).expect("json");
+        assert_eq!(Some(&applied), binding.get(&["spec", "placement"]));
+        assert_eq!(plane.writes("resourcebindings"), 2, "{:?}", plane.api.calls());
+        let (placed, _) = expected.split_once(" (").expect("two parts");
+        let text = format!("ScheduleBindingSucceed: Binding has been scheduled successfully. Result: {{{placed}}}");
+        assert_eq!(plane.events().await, [format!("Deployment {text}"), format!("ResourceBinding {text}")]);
+        let told = plane.decisions.get("default/web").expect("remembered").explanation;
+        assert_eq!((told.reason.as_str(), told.attempts[0].candidates.len()), ("Success", 2));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_bindings_meant_for_this_scheduler_are_placed() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    plane.binding("unclaimed", 1, json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": ""}}}));
+    plane.binding("other", 1, json!({"spec": {"schedulerName": "other"}}));
+    plane.binding("suspended", 1, json!({"spec": {"suspension": {"scheduling": true}}}));
+    plane.binding("named", 1, json!({"spec": {"schedulerName": "default-scheduler"}}));
+    plane.start("");
+    plane.expect("named", "m1:1 (Success)").await;
+    plane.rest().await;
+    for name in ["unclaimed", "other", "suspended"] {
+        plane.expect(name, " ()").await;
+    }
+    plane.patch(&RESOURCE_BINDINGS.gvr(), "suspended", json!({"spec": {"suspension": null}})).await;
+    plane.expect("suspended", "m1:1 (Success)").await;
+    let label = json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "id"}}});
+    plane.patch(&RESOURCE_BINDINGS.gvr(), "unclaimed", label).await;
+    plane.expect("unclaimed", "m1:1 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_fits_the_clusters_are_cleared_until_a_cluster_changes() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}));
+    plane.binding("web", 1, json!({"spec": {"clusters": [{"name": "gone", "replicas": 1}]}}));
+    plane.start("");
+    let binding = plane.expect("web", " (NoClusterFit)").await;
+    let message = "0/1 clusters are available: 1 cluster(s) had untolerated taint {k:NoSchedule}.";
+    assert_eq!(binding.items(&["status", "conditions"])[0]["message"], message);
+    plane.rest().await;
+    let writes = plane.writes("resourcebindings");
+    plane.rest().await;
+    assert_eq!(plane.writes("resourcebindings"), writes, "it is not tried again without a reason");
+    plane.patch(&CLUSTERS.gvr(), "m1", json!({"spec": {"taints": null}})).await;
+    plane.expect("web", "m1:1 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_a_member_learns_to_serve_brings_its_bindings_back() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({"status": {"apiEnablements": []}}));
+    plane.binding("web", 1, json!({}));
+    plane.start("");
+    plane.expect("web", " (NoClusterFit)").await;
+    plane.rest().await;
+    let apis = json!([{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]);
+    plane.patch(&CLUSTERS.gvr(), "m1", json!({"status": {"apiEnablements": apis}})).await;
+    plane.expect("web", "m1:1 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_room_keeps_what_it_has_and_is_tried_again() {
+    for features in ["", "PriorityBasedScheduling=true"] {
+        let plane = Plane::new();
+        plane.cluster("m1", 2, json!({}));
+        let mut change = dynamic();
+        merge(&mut change, &json!({"spec": {"clusters": [{"name": "m1", "replicas": 1}]}}));
+        plane.binding("web", 9, change);
+        plane.start(features);
+        plane.expect("web", "m1:1 (Unschedulable)").await;
+        let room = json!({"status": {"resourceSummary": {"allocatable": {"pods": "20"}}}});
+        plane.patch(&CLUSTERS.gvr(), "m1", room).await;
+        plane.expect("web", "m1:9 (Success)").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_placement_is_told_and_tried_again() {
+    let refusals = [
+        (Status::new(403, "QuotaExceeded", "quota says no"), "QuotaExceeded"),
+        (Status::new(500, "InternalError", "the disk is full"), "SchedulerError"),
+    ];
+    for (refusal, reason) in refusals {
+        let plane = Plane::new();
+        plane.cluster("m1", 10, json!({}));
+        plane.binding("web", 2, json!({}));
+        let message = refusal.message.clone();
+        plane.api.set_fault(move |call| {
+            let is_placement = matches!(call.verb, Verb::Patch { .. })
+                && call.target.gvr == RESOURCE_BINDINGS.gvr()
+                && call.target.subresource.is_none();
+            is_placement.then(|| refusal.clone())
+        });
+        plane.start("");
+        let binding = plane.expect("web", &format!(" ({reason})")).await;
+        assert_eq!(binding.items(&["status", "conditions"])[0]["message"], message);
+        plane.api.clear_fault();
+        plane.expect("web", "m1:2 (Success)").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_nobody_can_write_holds_up_no_other() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    for name in ["a", "b", "c"] {
+        plane.binding(name, 1, json!({}));
+    }
+    plane.api.set_fault(|call| {
+        let is_stuck = call.target.name.as_deref() == Some("a") && matches!(call.verb, Verb::Patch { .. });
+        is_stuck.then(|| Status::new(500, "InternalError", "no"))
+    });
+    plane.start("");
+    plane.expect("b", "m1:1 (Success)").await;
+    plane.expect("c", "m1:1 (Success)").await;
+    plane.expect("a", " ()").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn workloads_leave_a_cluster_that_leaves() {
+    let plane = Plane::new();
+    plane.cluster("m1", 9, json!({"metadata": {"finalizers": ["karmada.io/cluster-controller"]}}));
+    plane.cluster("m2", 5, json!({}));
+    plane.binding(
+        "web",
+        4,
+        json!({"spec": {"placement": {"replicaScheduling": {
+            "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated",
+        }}}}),
+    );
+    plane.start("");
+    plane.expect("web", "m1:4 (Success)").await;
+    let m1 = ResourceRef::cluster(&CLUSTERS.gvr(), "m1");
+    plane.client.delete(m1, Default::default()).await.expect("deleted");
+    plane.expect("web", "m2:4 (Success)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn affinity_groups_are_tried_in_order_and_the_one_in_use_is_noted() {
+    let plane = Plane::new();
+    plane.cluster("m2", 5, json!({}));
+    let groups = json!([
+        {"affinityName": "first", "clusterNames": ["m1"]}, {"affinityName": "second", "clusterNames": ["m2"]},
+    ]);
+    plane.binding("web", 4, json!({"spec": {"placement": {"clusterAffinities": groups}}}));
+    plane.start("");
+    let binding = plane.expect("web", "m2:4 (Success)").await;
+    assert_eq!(binding.str_at(&["status", "schedulerObservingAffinityName"]), "second");
+    plane.rest().await;
+    let failed = "failed to schedule ResourceBinding(default/web) with clusterAffiliates index(0): 0/1 clusters are \
+                  available: 1 cluster(s) did not match the placement cluster affinity constraint.";
+    let events = plane.events().await;
+    assert!(events.contains(&format!("Deployment ScheduleBindingFailed: {failed}")), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cluster_wide_bindings_are_placed_alike() {
+    let plane = Plane::new();
+    plane.cluster("m1", 5, json!({}));
+    let binding = json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ClusterResourceBinding",
+        "metadata": {"name": "x", "generation": 1, "labels": {"clusterpropagationpolicy.karmada.io/permanent-id": "id"}},
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}},
+        },
+    });
+    plane.api.seed(&CLUSTER_RESOURCE_BINDINGS.gvr(), Object::from_value(binding).expect("a map"));
+    plane.start("");
+    plane.rest().await;
+    let target = ResourceRef::cluster(&CLUSTER_RESOURCE_BINDINGS.gvr(), "x");
+    assert_eq!(summary(&plane.client.get(target).await.expect("there")), "m1:0 (Success)");
+    let text = "ScheduleBindingSucceed: Binding has been scheduled successfully. Result {m1:0}";
+    assert_eq!(plane.events().await, [format!("ClusterResourceBinding {text}"), format!("Deployment {text}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_takes_no_more_than_there_is() {
+    let plane = Plane::new();
+    plane.cluster("m1", 7, json!({}));
+    plane.cluster("m2", 5, json!({}));
+    plane.start("");
+    for n in 0..10 {
+        plane.binding(&format!("web{n}"), 2, dynamic());
+    }
+    plane.rest().await;
+    let mut given = [0, 0];
+    let mut placed = 0;
+    for n in 0..10 {
+        let binding = plane.get(&format!("web{n}")).await;
+        placed += usize::from(summary(&binding).ends_with("(Success)"));
+        for target in binding.items(&["spec", "clusters"]) {
+            given[usize::from(target["name"] == "m2")] += target["replicas"].as_i64().unwrap_or(0);
+        }
+    }
+    assert!(given[0] <= 7 && given[1] <= 5, "{given:?}");
+    assert_eq!((given[0] + given[1], placed), (12, 6), "and all of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn workloads_that_keep_apart_do_so_in_a_burst() {
+    let plane = Plane::new();
+    for name in ["m1", "m2", "m3"] {
+        plane.cluster(name, 10, json!({}));
+    }
+    plane.start("WorkloadAffinity=true");
+    let change = json!({"spec": {
+        "workloadAffinityGroups": {"antiAffinityGroup": "app=db"},
+        "placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]},
+    }});
+    for n in 0..4 {
+        plane.binding(&format!("db{n}"), 1, change.clone());
+    }
+    plane.rest().await;
+    let mut seen = Vec::new();
+    for n in 0..4 {
+        let binding = plane.get(&format!("db{n}")).await;
+        seen.push(summary(&binding));
+    }
+    seen.sort();
+    assert_eq!(seen, [" (NoClusterFit)", "m1:1 (Success)", "m2:1 (Success)", "m3:1 (Success)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_placement_from_scratch_is_made_once_when_asked_for() {
+    let plane = Plane::new();
+    plane.cluster("m1", 10, json!({}));
+    plane.cluster("m2", 10, json!({}));
+    let mut change = dynamic();
+    merge(&mut change, &json!({"spec": {"clusters": [{"name": "m1", "replicas": 4}]}}));
+    plane.binding("web", 4, change);
+    plane.start("");
+    plane.expect("web", "m1:4 (Success)").await;
+    plane.rest().await;
+    plane
+        .patch(&RESOURCE_BINDINGS.gvr(), "web", json!({"spec": {"rescheduleTriggeredAt": "2026-01-01T00:00:20Z"}}))
+        .await;
+    plane.expect("web", "m1:2, m2:2 (Success)").await;
+    plane.rest().await;
+    let writes = plane.writes("resourcebindings");
+    plane.rest().await;
+    assert_eq!(plane.writes("resourcebindings"), writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_nodes_of_a_watched_member_are_asked() {
+    let plane = Plane::new();
+    plane.cluster("m1", 100, json!({}));
+    let nodes = |pods: i64| {
+        let allocatable = [("pods".to_owned(), pods)].into();
+        let nodes = vec![NodeCapacity { name: "n1".to_owned(), allocatable, ..NodeCapacity::default() }];
+        ClusterNodes { nodes, ..ClusterNodes::default() }
+    };
+    plane.board.publish("m1", nodes(2));
+    plane.binding("web", 3, dynamic());
+    plane.start("");
+    plane.expect("web", " (Unschedulable)").await;
+    plane.board.publish("m1", nodes(3));
+    plane.expect("web", "m1:3 (Success)").await;
+}
