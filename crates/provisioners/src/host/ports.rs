@@ -60,7 +60,8 @@ fn parse_v6(hex: &str) -> Option<IpAddr> {
     Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4))
 }
 
-/// Which process holds which socket, as far as this user may look.
+/// Which process holds which socket, as far as this user may look. Where several do, the oldest is told of: the others have
+/// it from there, if only until they run their own program.
 fn holders() -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -71,11 +72,25 @@ fn holders() -> BTreeMap<u64, u32> {
             let text = target.to_string_lossy();
             let inode = text.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
             if let Some(inode) = inode.and_then(|inode| inode.parse().ok()) {
-                found.insert(inode, pid);
+                let holder = found.entry(inode).or_insert(pid);
+                if *holder != pid && started(pid) < started(*holder) {
+                    *holder = pid;
+                }
             }
         }
     }
     found
+}
+
+/// When the process started, in ticks since the host did. One that is gone is younger than all.
+fn started(pid: u32) -> u64 {
+    const START: usize = 19;
+    let read = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        fields.split_whitespace().nth(START)?.parse().ok()
+    };
+    read().unwrap_or(u64::MAX)
 }
 
 fn program(pid: u32) -> Option<String> {
@@ -84,6 +99,8 @@ fn program(pid: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -95,7 +112,27 @@ mod tests {
         assert_eq!(ours.pid, Some(std::process::id()));
         assert!(ours.program.is_some());
         drop(socket);
-        assert!(!listeners(&[address.port()]).iter().any(|listener| listener.address == address));
+        // What another test starts meanwhile holds it until it runs its own program.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while listeners(&[address.port()]).iter().any(|listener| listener.address == address) {
+            assert!(Instant::now() < deadline, "{address} is still listened on");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn of_two_processes_with_one_socket_the_first_is_named() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        // As its input, a child holds it for as long as it runs.
+        let input = std::os::fd::OwnedFd::from(socket.try_clone().unwrap());
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(input).spawn().unwrap();
+        let found = listeners(&[address.port()]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let ours = found.iter().find(|listener| listener.address == address).unwrap();
+        assert_eq!(ours.pid, Some(std::process::id()));
+        assert!(started(std::process::id()) < u64::MAX);
     }
 
     #[test]
