@@ -25,7 +25,7 @@ use apiserver::http::{Listening, listen};
 use apiserver::server::{Server, ServerConfig};
 use apiserver::subresource::connect::ConnectHandler;
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
-use controllers::{AgentApproval, Clients, Parameters, SignToken};
+use core_controllers::{AgentApproval, Clients, Parameters, SignToken};
 use kinds::Kind;
 use pki::authority::CertificateAuthority;
 use pki::jwt::signer::JwtSigner;

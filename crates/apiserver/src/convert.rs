@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object::{Object, Status};
 
 use crate::crd::{Conversion, Custom};
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::storage::Stored;
 

@@ -10,8 +10,8 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde_json::{Map, Value};
 
 use crate::context::Context;
-use crate::registry::Resource;
 use crate::request::Validation;
+use crate::served_resources::Resource;
 use refusal::{cannot_be_handled, json_problem, not_a_map, not_registered, unrecognized, wrong_kind};
 
 /// Bodies above this are refused before they are read to the end, as in kube-apiserver.

@@ -19,11 +19,11 @@ use crate::context::Context;
 use crate::convert;
 use crate::decode::{self, Decoded};
 use crate::http::{Peer, RequestBody};
-use crate::registry::Resource;
 use crate::request::{
     DeleteOptions, ListOptions, Propagation, RequestInfo, ResourceVersionMatch, Validation, WriteOptions,
     parse_revision,
 };
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::subresource;
 use crate::verbs::patch::PatchType;

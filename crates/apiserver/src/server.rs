@@ -19,7 +19,7 @@ use crate::documents::{OpenApiCache, Version};
 use crate::extension::Extension;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
-use crate::registry::{Registry, Resource};
+use crate::served_resources::{Resource, ServedResources};
 use crate::storage::{EventLeases, Objects};
 use crate::subresource::ConnectHandler;
 
@@ -41,7 +41,7 @@ pub struct ServerConfig {
 
 pub struct Server {
     pub objects: Objects,
-    pub registry: Registry,
+    pub registry: ServedResources,
     pub auth: Auth,
     pub admission: Chain,
     pub aggregator: Aggregator,
@@ -64,7 +64,7 @@ impl Server {
     pub fn new(config: ServerConfig) -> Arc<Self> {
         Arc::new(Self {
             objects: Objects::new(config.store.clone()),
-            registry: Registry::new(config.store, config.kinds, config.stop.clone()),
+            registry: ServedResources::new(config.store, config.kinds, config.stop.clone()),
             auth: config.auth,
             admission: config.admission,
             aggregator: config.aggregator,

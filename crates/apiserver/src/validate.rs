@@ -4,7 +4,7 @@ use kinds::strategies::metadata::{validate_object_meta, validate_object_meta_upd
 use object::{FieldError, FieldErrorKind, FieldPath, Object, schema};
 
 use crate::context::Context;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 
 pub fn on_create(ctx: &Context, resource: &Resource, object: &Object) -> Vec<FieldError> {
     let kind = &resource.kind;

@@ -1,6 +1,20 @@
 //! The `flotilla` command: reads what was typed and hands it to the command it names.
 
-mod commands;
+mod agent;
+mod backup;
+mod completion;
+mod dispatch;
+mod doctor;
+mod etcd;
+mod identity;
+mod image;
+mod member;
+mod prepare;
+mod propagation;
+mod registry;
+mod server;
+mod termination;
+mod testbed;
 
 // Heap profilers see only the allocator of the system.
 #[cfg(not(feature = "system-allocator"))]
@@ -9,9 +23,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let called = std::env::args_os().next();
-    let program = ::commands::program::name_of(called.as_deref());
-    match commands::run(program) {
+    let program = ::karmadactl::program::name_of(called.as_deref());
+    match dispatch::run(program) {
         Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => commands::fail(&error),
+        Err(error) => dispatch::fail(&error),
     }
 }

@@ -1,9 +1,9 @@
 //! Wiring: a whole control plane from a data directory, as many of them in one process as wanted.
 
+mod components;
 mod explaining;
 mod interpretation;
 mod options;
-mod rooms;
 mod safe_mode;
 mod searching;
 mod start;
@@ -14,8 +14,8 @@ pub use start::ControlPlane;
 
 /// The parts of settings that are read from text.
 pub mod settings {
+    pub use binding_scheduling::Descheduling;
     pub use federation::SkippedApis;
     pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings};
     pub use propagation::skipped_namespaces::SkippedNamespaces;
-    pub use scheduling::Descheduling;
 }

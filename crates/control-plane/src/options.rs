@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::features::Features;
-use controllers::AgentApproval;
+use core_controllers::AgentApproval;
 
 /// The context (and cluster and user) name in the kubeconfig everybody's scripts expect.
 const CONTEXT: &str = "karmada-apiserver";
@@ -15,7 +15,7 @@ const CONTEXT: &str = "karmada-apiserver";
 pub struct Propagation {
     pub features: Arc<Features>,
     pub federation: federation::Settings,
-    pub scheduling: scheduling::Settings,
+    pub scheduling: binding_scheduling::Settings,
     pub fleet: fleet::Settings,
     pub member_sync: member_sync::Settings,
     /// May ClusterTaintPolicies put on taints that evict?

@@ -20,10 +20,10 @@ use member_sync::gate::Gate;
 use scheduler::Decisions;
 use search::Search;
 
+use crate::components::{self, Running, Shared};
 use crate::explaining::Explaining;
 use crate::interpretation;
 use crate::options::{Options, Propagation};
-use crate::rooms::{self, Running, Shared};
 use crate::safe_mode::{self, Confirming, Telling};
 use crate::searching::{Reached, Searching};
 
@@ -36,7 +36,7 @@ pub struct ControlPlane {
     pub kubeconfig: PathBuf,
     pub server: Arc<Server>,
     host: ApiHost,
-    rooms: Running,
+    components: Running,
 }
 
 impl ControlPlane {
@@ -74,9 +74,9 @@ impl ControlPlane {
         tokio::spawn(search.clone().run(host.stop.clone()));
         searching.answer_with(search);
         let candidate = candidate(&options, host.address)?;
-        let rooms = rooms::start(&host, shared, options.propagation, candidate)?;
+        let components = components::start(&host, shared, options.propagation, candidate)?;
         let (address, kubeconfig, server) = (host.address, host.kubeconfig.clone(), host.server.clone());
-        Ok(Self { address, kubeconfig, server, host, rooms })
+        Ok(Self { address, kubeconfig, server, host, components })
     }
 
     /// Why it had better be started anew; returns only then.
@@ -86,7 +86,7 @@ impl ControlPlane {
 
     /// Lets requests and writes finish, then closes the store.
     pub async fn stop(self) {
-        self.rooms.end().await;
+        self.components.end().await;
         self.host.stop().await;
     }
 }

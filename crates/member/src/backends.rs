@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use kubelet::Kubelet;
-use nodes::Simulation;
 use object::Status;
 use pod_streams::PodBackend;
+use simulated_nodes::Simulation;
 
 /// Known once the member's nodes are up; the API server has to know of it before.
 #[derive(Clone, Default)]

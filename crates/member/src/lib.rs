@@ -6,6 +6,6 @@ mod options;
 mod start;
 mod streams;
 
-pub use nodes::Settings as NodeSettings;
 pub use options::{Containers, Options, Runtime};
+pub use simulated_nodes::Settings as NodeSettings;
 pub use start::Member;

@@ -10,7 +10,7 @@ use apiserver::documents::Version;
 #[expect(clippy::large_enum_variant, reason = "made once and taken apart at once")]
 pub enum Runtime {
     /// Nodes that only say they run pods.
-    Simulated(nodes::Settings),
+    Simulated(simulated_nodes::Settings),
     /// One node with real containers, in a containerd of the member's own.
     Containerd(Containers),
 }
@@ -36,7 +36,7 @@ impl Options {
         host.kubeconfig_file = "member.config".to_owned();
         let services =
             cluster_services::Settings { host_path_root: host.data_dir.join("volumes"), ..Default::default() };
-        let simulated = nodes::Settings { cluster_name: cluster_name.to_owned(), ..Default::default() };
+        let simulated = simulated_nodes::Settings { cluster_name: cluster_name.to_owned(), ..Default::default() };
         Self { host, runtime: Runtime::Simulated(simulated), services }
     }
 

@@ -14,8 +14,8 @@ use apiserver::usage::UsageApi;
 use cluster_client::{ClusterClient, UserInfo};
 use kubelet::Kubelet;
 use kubelet::containerd::{Containerd, ContainerdSettings};
-use nodes::Simulation;
 use reconcile::{Clock, SystemClock};
+use simulated_nodes::Simulation;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +53,7 @@ impl Member {
         let stop = CancellationToken::new();
         let mut rooms = JoinSet::new();
         let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
-        rooms.spawn(controllers::run(clients, parameters, stop.clone()));
+        rooms.spawn(core_controllers::run(clients, parameters, stop.clone()));
         let client = host.client(UserInfo::new(CLUSTER.0, CLUSTER.1))?;
         let parts = workloads::Parts { client: client.clone(), clock: Arc::clone(&clock) };
         rooms.spawn(workloads::run(parts, stop.clone()));
@@ -62,10 +62,10 @@ impl Member {
         rooms.spawn(cluster_services::run(parts, stop.clone()));
         let containers = match &options.runtime {
             Runtime::Simulated(settings) => {
-                let parts = nodes::Parts { client, clock, settings: settings.clone() };
+                let parts = simulated_nodes::Parts { client, clock, settings: settings.clone() };
                 let simulation = Simulation::start(parts, &stop);
                 backends.run_by(Runner::Simulated(simulation.clone()));
-                rooms.spawn(nodes::run(simulation, stop.clone()));
+                rooms.spawn(simulated_nodes::run(simulation, stop.clone()));
                 None
             }
             Runtime::Containerd(containers) => {

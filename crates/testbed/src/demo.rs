@@ -6,7 +6,7 @@ mod placement;
 mod stage;
 
 use anyhow::{Context, bail};
-use commands::console::Console;
+use karmadactl::console::Console;
 
 use crate::bed::Bed;
 use crate::demo::stage::Stage;

@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use commands::console::Console;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use karmadactl::console::Console;
 
 const TICK: Duration = Duration::from_millis(80);
 

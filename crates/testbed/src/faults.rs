@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::{Context, bail};
-use commands::console::Console;
+use karmadactl::console::Console;
 use provisioners::process::wire::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use commands::console::Console;
+use karmadactl::console::Console;
 use provisioners::Provisioner;
 use tokio::time::Instant;
 

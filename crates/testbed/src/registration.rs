@@ -13,12 +13,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
 use cluster_client::{ClusterClient, DeleteOptions, Kubeconfig, ResourceRef};
-use commands::console::Console;
-use commands::join::{Joining, MemberAccess, NAMESPACES};
-use commands::plane::{Plane, PlaneArgs};
-use commands::register::{KUBECONFIG_SECRET, RegisterArgs, Rights};
-use commands::token::TokenArgs;
-use commands::unjoin::UnjoinArgs;
+use karmadactl::console::Console;
+use karmadactl::join::{Joining, MemberAccess, NAMESPACES};
+use karmadactl::plane::{Plane, PlaneArgs};
+use karmadactl::register::{KUBECONFIG_SECRET, RegisterArgs, Rights};
+use karmadactl::token::TokenArgs;
+use karmadactl::unjoin::UnjoinArgs;
 use object::Object;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -108,7 +108,7 @@ pub async fn join(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
         zones: Vec::new(),
         dry_run: false,
     };
-    commands::join::join(&silent(), &plane, &joining, &access, Some(JOIN_PATIENCE)).await
+    karmadactl::join::join(&silent(), &plane, &joining, &access, Some(JOIN_PATIENCE)).await
 }
 
 /// Takes a cluster out again with all that joining and propagation made in it: it is not ours to throw away.
@@ -121,7 +121,7 @@ pub async fn unjoin(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
     let plane = plane_path(place);
     let words = ["unjoin", &member.name, "--kubeconfig", &plane, "--cluster-kubeconfig", &kubeconfig];
     let line = UnjoinLine::try_parse_from(words).context("the line to unjoin a member")?;
-    commands::unjoin::run(&silent(), line.args).await
+    karmadactl::unjoin::run(&silent(), line.args).await
 }
 
 /// Arguments of a command of the library, as a line would give them.
@@ -150,7 +150,7 @@ pub async fn register(place: &Place, plane_port: u16, member: &MemberSpec) -> an
     wait_until_signed(&plane.client, &token).await?;
     let server = loopback(plane_port).to_string();
     let authority = plane.authority()?.context("the control plane's kubeconfig has no CA")?;
-    let pins = commands::token::key_pins(&authority)?.join(",");
+    let pins = karmadactl::token::key_pins(&authority)?.join(",");
     let kubeconfig = place.member_config(&member.name).display().to_string();
     let words = [
         "register",
@@ -167,7 +167,7 @@ pub async fn register(place: &Place, plane_port: u16, member: &MemberSpec) -> an
     ];
     let line = RegisterLine::try_parse_from(words).context("the line to register a member")?;
     let (console, printed) = captured();
-    commands::register::run(&console, line.args).await?;
+    karmadactl::register::run(&console, line.args).await?;
     let config = agent_kubeconfig(&printed.text())?;
     // Through a port of its own, so that the way can be cut.
     let own = format!("https://{}", loopback(member.agent_plane_port));
@@ -176,7 +176,7 @@ pub async fn register(place: &Place, plane_port: u16, member: &MemberSpec) -> an
     let id = token.split('.').next().unwrap_or_default().to_owned();
     let line = TokenLine::try_parse_from(["token", "delete", &id, "--kubeconfig", &plane_path(place)])?;
     // It ends by itself; that it goes now is only tidier.
-    let _ = commands::token::run(&silent(), line.args).await;
+    let _ = karmadactl::token::run(&silent(), line.args).await;
     Ok(())
 }
 
@@ -184,7 +184,7 @@ async fn create_token(place: &Place) -> anyhow::Result<String> {
     let words = ["token", "create", "--ttl", TOKEN_TTL, "--kubeconfig", &plane_path(place)];
     let line = TokenLine::try_parse_from(words).context("the line to make a token")?;
     let (console, printed) = captured();
-    commands::token::run(&console, line.args).await?;
+    karmadactl::token::run(&console, line.args).await?;
     Ok(printed.text().trim().to_owned())
 }
 

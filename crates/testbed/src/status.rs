@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use commands::console::Console;
+use karmadactl::console::Console;
 use provisioners::Condition;
 use provisioners::process::Report;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use cluster_client::{ListOptions, ResourceRef};
-use commands::console::Console;
+use karmadactl::console::Console;
 use object::Object;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

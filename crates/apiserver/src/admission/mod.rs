@@ -20,7 +20,7 @@ use object::{Object, Status};
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use crate::server::Server;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Admission, Attributes, Operation};
 use crate::cache::Filter;
 use crate::context::Context;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::storage::{self, Outcome};
 

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::decode;
-use crate::registry::Resource;
 use crate::request::{DeleteOptions, Validation, WriteOptions};
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::verbs::{self, Target};
 

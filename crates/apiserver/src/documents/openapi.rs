@@ -8,8 +8,8 @@ use object::Status;
 use parking_lot::Mutex;
 
 use crate::http::Incoming;
-use crate::registry::Snapshot;
 use crate::respond::{self, Body};
+use crate::served_resources::Snapshot;
 use crate::server::Server;
 
 /// The documents of the newest registry snapshot anyone asked about.

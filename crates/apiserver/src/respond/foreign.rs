@@ -12,7 +12,7 @@ use super::body::{self, Body};
 use super::negotiate::{Encoding, Format};
 use super::object::shaped;
 use super::watch::{ChangeShape, STREAMED_TYPES, bookmark, write_frame, write_line};
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 
 /// What a watcher is told.
 pub enum ForeignEvent {

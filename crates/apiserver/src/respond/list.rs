@@ -13,7 +13,7 @@ use super::negotiate::{Encoding, Format, Shape};
 use super::object::{encoded, finish, metadata_only, protobuf_bytes};
 use super::table;
 use crate::convert;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::storage::Stored;
 use crate::verbs::list::Listed;

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, header};
 use kinds::protobuf;
 use object::Status;
 
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {

@@ -12,7 +12,7 @@ use super::body::{self, Body};
 use super::negotiate::{Encoding, Format, Shape};
 use super::table;
 use crate::convert;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::verbs::Answer;
 

@@ -6,7 +6,7 @@ use object::{Object, Status};
 use serde_json::{Value, json};
 
 use super::object::metadata_only;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 
 /// A table whose rows carry the objects' metadata, the default.
 pub fn table(resource: &Resource, objects: &[Arc<Object>], metadata: Value, with_columns: bool) -> Value {

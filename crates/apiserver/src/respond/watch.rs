@@ -16,7 +16,7 @@ use super::object::metadata_only;
 use super::table;
 use crate::cache::Change;
 use crate::convert;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::verbs::watch::{Watch, WatchItem};
 

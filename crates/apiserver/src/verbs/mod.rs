@@ -15,7 +15,7 @@ use object::{Object, Status};
 use serde_json::Value;
 
 use crate::convert;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::storage::Stored;
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::Target;
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
-use crate::registry::Resource;
 use crate::request::WriteOptions;
+use crate::served_resources::Resource;
 
 /// How the options of a write are shown to admission.
 pub fn options_value(kind: &str, options: &WriteOptions) -> Value {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::http::Incoming;
-use apiserver::registry::Resource;
 use apiserver::request::{ListOptions, Query};
 use apiserver::respond::{self, Body, ForeignEvent, Format, ListHead};
+use apiserver::served_resources::Resource;
 use apiserver::server::Server;
 use apiserver::subresource::ConnectRequest;
 use apiserver::verbs::list::check_fields;

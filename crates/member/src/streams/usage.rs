@@ -2,9 +2,9 @@
 
 use apiserver::usage::{Asked, UsageSource};
 use kubelet::{Kubelet, NodeUsage};
-use nodes::metrics::Wanted;
 use object::{Object, time};
 use serde_json::{Value, json};
+use simulated_nodes::metrics::Wanted;
 
 use crate::backends::{Backends, Runner};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, RestMapper};
-use commands::console::Console;
+use karmadactl::console::Console;
 use object::Object;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
-use commands::plane::proxy_url;
+use karmadactl::plane::proxy_url;
 
 use crate::place::{DEFAULT_NAME, Place};
 use crate::spec::{Kind, Spec};

@@ -1,6 +1,6 @@
 //! A report for people: the outermost trouble first, and below each finding why and what to type.
 
-use commands::console::Console;
+use karmadactl::console::Console;
 
 use super::{Layer, Report, Severity};
 

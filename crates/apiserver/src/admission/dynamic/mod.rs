@@ -13,7 +13,7 @@ use object::selector::LabelSelector;
 use object::{Object, Status};
 use serde_json::Value;
 
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use facts::Facts;
 use rule::Rule;
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Matched;
 use super::facts::Facts;
 use crate::admission::Operation;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 
 pub fn admission_request(facts: &Facts<'_>, matched: &Matched, object: Option<&Object>) -> Map<String, Value> {
     let attributes = facts.attributes;

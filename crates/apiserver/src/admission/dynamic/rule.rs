@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::facts::Facts;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 
 pub struct Rule {
     groups: Vec<String>,

@@ -8,7 +8,7 @@ use object::{Object, Status};
 use super::Matched;
 use super::facts::Facts;
 use crate::convert;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 
 /// Other served versions of the resource, of other groups too where they keep their objects in the same place.
 pub fn equivalents(facts: &Facts<'_>) -> Vec<Arc<Resource>> {

@@ -10,7 +10,7 @@ use super::concerns;
 use crate::admission::{Admission, Attributes};
 use crate::cache::Filter;
 use crate::context::Context;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::storage::{self, Current, Outcome};
 

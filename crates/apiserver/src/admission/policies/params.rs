@@ -10,7 +10,7 @@ use super::policy::{Binding, Policy};
 use crate::admission::dynamic::facts::Facts;
 use crate::cache::Filter;
 use crate::convert;
-use crate::registry::Resource;
+use crate::served_resources::Resource;
 
 /// The policy is evaluated once for each; `None` stands for `params` being null.
 pub async fn collect(

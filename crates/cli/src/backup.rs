@@ -1,0 +1,146 @@
+//! `flotilla backup`: all of a control plane in one file, taken while it runs or while it does not.
+
+mod contents;
+pub mod migrate;
+mod place;
+mod progress;
+pub mod restore;
+
+use std::path::PathBuf;
+
+use ::karmadactl::console::Console;
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use store::snapshot::{self, Snapshot, file};
+
+use place::{Place, StorageArgs};
+use progress::Progress;
+
+/// Write everything a control plane knows into one file: its objects, and the keys it is known by.
+///
+/// The control plane may run and be written to meanwhile: the file shows one moment of it. A data directory is read beside the
+/// server that has it open, an etcd over its own API. The file holds secrets and can be read by its owner only.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "\
+Examples:
+  # Of the control plane whose data directory this is, running or not
+  flotilla backup --data-dir /var/lib/flotilla /backups/plane.flotilla
+
+  # Of one on etcd
+  flotilla backup --etcd-servers https://10.0.0.1:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key \\
+    plane.flotilla
+
+  # What is in it, and is it whole?
+  flotilla backup inspect plane.flotilla")]
+pub struct BackupArgs {
+    #[command(subcommand)]
+    command: Option<BackupCommand>,
+    /// The file to write
+    #[arg(value_name = "FILE", required = true)]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    place: StorageArgs,
+    /// Overwrite FILE where it exists
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Subcommand)]
+enum BackupCommand {
+    /// Check that a backup is whole, and show when and from what it was made and how many objects of each kind it has.
+    #[command(after_help = "\
+Examples:
+  flotilla backup inspect plane.flotilla
+  flotilla backup inspect plane.flotilla -o json")]
+    Inspect(InspectArgs),
+}
+
+#[derive(Args)]
+struct InspectArgs {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t = Form::Text, value_name = "FORMAT")]
+    output: Form,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Text,
+    Json,
+}
+
+pub async fn run(console: &Console, args: BackupArgs) -> anyhow::Result<()> {
+    match (args.command, args.file) {
+        (Some(BackupCommand::Inspect(args)), _) => inspect(console, &args),
+        (None, Some(file)) => {
+            let place = args.place.place()?;
+            take(console, &place, &file, args.force).await
+        }
+        (None, None) => anyhow::bail!("say the file to write"),
+    }
+}
+
+async fn take(console: &Console, place: &Place, path: &std::path::Path, force: bool) -> anyhow::Result<()> {
+    anyhow::ensure!(force || !path.exists(), "{} exists already: choose another name, or --force", path.display());
+    let started = std::time::Instant::now();
+    let snapshot = place.read(console).await?;
+    let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
+    let bytes = file::write(path, &snapshot, force, &|keys| progress.at(keys)).context("the backup was not made")?;
+    console.line(format_args!(
+        "{}: {} objects and {} key files at revision {}, {} KiB in {:.1} s",
+        path.display(),
+        snapshot.kvs.len(),
+        snapshot.files.len(),
+        snapshot.about.revision,
+        bytes.div_ceil(1024),
+        started.elapsed().as_secs_f64(),
+    ))?;
+    Ok(())
+}
+
+fn inspect(console: &Console, args: &InspectArgs) -> anyhow::Result<()> {
+    let snapshot = file::read(&args.file)?;
+    let text = match args.output {
+        Form::Text => described(&snapshot),
+        Form::Json => as_json(&snapshot)?,
+    };
+    Ok(console.print(&text)?)
+}
+
+fn described(snapshot: &Snapshot) -> String {
+    let about = &snapshot.about;
+    let mut text = format!(
+        "Taken:     {}\nProgram:   {}\nStorage:   {}\nRevision:  {}\nDigest:    {}\nServer:    {}\nObjects:   {}\nLeases:    \
+         {}\nKey files: {}\n\n",
+        about.taken_at,
+        about.program,
+        about.engine,
+        about.revision,
+        snapshot.digest(),
+        about.url.as_deref().unwrap_or("unknown"),
+        snapshot.kvs.len(),
+        snapshot.leases.len(),
+        snapshot.files.len(),
+    );
+    let counts = snapshot.counts();
+    let width = counts.keys().map(String::len).max().unwrap_or_default();
+    for (resource, count) in counts {
+        text.push_str(&format!("{resource:width$}  {count}\n"));
+    }
+    text
+}
+
+fn as_json(snapshot: &Snapshot) -> anyhow::Result<String> {
+    let mut document = serde_json::to_value(&snapshot.about)?;
+    document["format"] = snapshot::file::FORMAT.into();
+    document["digest"] = snapshot.digest().into();
+    document["objects"] = snapshot.kvs.len().into();
+    document["leases"] = snapshot.leases.len().into();
+    document["files"] = snapshot.files.iter().map(|file| json!(file.path)).collect();
+    document["resources"] = serde_json::to_value(snapshot.counts())?;
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}

@@ -1,0 +1,199 @@
+//! Where the state of a control plane lies: a data directory, or an etcd and the keys in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::karmadactl::console::Console;
+use anyhow::{Context, bail};
+use clap::Args;
+use store::etcd::Etcd;
+use store::snapshot::{self, Fill, Snapshot};
+use store::{Store, embedded, reserved};
+
+use super::contents;
+use super::progress::Progress;
+use crate::etcd::EtcdArgs;
+
+/// How long an etcd must show no write before it counts as used by nobody. A server that leads writes more often.
+const QUIET: Duration = Duration::from_secs(6);
+
+/// Which state; the flags are those of `flotilla server`.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Storage")]
+pub struct StorageArgs {
+    /// The data directory of a server with embedded storage
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Endpoints of the etcd of servers with --storage etcd, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    etcd_servers: Vec<String>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+}
+
+/// A place that was named.
+pub enum Place {
+    Directory(PathBuf),
+    Etcd {
+        options: store::etcd::Options,
+        /// Of a server on it, where its key files and kubeconfig are.
+        directory: Option<PathBuf>,
+    },
+}
+
+impl StorageArgs {
+    /// Whether any state was named.
+    pub fn is_named(&self) -> bool {
+        self.data_dir.is_some() || !self.etcd_servers.is_empty()
+    }
+
+    pub fn place(&self) -> anyhow::Result<Place> {
+        match (&self.data_dir, self.etcd_servers.is_empty()) {
+            (None, true) => bail!("say which control plane: --data-dir DIR, or --etcd-servers URL[,URL]"),
+            (Some(directory), true) => Ok(Place::Directory(directory.clone())),
+            (directory, false) => {
+                Ok(Place::Etcd { options: self.etcd.options(&self.etcd_servers)?, directory: directory.clone() })
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Directory(directory) => write!(f, "{}", directory.display()),
+            Place::Etcd { options, .. } => {
+                write!(f, "etcd at {} (prefix {})", options.endpoints.join(","), options.prefix)
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Everything there, with the keys of the plane.
+    pub async fn read(&self, console: &Console) -> anyhow::Result<Snapshot> {
+        let mut snapshot = match self {
+            Place::Directory(directory) => {
+                let store = store_directory(directory);
+                tokio::task::spawn_blocking(move || embedded::snapshot(&store)).await??
+            }
+            Place::Etcd { .. } => {
+                let raw = self.connect().await?;
+                reserved::check(&*raw, &self.to_string()).await?;
+                let progress = Progress::new(console, "read", 0);
+                reserved::read_marked(raw, &mut |keys| progress.at(keys)).await?
+            }
+        };
+        contents::describe(&mut snapshot);
+        if let Some(directory) = self.directory() {
+            contents::add_files(&mut snapshot, directory)?;
+        }
+        Ok(snapshot)
+    }
+
+    /// Puts everything there. What is in the way is refused, or replaced.
+    pub async fn write(&self, console: &Console, snapshot: Snapshot, fill: &Fill, replace: bool) -> anyhow::Result<()> {
+        match self {
+            Place::Directory(directory) => write_directory(console, directory, snapshot, fill, replace),
+            Place::Etcd { .. } => self.write_etcd(console, snapshot, fill, replace).await,
+        }
+    }
+
+    async fn write_etcd(
+        &self,
+        console: &Console,
+        snapshot: Snapshot,
+        fill: &Fill,
+        replace: bool,
+    ) -> anyhow::Result<()> {
+        let snapshot = contents::for_shared_keys(snapshot)?;
+        let raw = self.connect().await?;
+        let count = raw.count("/").await?;
+        if count > 0 {
+            self.refuse_newer(&*raw).await?;
+            self.refuse_use(&*raw).await?;
+        }
+        if replace && count > 0 {
+            let cleared = snapshot::clear(&*raw, &fill.doing).await?;
+            console.note(format_args!("{cleared} objects that were in {self} are removed"));
+        }
+        let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
+        let filled = snapshot::fill(&*raw, &snapshot, fill, &|keys| progress.at(keys)).await;
+        filled.with_context(|| format!("{self} was not filled (--force replaces what is there)"))?;
+        raw.close().await;
+        Ok(())
+    }
+
+    /// Fails when a server seems to be at work there.
+    pub async fn refuse_use(&self, raw: &dyn Store) -> anyhow::Result<()> {
+        let from = raw.revision().await? + 1;
+        let mut watch = raw.watch("/", from).await?;
+        let first = async {
+            loop {
+                match watch.next().await {
+                    Some(Ok(batch)) if batch.events.iter().all(|event| reserved::is_reserved(&event.kv.key)) => {}
+                    Some(Ok(batch)) => return Ok(batch.events.first().map(|event| event.kv.key.to_string())),
+                    Some(Err(error)) => return Err(error),
+                    None => return Ok(None),
+                }
+            }
+        };
+        match tokio::time::timeout(QUIET, first).await {
+            Err(_) => Ok(()),
+            Ok(Ok(key)) => bail!(
+                "{self} is in use: {} was written a moment ago. Stop every server on it first",
+                key.as_deref().unwrap_or("a key")
+            ),
+            Ok(Err(error)) => Err(error).with_context(|| format!("cannot see whether {self} is in use")),
+        }
+    }
+
+    async fn refuse_newer(&self, raw: &dyn Store) -> anyhow::Result<()> {
+        match reserved::check(raw, &self.to_string()).await {
+            Err(error @ store::Error::NewerFormat { .. }) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The etcd with its own revisions.
+    pub async fn connect(&self) -> anyhow::Result<Arc<dyn Store>> {
+        match self {
+            Place::Etcd { options, .. } => Ok(Arc::new(Etcd::connect(options).await.context("cannot use etcd")?)),
+            Place::Directory(directory) => bail!("{} is not an etcd", directory.display()),
+        }
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        match self {
+            Place::Directory(directory) => Some(directory),
+            Place::Etcd { directory, .. } => directory.as_deref(),
+        }
+    }
+}
+
+/// Where the store of a server's data directory is.
+pub fn store_directory(data_dir: &Path) -> PathBuf {
+    data_dir.join("store")
+}
+
+fn write_directory(
+    console: &Console,
+    directory: &Path,
+    snapshot: Snapshot,
+    fill: &Fill,
+    replace: bool,
+) -> anyhow::Result<()> {
+    let snapshot = contents::for_key_files(snapshot)?;
+    contents::refuse_foreign_keys(&snapshot, directory, replace)?;
+    let store = store_directory(directory);
+    let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
+    // Blocks, but a command has nothing else to do.
+    let filled = embedded::fill(&store, &snapshot, fill, replace, &|keys| progress.at(keys))?;
+    if let Some(kept) = &filled.kept {
+        console.note(format_args!("what was there before is kept in {}", kept.display()));
+    }
+    contents::write_files(&snapshot, directory)?;
+    filled.finish()?;
+    Ok(())
+}

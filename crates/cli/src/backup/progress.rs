@@ -1,0 +1,35 @@
+//! Tells the person in front of a long copy how far it has come, at most once a second.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use ::karmadactl::console::Console;
+
+const EVERY: Duration = Duration::from_secs(1);
+
+pub struct Progress<'c> {
+    console: &'c Console,
+    done: &'static str,
+    total: u64,
+    told: Mutex<Instant>,
+}
+
+impl<'c> Progress<'c> {
+    /// `done` is a participle: `read`, `written`. A total of 0 is not known.
+    pub fn new(console: &'c Console, done: &'static str, total: u64) -> Self {
+        Self { console, done, total, told: Mutex::new(Instant::now()) }
+    }
+
+    pub fn at(&self, count: u64) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.elapsed() < EVERY {
+            return;
+        }
+        *told = Instant::now();
+        match self.total {
+            0 => self.console.note(format_args!("{} objects {}", count, self.done)),
+            total => self.console.note(format_args!("{count} of {total} objects {}", self.done)),
+        }
+    }
+}

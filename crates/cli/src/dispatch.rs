@@ -1,0 +1,125 @@
+//! The subcommands, and what they share: logging, the runtime and exit codes.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ::karmadactl::console::Console;
+use ::karmadactl::{plane, program};
+use anyhow::Context;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::{agent, backup, completion, doctor, image, member, prepare, registry, server, testbed};
+
+/// A multi-cluster Kubernetes control plane in one binary.
+#[derive(Parser)]
+#[command(name = "flotilla", version, propagate_version = true, max_term_width = 120)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// What to log: error, warn, info, debug, trace, or a filter such as `info,apiserver=debug`.
+    #[arg(long, global = true, default_value = "info", env = "FLOTILLA_LOG", value_name = "FILTER")]
+    log: String,
+    /// How log lines look.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// As karmadactl has it: 4 and above log what is asked of servers.
+    #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL")]
+    verbosity: Option<u8>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the control plane: API server, storage, certificates and controllers in one process.
+    Server(Box<server::ServerArgs>),
+    /// Look after one member from beside it: register it, pull its works, report its status and capacity.
+    Agent(Box<agent::AgentArgs>),
+    /// Run a light Kubernetes cluster: API server, workload controllers, pod placement and nodes in one process.
+    Member(Box<member::MemberArgs>),
+    /// Serve images to clusters and clients, as an OCI registry.
+    Registry(Box<registry::RegistryArgs>),
+    /// Bring images into registries and into the image stores of members.
+    #[command(subcommand)]
+    Image(Box<image::ImageCommand>),
+    Backup(Box<backup::BackupArgs>),
+    Restore(Box<backup::restore::RestoreArgs>),
+    Migrate(Box<backup::migrate::MigrateArgs>),
+    /// Look at this host and repair what stands in the way of a testbed.
+    Prepare(prepare::PrepareArgs),
+    /// Find what is wrong with a testbed or a control plane, and the command that repairs it.
+    Doctor(doctor::DoctorArgs),
+    #[command(flatten)]
+    Testbed(testbed::TestbedCommand),
+    /// Print a completion script for your shell.
+    Completion(completion::CompletionArgs),
+    #[command(flatten)]
+    Client(::karmadactl::Command),
+}
+
+/// Runs what was typed, under the name the program was called by.
+pub fn run(name: &'static str) -> anyhow::Result<()> {
+    ::testbed::supervisor::tether();
+    let matches = program::adapt(Cli::command(), name).try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return not_understood(&error),
+    };
+    start_logging(&cli)?;
+    match cli.command {
+        Command::Server(args) => block_on(server::run(*args)),
+        Command::Agent(args) => block_on(async move { agent::run(&Console::standard(name), *args).await }),
+        Command::Member(args) => block_on(member::run(*args)),
+        Command::Registry(args) => block_on(registry::run(*args)),
+        Command::Image(command) => block_on(image::run(Arc::new(Console::standard(name)), *command)),
+        Command::Backup(args) => block_on(async move { backup::run(&Console::standard(name), *args).await }),
+        Command::Restore(args) => {
+            block_on(async move { backup::restore::run(&Arc::new(Console::standard(name)), *args).await })
+        }
+        Command::Migrate(args) => block_on(async move { backup::migrate::run(&Console::standard(name), *args).await }),
+        Command::Prepare(args) => prepare::run(&Console::standard(name), &args),
+        Command::Doctor(args) => block_on(async move { doctor::run(&Console::standard(name), &args).await }),
+        Command::Testbed(command) => block_on(testbed::run(Arc::new(Console::standard(name)), command)),
+        Command::Completion(args) => completion::run(&args, name),
+        Command::Client(command) => block_on(::karmadactl::run(&Console::standard(name), command)),
+    }
+}
+
+/// Help and versions are answers; all else ends with the code kubectl's users know.
+fn not_understood(error: &clap::Error) -> anyhow::Result<()> {
+    error.print().context("cannot write")?;
+    if error.use_stderr() { Err(::karmadactl::Exit(1).into()) } else { Ok(()) }
+}
+
+/// Says why, unless the reader of the output went away or the command has said it already.
+pub fn fail(error: &anyhow::Error) -> ExitCode {
+    let broken_pipe = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
+    if error.chain().filter_map(|cause| cause.downcast_ref()).any(broken_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(code) = ::karmadactl::exit_code(error) {
+        return ExitCode::from(code);
+    }
+    eprintln!("{}", plane::report(error));
+    ExitCode::FAILURE
+}
+
+fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?.block_on(work)
+}
+
+fn start_logging(cli: &Cli) -> anyhow::Result<()> {
+    let wanted = if cli.verbosity.is_some_and(|level| level >= 4) { "debug" } else { &cli.log };
+    let filter = tracing_subscriber::EnvFilter::try_new(wanted)
+        .with_context(|| format!("--log {:?} is not a filter; try info or debug", cli.log))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match cli.log_format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The image stores of members: those of a testbed, or containerds that are named.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::oci_registry::distribute::{ContainerdSink, ImageSink, Imported, Machine, MachineSink, SimulatedSink};
+use ::oci_registry::name::Reference;
+use ::testbed::Bed;
+use ::testbed::place::{DEFAULT_NAME, Place};
+use ::testbed::spec::{Kind, MemberSpec, Spec};
+use anyhow::Context;
+use async_trait::async_trait;
+use clap::Args;
+use provisioners::Provisioner;
+
+/// Where a member in a machine of its own keeps its containerd.
+const CONTAINER_SOCKET: &str = "/var/lib/flotilla/containerd/containerd.sock";
+
+#[derive(Args)]
+pub struct MembersArgs {
+    /// Import into these containerds instead of a testbed's members; may be given several times.
+    #[arg(long, value_name = "NAME=SOCKET", value_parser = named_socket)]
+    containerd: Vec<(String, PathBuf)>,
+    /// Only these members.
+    #[arg(long, short = 'C', value_delimiter = ',', value_name = "NAME,...")]
+    clusters: Vec<String>,
+    /// Import into no member.
+    #[arg(long, conflicts_with_all = ["containerd", "clusters"])]
+    no_import: bool,
+    /// Testbeds are kept here [default: ~/.flotilla].
+    #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Name of the testbed.
+    #[arg(long, default_value = DEFAULT_NAME, value_name = "NAME")]
+    name: String,
+}
+
+type Sinks = Vec<Box<dyn ImageSink>>;
+
+impl MembersArgs {
+    /// Where images go, and the testbed's registry if it has one.
+    pub async fn sinks(&self) -> anyhow::Result<(Sinks, Option<String>)> {
+        if !self.containerd.is_empty() {
+            let sink = |(name, socket): &(String, PathBuf)| Box::new(ContainerdSink::new(name, socket)) as Box<_>;
+            return Ok((self.containerd.iter().map(sink).collect(), None));
+        }
+        let place = Place::find(self.home.clone(), &self.name)?;
+        let found = Spec::load(&place)?;
+        let registry = found.as_ref().and_then(|spec| spec.registry_port).map(|port| format!("127.0.0.1:{port}"));
+        if self.no_import {
+            return Ok((Vec::new(), registry));
+        }
+        let hint =
+            "`flotilla up` makes a testbed; --containerd NAME=SOCKET names other image stores; --no-import uses none";
+        let spec = found.with_context(|| format!("there is no testbed in {}; {hint}", place.directory().display()))?;
+        for name in &self.clusters {
+            spec.member(name)?;
+        }
+        let wanted = |member: &&MemberSpec| self.clusters.is_empty() || self.clusters.contains(&member.name);
+        let mut sinks = Vec::new();
+        for member in spec.members.iter().filter(wanted) {
+            sinks.push(sink_of(&place, &spec, member).await?);
+        }
+        Ok((sinks, registry))
+    }
+}
+
+async fn sink_of(place: &Place, spec: &Spec, member: &MemberSpec) -> anyhow::Result<Box<dyn ImageSink>> {
+    let name = member.name.clone();
+    let has_containers = member.runtime.as_deref() == Some("containerd");
+    Ok(match spec.provisioner {
+        Kind::Kubeconfig => Box::new(OutOfReach { member: name }),
+        _ if !has_containers => Box::new(SimulatedSink { member: name }),
+        Kind::Process => Box::new(ContainerdSink::new(&name, &socket_in(&place.machine_data(&member.name)))),
+        Kind::Lxd => {
+            let machine = Inside { provisioner: Bed::running(place).await?.members, machine: name.clone() };
+            let ctr = ["ctr", "--address", CONTAINER_SOCKET, "--namespace", "k8s.io"].map(str::to_owned).to_vec();
+            Box::new(MachineSink { member: name, machine, ctr })
+        }
+    })
+}
+
+/// Where the containerd of a member listens: its configuration says it, since long paths are no addresses of sockets.
+fn socket_in(data: &Path) -> PathBuf {
+    let usual = data.join("containerd");
+    let configured = std::fs::read_to_string(usual.join("config.toml")).unwrap_or_default();
+    let address = configured.lines().find_map(|line| line.trim().strip_prefix("address = "));
+    address.map_or_else(|| usual.join("containerd.sock"), |address| address.trim_matches('"').into())
+}
+
+/// A machine of a provisioner, for imports.
+struct Inside {
+    provisioner: Arc<dyn Provisioner>,
+    machine: String,
+}
+
+#[async_trait]
+impl Machine for Inside {
+    async fn push_file(&self, from: &Path, to: &str) -> Result<(), String> {
+        self.provisioner.push_file(&self.machine, from, to).await.map_err(|error| error.to_string())
+    }
+
+    async fn exec(&self, command: &[String]) -> Result<String, String> {
+        let done = self.provisioner.exec(&self.machine, command, None).await.map_err(|error| error.to_string())?;
+        if done.code == 0 {
+            return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&done.stderr);
+        Err(format!("{} ended with {}: {}", command.join(" "), done.code, said.trim()))
+    }
+}
+
+/// A cluster the user has made.
+struct OutOfReach {
+    member: String,
+}
+
+#[async_trait]
+impl ImageSink for OutOfReach {
+    fn member(&self) -> &str {
+        &self.member
+    }
+
+    async fn import(&self, _: &Path, _: &[Reference]) -> Result<Imported, String> {
+        Err("the nodes of a cluster of yours are out of reach: let them pull from the registry, or say \
+             --containerd NAME=SOCKET"
+            .to_owned())
+    }
+}
+
+fn named_socket(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, socket) = text.split_once('=').ok_or("expected NAME=SOCKET")?;
+    Ok((name.to_owned(), socket.into()))
+}

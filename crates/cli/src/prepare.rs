@@ -1,0 +1,149 @@
+//! `prepare`: looks at this host, repairs what stands in the way of a testbed, and says what only its owner can.
+
+use std::path::PathBuf;
+
+use ::karmadactl::Exit;
+use ::karmadactl::console::Console;
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use provisioners::host::{Check, PORTS, Repair, Standing, Wanted, apply, gather, judge};
+use serde_json::json;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  # Can this host run a testbed? What would be changed?
+  flotilla prepare --dry-run
+
+  # Everything for members in system containers: packages, bridge, firewall, limits (as root)
+  sudo flotilla prepare --provisioner lxd
+
+  # And for pods that are real containers
+  sudo flotilla prepare --runtime containerd")]
+pub struct PrepareArgs {
+    /// Where members will run
+    #[arg(long, value_enum, default_value_t = Place::Process)]
+    provisioner: Place,
+    /// What will run their pods
+    #[arg(long, value_enum, default_value_t = Runtime::Simulated)]
+    runtime: Runtime,
+    /// The bridge of the machines [default: lxdbr0, incusbr0 or flotillabr0, whichever is there]
+    #[arg(long, value_name = "NAME")]
+    bridge: Option<String>,
+    /// Ports that must be free, or ours
+    #[arg(long, value_delimiter = ',', default_values_t = PORTS.iter().copied(), value_name = "PORT,…")]
+    ports: Vec<u16>,
+    /// Where testbeds are kept [default: ~/.flotilla]
+    #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Place {
+    Process,
+    Lxd,
+    Kubeconfig,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Runtime {
+    Simulated,
+    Containerd,
+}
+
+/// What came of a repair.
+enum Outcome {
+    Done,
+    Failed(String),
+    /// Shown only.
+    Would,
+}
+
+pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
+    let home = match &args.home {
+        Some(home) => home.clone(),
+        None => std::env::home_dir().context("HOME is not set: say --home DIR")?.join(".flotilla"),
+    };
+    let wanted = Wanted {
+        lxd: args.provisioner == Place::Lxd,
+        containerd: args.runtime == Runtime::Containerd,
+        bridge: args.bridge.clone(),
+        ports: args.ports.clone(),
+        home,
+    };
+    let first = judge(&gather(&wanted), &wanted);
+    let mut outcomes = Vec::new();
+    for check in first.iter().filter(|check| is_to_repair(check)) {
+        let Some(repair) = &check.repair else { continue };
+        let outcome = match args.dry_run {
+            true => Outcome::Would,
+            false => apply(repair).map_or_else(Outcome::Failed, |()| Outcome::Done),
+        };
+        outcomes.push((check.name.clone(), repair.to_string(), outcome));
+    }
+    let repaired = outcomes.iter().any(|(_, _, outcome)| matches!(outcome, Outcome::Done));
+    let last = if repaired { judge(&gather(&wanted), &wanted) } else { first };
+    let ready = last.iter().all(|check| check.standing != Standing::Broken);
+    if args.json {
+        console.line(serde_json::to_string_pretty(&as_json(ready, &last, &outcomes))?)?;
+    } else {
+        print(console, ready, &last, &outcomes)?;
+    }
+    if ready { Ok(()) } else { Err(Exit(1).into()) }
+}
+
+/// What is broken and can be repaired by a command; rules of the firewall also where nothing blocks yet.
+fn is_to_repair(check: &Check) -> bool {
+    let by_command = !matches!(check.repair, None | Some(Repair::Advice(_)));
+    by_command && (check.standing == Standing::Broken || check.area == "firewall")
+}
+
+fn print(
+    console: &Console,
+    ready: bool,
+    checks: &[Check],
+    outcomes: &[(String, String, Outcome)],
+) -> anyhow::Result<()> {
+    for check in checks {
+        let mark = match check.standing {
+            Standing::Good => "✓",
+            Standing::Note => "·",
+            Standing::Broken => "✗",
+        };
+        console.line(format!("{mark} {:<9} {:<32} {}", check.area, check.name, check.detail))?;
+        if check.standing == Standing::Broken {
+            console.line(format!("              why: {}", check.why))?;
+            if let Some(repair) = &check.repair {
+                console.line(format!("              try: {repair}"))?;
+            }
+        }
+    }
+    for (name, repair, outcome) in outcomes {
+        let line = match outcome {
+            Outcome::Done => format!("repaired {name}: {repair}"),
+            Outcome::Would => format!("would repair {name}: {repair}"),
+            Outcome::Failed(why) => format!("could not repair {name}: {repair}: {why}"),
+        };
+        console.line(line)?;
+    }
+    console.line(if ready { "This host is ready." } else { "This host is not ready." })?;
+    Ok(())
+}
+
+fn as_json(ready: bool, checks: &[Check], outcomes: &[(String, String, Outcome)]) -> serde_json::Value {
+    let repairs: Vec<_> = outcomes
+        .iter()
+        .map(|(name, repair, outcome)| match outcome {
+            Outcome::Done => json!({"name": name, "command": repair, "outcome": "done"}),
+            Outcome::Would => json!({"name": name, "command": repair, "outcome": "would"}),
+            Outcome::Failed(why) => json!({"name": name, "command": repair, "outcome": "failed", "why": why}),
+        })
+        .collect();
+    json!({"ready": ready, "checks": checks, "repairs": repairs})
+}

@@ -1,0 +1,214 @@
+//! The flags of `flotilla server` that say how members are looked after, with the names and defaults of Karmada's programs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use api::features::Features;
+use clap::{Args, ValueEnum};
+use control_plane::Propagation;
+use control_plane::settings::{self, PurgeMode};
+
+/// Whose defaults hold for what can be switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Compat {
+    #[value(name = "karmada-1.18")]
+    Karmada118,
+}
+
+/// Evictions per second unless somebody says otherwise: a plane full of applications leaves a lost cluster within minutes,
+/// and no cluster gets more than its API server takes in its stride.
+const EVICTION_RATE: f32 = 10.0;
+
+#[derive(Args)]
+#[command(next_help_heading = "Propagation")]
+pub struct PropagationArgs {
+    /// Take the defaults of Karmada for everything that can be switched: no failover of clusters unless the gate Failover
+    /// and --enable-no-execute-taint-eviction say so, no NoExecute taints without a policy, copies given up when their
+    /// time is over.
+    #[arg(long, value_enum, value_name = "VERSION")]
+    compat: Option<Compat>,
+    /// Features to switch on or off, like Failover=true,WorkloadAffinity=true.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME=BOOL,...")]
+    feature_gates: String,
+    /// Certificates of agents that are approved by themselves: those any bootstrap token asks for, as in Karmada, which
+    /// makes every such token as good as an administrator's (any), or only those that name the cluster the token was made
+    /// for with `token create --cluster` (bound).
+    #[arg(long, default_value = "any", value_parser = ["any", "bound"], value_name = "WHICH")]
+    agent_approval: String,
+    /// Controllers to run: `*` for those that are on by default, NAME for one more, -NAME for one less.
+    #[arg(long, default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
+    controllers: String,
+    /// APIs whose objects stay on the control plane: GROUP, GROUP/VERSION or GROUP/VERSION/KIND,KIND; separated by `;`.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "APIS")]
+    skipped_propagating_apis: String,
+    /// Namespaces whose objects stay on the control plane, as regular expressions over the whole name.
+    #[arg(long, value_delimiter = ',', default_value = "kube-.*", value_name = "REGEX,...")]
+    skipped_propagating_namespaces: Vec<String>,
+    /// How often a push cluster is asked whether it is well and what it can take.
+    #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
+    cluster_status_update_frequency: Duration,
+    /// How long a cluster must fail before it counts as not ready.
+    #[arg(long, value_parser = duration, default_value = "30s", value_name = "DURATION")]
+    cluster_failure_threshold: Duration,
+    /// How long a cluster must answer before it counts as ready again.
+    #[arg(long, value_parser = duration, default_value = "30s", value_name = "DURATION")]
+    cluster_success_threshold: Duration,
+    /// How often the signs of life of pull clusters are looked at.
+    #[arg(long, value_parser = duration, default_value = "5s", value_name = "DURATION")]
+    cluster_monitor_period: Duration,
+    /// How long a pull cluster may be silent before its health is unknown.
+    #[arg(long, value_parser = duration, default_value = "40s", value_name = "DURATION")]
+    cluster_monitor_grace_period: Duration,
+    /// How long a pull cluster may be silent that never said anything.
+    #[arg(long, value_parser = duration, default_value = "60s", value_name = "DURATION")]
+    cluster_startup_grace_period: Duration,
+    /// How long what leaves a cluster gracefully may stay there at most.
+    #[arg(long, value_parser = duration, default_value = "10m", value_name = "DURATION")]
+    graceful_eviction_timeout: Duration,
+    /// How often the use of federated quotas is counted anew; 0 never does.
+    #[arg(long, value_parser = duration, default_value = "5m", value_name = "DURATION")]
+    federated_resource_quota_sync_period: Duration,
+    /// Watch nodes and pods of members to know what they can take.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    enable_cluster_resource_modeling: bool,
+    /// Act on NoExecute taints of clusters at all (needs the feature gate Failover).
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    enable_taint_manager: bool,
+    /// Evict what does not tolerate a NoExecute taint of its cluster (needs the feature gate Failover) [default: true;
+    /// with --compat false].
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    enable_no_execute_taint_eviction: Option<bool>,
+    /// What becomes of what is evicted so, where no policy says: Gracefully or Directly.
+    #[arg(long, default_value = "Gracefully", value_name = "MODE")]
+    no_execute_taint_eviction_purge_mode: String,
+    /// Let ClusterTaintPolicies put on taints that evict (NoExecute) [default: true; with --compat false].
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    allow_no_execute_taint_policy: Option<bool>,
+    /// Evictions per second; 0 is one in half an hour [default: 10; with --compat 0.5 of each worker].
+    #[arg(long, value_name = "RATE")]
+    resource_eviction_rate: Option<f32>,
+    /// How long workloads whose policy says nothing stay in a cluster that is not ready, or has no node that is.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    default_not_ready_toleration_seconds: u64,
+    /// How long workloads whose policy says nothing stay in a cluster nobody hears of.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    default_unreachable_toleration_seconds: u64,
+    /// Only bindings that ask for this scheduler are placed.
+    #[arg(long, default_value = "default-scheduler", value_name = "NAME")]
+    scheduler_name: String,
+    /// Scheduler plugins: `*` for all, NAME for one more, -NAME for one less.
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
+    plugins: Vec<String>,
+    /// Take replicas of Deployments that are divided by room away from clusters whose nodes have had no room for them for
+    /// long, so that they go elsewhere.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
+        value_name = "BOOL")]
+    descheduler: bool,
+    /// How often the descheduler looks.
+    #[arg(long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
+    descheduling_interval: Duration,
+    /// How long a pod must have found no node to be taken away.
+    #[arg(long, value_parser = duration, default_value = "5m", value_name = "DURATION")]
+    unschedulable_threshold: Duration,
+    /// Bring workloads without replicas to every selected cluster.
+    #[arg(long)]
+    enable_empty_workload_propagation: bool,
+}
+
+impl PropagationArgs {
+    pub fn read(self) -> anyhow::Result<Propagation> {
+        let defaults = if self.compat.is_some() { Features::default() } else { Features::flotilla() };
+        let mut chosen = Propagation {
+            features: Arc::new(defaults.with(&self.feature_gates).context("--feature-gates")?),
+            allow_no_execute_taint_policy: self.allow_no_execute_taint_policy.unwrap_or(self.compat.is_none()),
+            agent_approval: self.agent_approval.parse().map_err(anyhow::Error::msg)?,
+            ..Propagation::default()
+        };
+        let namespaces = self.skipped_propagating_namespaces.iter().map(String::as_str);
+        let namespaces = settings::SkippedNamespaces::parse(namespaces).context("--skipped-propagating-namespaces")?;
+        chosen.federation.skipped_apis = settings::SkippedApis::parse(&self.skipped_propagating_apis)?;
+        chosen.federation.skipped_namespaces = namespaces.clone();
+        chosen.fleet.skipped_namespaces = namespaces;
+        chosen.fleet.controllers = settings::Controllers::parse(&self.controllers);
+        self.set_fleet(&mut chosen.fleet)?;
+        chosen.federation.graceful_eviction_timeout = self.graceful_eviction_timeout;
+        chosen.member_sync.heartbeat = self.cluster_status_update_frequency;
+        chosen.member_sync.failure_threshold = self.cluster_failure_threshold;
+        chosen.member_sync.success_threshold = self.cluster_success_threshold;
+        chosen.member_sync.resource_modeling = self.enable_cluster_resource_modeling;
+        chosen.scheduling.descheduling = self.descheduler.then_some(settings::Descheduling {
+            interval: self.descheduling_interval,
+            threshold: self.unschedulable_threshold,
+        });
+        chosen.scheduling.scheduler_name = self.scheduler_name;
+        chosen.scheduling.plugins = self.plugins;
+        chosen.scheduling.empty_workload_propagation = self.enable_empty_workload_propagation;
+        Ok(chosen)
+    }
+
+    fn set_fleet(&self, fleet: &mut settings::FleetSettings) -> anyhow::Result<()> {
+        fleet.cluster_monitor_period = self.cluster_monitor_period;
+        fleet.cluster_monitor_grace_period = self.cluster_monitor_grace_period;
+        fleet.cluster_startup_grace_period = self.cluster_startup_grace_period;
+        fleet.federated_resource_quota_sync_period = self.federated_resource_quota_sync_period;
+        fleet.enable_taint_manager = self.enable_taint_manager;
+        fleet.enable_no_execute_taint_eviction = self.enable_no_execute_taint_eviction.unwrap_or(self.compat.is_none());
+        let rate = if self.compat.is_some() { fleet.resource_eviction_rate } else { EVICTION_RATE };
+        fleet.resource_eviction_rate = self.resource_eviction_rate.unwrap_or(rate);
+        if !fleet.resource_eviction_rate.is_finite() || fleet.resource_eviction_rate < 0.0 {
+            bail!("--resource-eviction-rate cannot be {}", fleet.resource_eviction_rate);
+        }
+        fleet.default_not_ready_toleration = Duration::from_secs(self.default_not_ready_toleration_seconds);
+        fleet.default_unreachable_toleration = Duration::from_secs(self.default_unreachable_toleration_seconds);
+        fleet.no_execute_taint_eviction_purge_mode = match self.no_execute_taint_eviction_purge_mode.as_str() {
+            "Gracefully" => PurgeMode::Gracefully,
+            "Directly" => PurgeMode::Directly,
+            other => bail!("--no-execute-taint-eviction-purge-mode can be Gracefully or Directly, not {other:?}"),
+        };
+        Ok(())
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    karmadactl::durations::parse(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: PropagationArgs,
+    }
+
+    fn read(line: &str) -> Propagation {
+        let words = std::iter::once("server").chain(line.split_whitespace());
+        Line::try_parse_from(words).expect(line).args.read().expect(line)
+    }
+
+    #[test]
+    fn one_switch_gives_karmadas_defaults_and_each_can_still_be_said() {
+        let ours = read("");
+        assert!(ours.features.failover && ours.features.resilient_failover && ours.allow_no_execute_taint_policy);
+        assert!(ours.fleet.enable_no_execute_taint_eviction);
+        assert!((ours.fleet.resource_eviction_rate - EVICTION_RATE).abs() < f32::EPSILON);
+        let karmadas = read("--compat karmada-1.18");
+        assert_eq!(*karmadas.features, Features::default());
+        assert!(!karmadas.features.failover && !karmadas.allow_no_execute_taint_policy);
+        assert!(!karmadas.fleet.enable_no_execute_taint_eviction);
+        assert!((karmadas.fleet.resource_eviction_rate - 0.5).abs() < f32::EPSILON);
+        let mixed = read(
+            "--compat karmada-1.18 --feature-gates Failover=true --enable-no-execute-taint-eviction \
+             --resource-eviction-rate 3 --allow-no-execute-taint-policy=true",
+        );
+        assert!(mixed.features.failover && !mixed.features.resilient_failover);
+        assert!(mixed.fleet.enable_no_execute_taint_eviction && mixed.allow_no_execute_taint_policy);
+        let off = read("--feature-gates Failover=false --enable-no-execute-taint-eviction=false");
+        assert!(!off.features.failover && !off.fleet.enable_no_execute_taint_eviction);
+    }
+}

@@ -1,0 +1,141 @@
+//! `flotilla registry`: serves images to clusters and clients, and collects what nobody uses any more.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::karmadactl::durations;
+use ::oci_registry::server::{self, Settings};
+use ::oci_registry::store::{GcOptions, Limits};
+use anyhow::Context;
+use clap::{ArgAction, Args, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct RegistryArgs {
+    #[command(subcommand)]
+    command: Option<RegistryCommand>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+#[derive(Subcommand)]
+enum RegistryCommand {
+    /// Remove what no image uses; also while the registry runs.
+    Gc(GcArgs),
+}
+
+#[derive(Args)]
+struct ServeArgs {
+    /// Images are kept here [default: registry in $FLOTILLA_HOME or ~/.flotilla].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address to listen on; port 0 picks a free one.
+    #[arg(long, default_value = "127.0.0.1:32000", value_name = "HOST:PORT")]
+    bind: SocketAddr,
+    /// Serve HTTPS with this certificate instead of HTTP.
+    #[arg(long, value_name = "FILE", requires = "tls_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// Key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_key_file: Option<PathBuf>,
+    /// Largest blob taken, in bytes.
+    #[arg(long, default_value_t = Limits::default().blob_len_max, value_name = "BYTES")]
+    max_blob_size: u64,
+    /// Uploads under way at once.
+    #[arg(long, default_value_t = Limits::default().uploads_max, value_name = "N")]
+    max_uploads: usize,
+    /// Forget uploads nobody added to for this long.
+    #[arg(long, default_value = "24h", value_parser = durations::parse, value_name = "DURATION")]
+    upload_expiry: Duration,
+    /// How often to collect what no image uses; 0 for never.
+    #[arg(long, default_value = "1h", value_parser = durations::parse, value_name = "DURATION")]
+    gc_interval: Duration,
+    /// Never collect what was pushed or asked for within this time.
+    #[arg(long, default_value = "1h", value_parser = durations::parse, value_name = "DURATION")]
+    gc_grace: Duration,
+    /// Collect manifests without a tag as well.
+    #[arg(long)]
+    gc_untagged: bool,
+    /// Let clients delete tags, manifests and blobs.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    allow_deletes: bool,
+}
+
+#[derive(Args)]
+struct GcArgs {
+    /// Where the images are [default: registry in $FLOTILLA_HOME or ~/.flotilla].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Keep what was pushed or asked for within this time.
+    #[arg(long, default_value = "1h", value_parser = durations::parse, value_name = "DURATION")]
+    grace: Duration,
+    /// Remove manifests without a tag as well, unless an index or a subject that stays needs them.
+    #[arg(long)]
+    untagged: bool,
+    /// Say what would go, remove nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub async fn run(args: RegistryArgs) -> anyhow::Result<()> {
+    match args.command {
+        Some(RegistryCommand::Gc(args)) => gc(args).await,
+        None => serve(args.serve).await,
+    }
+}
+
+async fn serve(args: ServeArgs) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut settings = Settings::new(&data_dir(args.data_dir)?, args.bind);
+    settings.tls = args.tls_cert_file.zip(args.tls_key_file);
+    settings.limits.blob_len_max = args.max_blob_size;
+    settings.limits.uploads_max = args.max_uploads;
+    settings.limits.upload_idle_max = args.upload_expiry;
+    settings.gc_every = args.gc_interval;
+    settings.gc.grace = args.gc_grace;
+    settings.gc.untagged = args.gc_untagged;
+    settings.deletes = args.allow_deletes;
+    let data_dir = settings.data_dir.clone();
+    let cancel = CancellationToken::new();
+    let running = server::start(settings, cancel.clone()).await?;
+    tracing::info!(address = %running.address, data = %data_dir.display(), "the registry is ready");
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    tracing::info!("stopping: requests under way may finish");
+    cancel.cancel();
+    running.stopped().await;
+    Ok(())
+}
+
+async fn gc(args: GcArgs) -> anyhow::Result<()> {
+    let data_dir = data_dir(args.data_dir)?;
+    anyhow::ensure!(data_dir.join("blobs").is_dir(), "there is no registry in {}", data_dir.display());
+    let options = GcOptions { grace: args.grace, untagged: args.untagged, dry_run: args.dry_run };
+    let report = server::collect(&data_dir, &options).await?;
+    let verb = if args.dry_run { "would remove" } else { "removed" };
+    let text = format!(
+        "{verb} {} blobs ({} bytes) and {} manifests; {} blobs stay, {} uploads expired\n",
+        report.blobs_removed, report.bytes_freed, report.manifests_removed, report.blobs_kept, report.uploads_expired,
+    );
+    std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
+    Ok(())
+}
+
+/// Where a registry keeps its images when nobody says.
+fn data_dir(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    if let Some(said) = said {
+        return Ok(said);
+    }
+    let home = match std::env::var_os("FLOTILLA_HOME").filter(|home| !home.is_empty()) {
+        Some(home) => PathBuf::from(home),
+        None => {
+            PathBuf::from(std::env::var_os("HOME").context("HOME is not set: say --data-dir DIR")?).join(".flotilla")
+        }
+    };
+    Ok(home.join("registry"))
+}

@@ -1,0 +1,130 @@
+//! `flotilla server`: runs a control plane until it is told to stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use apiserver::audit::Level;
+use clap::{Args, ValueEnum};
+use control_plane::{ControlPlane, Options, Storage};
+
+use crate::termination::Termination;
+
+#[derive(Args)]
+pub struct ServerArgs {
+    /// State, keys and kubeconfigs are kept here [default: ~/.flotilla].
+    #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address to listen on; port 0 picks a free one.
+    #[arg(long, default_value = "127.0.0.1:5443", value_name = "HOST:PORT")]
+    bind: SocketAddr,
+    /// Further DNS names or addresses the server certificate is valid for; may be given several times.
+    #[arg(long = "tls-san", value_name = "NAME")]
+    names: Vec<String>,
+    /// URL written into kubeconfigs, when clients reach the server by another way than --bind.
+    #[arg(long, value_name = "URL")]
+    advertise_url: Option<String>,
+    /// Where other servers on the same etcd reach this one [default: --bind, or the address on the way to etcd].
+    #[arg(long, value_name = "HOST:PORT")]
+    peer_address: Option<String>,
+    /// Where objects are kept: in the data directory, in an etcd cluster, or nowhere (tests only).
+    #[arg(long, value_enum, default_value_t = StorageKind::Embedded)]
+    storage: StorageKind,
+    /// Endpoints of etcd, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    etcd_servers: Vec<String>,
+    #[command(flatten)]
+    etcd: crate::etcd::EtcdArgs,
+    /// Write one JSON line per request to this file.
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+    /// How much of each request the audit log keeps: None, Metadata or Request.
+    #[arg(long, default_value = "Metadata", value_name = "LEVEL")]
+    audit_level: Level,
+    /// How long events are kept, in seconds.
+    #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
+    event_ttl: u64,
+    #[command(flatten)]
+    identity: crate::identity::IdentityArgs,
+    /// Admission steps to leave out, by name, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    disable_admission_plugins: Vec<String>,
+    /// Admission steps to run that are off by default: ServiceAccount (it puts tokens of this plane into pods).
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    enable_admission_plugins: Vec<String>,
+    #[command(flatten)]
+    propagation: crate::propagation::PropagationArgs,
+    /// Reads that may be answered at once; more wait outside with 429.
+    #[arg(long, default_value_t = 400, value_name = "N")]
+    max_requests_inflight: usize,
+    /// Writes that may be answered at once.
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    max_mutating_requests_inflight: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StorageKind {
+    Embedded,
+    Etcd,
+    Memory,
+}
+
+pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
+    let options = args.into_options()?;
+    let mut termination = Termination::listen()?;
+    let started = std::time::Instant::now();
+    let plane = ControlPlane::start(options).await?;
+    tracing::info!(
+        address = %plane.address,
+        kubeconfig = %plane.kubeconfig.display(),
+        took = ?started.elapsed(),
+        "the control plane is ready"
+    );
+    let ending = termination.asked_unless(plane.broken()).await;
+    tracing::info!("stopping: requests under way may finish");
+    plane.stop().await;
+    ending
+}
+
+impl ServerArgs {
+    fn into_options(self) -> anyhow::Result<Options> {
+        let storage = self.storage()?;
+        let data_dir = match self.data_dir {
+            Some(directory) => directory,
+            None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set: say --data-dir DIR")?)
+                .join(".flotilla"),
+        };
+        let mut options = Options::new(data_dir, self.bind);
+        options.host.storage = storage;
+        options.host.names = self.names;
+        options.host.advertise = self.advertise_url;
+        options.host.peer_address = self.peer_address;
+        options.host.audit_log = self.audit_log;
+        options.host.audit_level = self.audit_level;
+        options.host.event_ttl = Duration::from_secs(self.event_ttl);
+        options.host.oidc = self.identity.oidc()?;
+        options.host.static_tokens = self.identity.tokens()?;
+        options.host.anonymous = self.identity.anonymous_auth;
+        options.host.admission_off.retain(|step| !self.enable_admission_plugins.contains(step));
+        options.host.admission_off.extend(self.disable_admission_plugins);
+        options.propagation = self.propagation.read()?;
+        options.host.limits.reads_max = self.max_requests_inflight;
+        options.host.limits.writes_max = self.max_mutating_requests_inflight;
+        Ok(options)
+    }
+
+    fn storage(&self) -> anyhow::Result<Storage> {
+        if self.storage != StorageKind::Etcd && !self.etcd_servers.is_empty() {
+            bail!("--etcd-servers needs --storage etcd");
+        }
+        Ok(match self.storage {
+            StorageKind::Embedded => Storage::Embedded,
+            StorageKind::Memory => Storage::Memory,
+            StorageKind::Etcd if self.etcd_servers.is_empty() => {
+                bail!("--storage etcd needs --etcd-servers https://HOST:2379[,...]")
+            }
+            StorageKind::Etcd => Storage::Etcd(self.etcd.options(&self.etcd_servers)?),
+        })
+    }
+}
