@@ -1,4 +1,4 @@
-//! Cluster roles that gather the rules of others by label.
+//! Aggregated cluster roles: their rules are collected from other roles by label.
 
 use object::Object;
 use object::selector::LabelSelector;
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::rule::{PolicyRule, rules_of};
 
-/// The rules an aggregated role must have, or `None` when it is not aggregated, has them already, or has a selector
-/// that cannot be read.
+/// The rules an aggregated role must have, or `None` if it is not aggregated, has them already, or has an invalid
+/// selector.
 pub fn aggregate<'a>(role: &Object, all: impl IntoIterator<Item = &'a Object>) -> Option<Vec<PolicyRule>> {
     let selectors = role.get(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array)?;
     let mut others: Vec<&Object> = all.into_iter().filter(|r| r.name() != role.name()).collect();
@@ -24,7 +24,7 @@ pub fn aggregate<'a>(role: &Object, all: impl IntoIterator<Item = &'a Object>) -
     (rules != rules_of(role)).then_some(rules)
 }
 
-/// Whether the role is filled by aggregation; its own rules are then not its author's.
+/// Reports whether the role's rules come from aggregation rather than its author.
 pub fn is_aggregated(role: &Object) -> bool {
     !role.items(&["aggregationRule", "clusterRoleSelectors"]).is_empty()
 }

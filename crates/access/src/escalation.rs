@@ -1,4 +1,4 @@
-//! Nobody grants rights they do not hold: the checks on writes of roles and bindings.
+//! Privilege escalation checks on writes of roles and bindings: a user can only grant permissions they hold.
 
 use object::{GroupResource, Object, Status};
 
@@ -9,8 +9,8 @@ use crate::user::{Action, ResourceAction, User};
 
 pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Whether the user may write this Role or ClusterRole: by holding all its rules, or by the verb `escalate`. `old` is
-/// the stored one, for an update.
+/// Checks that the user may write this Role or ClusterRole: by holding all its rules, or by the verb `escalate`.
+/// `old` is the stored object on an update.
 pub fn check_role_write(index: &PolicyIndex, user: &User, new: &Object, old: Option<&Object>) -> Result<(), Status> {
     let (resource, namespace) = match new.kind() {
         "ClusterRole" => ("clusterroles", ""),
@@ -31,7 +31,7 @@ pub fn check_role_write(index: &PolicyIndex, user: &User, new: &Object, old: Opt
     }
     let refuse = |text: String| Status::forbidden(&GroupResource::new(RBAC_GROUP, resource), new.name(), text);
     index.covers(user, namespace, &rules_of(new)).map_err(refuse)?;
-    // An aggregated role can gather anything, so only who holds everything may write one.
+    // An aggregated role can collect any rule, so writing one requires full authority.
     if is_aggregated(new) || old.is_some_and(is_aggregated) {
         index
             .covers(user, namespace, &PolicyRule::full_authority())
@@ -40,8 +40,8 @@ pub fn check_role_write(index: &PolicyIndex, user: &User, new: &Object, old: Opt
     Ok(())
 }
 
-/// Whether the user may write this RoleBinding or ClusterRoleBinding: by holding all rules of its role, or by the verb
-/// `bind` on that role.
+/// Checks that the user may write this RoleBinding or ClusterRoleBinding: by holding all rules of its role, or by the
+/// verb `bind` on that role.
 pub fn check_binding_write(index: &PolicyIndex, user: &User, new: &Object, old: Option<&Object>) -> Result<(), Status> {
     let (resource, namespace) = match new.kind() {
         "ClusterRoleBinding" => ("clusterrolebindings", ""),
@@ -66,7 +66,7 @@ pub fn check_binding_write(index: &PolicyIndex, user: &User, new: &Object, old: 
         return Ok(());
     }
     let rules = index.rules_of_role(role_kind, namespace, role_name).map_err(|text| match role_kind {
-        // kube-apiserver names the missing role, but as a resource of the kind that is written.
+        // kube-apiserver names the missing role, but with the resource of the kind being written.
         "Role" | "ClusterRole" => Status::not_found(&GroupResource::new(RBAC_GROUP, resource), role_name),
         _ => Status::internal(text),
     })?;
@@ -74,7 +74,7 @@ pub fn check_binding_write(index: &PolicyIndex, user: &User, new: &Object, old: 
     index.covers(user, namespace, rules).map_err(refuse)
 }
 
-/// Garbage collection edits owners and finalizers of roles it could never grant.
+/// Garbage collection edits owners and finalizers of roles it could not grant.
 fn differs_only_in_owners(new: &Object, old: &Object) -> bool {
     let stripped = |object: &Object| {
         let mut object = object.clone();

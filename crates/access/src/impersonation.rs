@@ -1,4 +1,4 @@
-//! Acting as someone else: what must be allowed first, and who the caller then is.
+//! Impersonation: the permissions it requires, and the resulting user.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::user::{
 
 const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 
-/// What the `Impersonate-*` headers ask for; keys of `extra` are lower-case and unescaped.
+/// The request in the `Impersonate-*` headers; keys of `extra` are lower-case and unescaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonation {
     pub user: String,
@@ -19,12 +19,12 @@ pub struct Impersonation {
 }
 
 impl Impersonation {
-    /// Nothing is asked for.
+    /// Reports whether no impersonation is requested.
     pub fn is_empty(&self) -> bool {
         self.user.is_empty() && self.uid.is_empty() && self.groups.is_empty() && self.extra.is_empty()
     }
 
-    /// Groups, uid and extra stand beside a user, never alone.
+    /// Groups, uid and extra are only valid together with a user.
     pub fn check(&self) -> Result<(), String> {
         if self.user.is_empty() && !self.is_empty() {
             let parts =
@@ -38,7 +38,7 @@ impl Impersonation {
         Ok(())
     }
 
-    /// Each must be allowed to the real caller, in this order; the first that is not is the one to refuse.
+    /// The actions the real caller must be allowed, in order; the first denied one fails the request.
     pub fn actions(&self) -> Vec<Action<'_>> {
         let base = ResourceAction { verb: "impersonate", version: "v1", ..ResourceAction::default() };
         let mut actions = Vec::new();
@@ -64,7 +64,7 @@ impl Impersonation {
         actions.into_iter().map(Action::Resource).collect()
     }
 
-    /// The user the request goes on as.
+    /// The user the request continues as.
     pub fn into_user(self) -> User {
         let mut groups = self.groups;
         if groups.is_empty()

@@ -1,4 +1,4 @@
-//! Roles and bindings, arranged so that a question costs a few hash lookups whatever the number of bindings.
+//! Roles and bindings, indexed so that authorizing takes a few hash lookups regardless of the number of bindings.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use object::field::go_quote;
 use serde_json::Value;
 
 use crate::rule::{ALL, PolicyRule, describe_missing, quote_list, rules_of, uncovered};
-use crate::user::{Action, ResourceAction, User, Verdict, service_account_user};
+use crate::user::{AccessDecision, Action, ResourceAction, User, service_account_user};
 
 /// Namespace of cluster roles and cluster role bindings.
 const CLUSTER_WIDE: &str = "";
 
-/// All policy of one API. Cheap to change one object at a time; a clone is a snapshot.
+/// All RBAC policy of one API server. Cheap to update one object at a time; a clone is a snapshot.
 #[derive(Clone, Default)]
 pub struct PolicyIndex {
     roles: ByNamespace<Arc<Role>>,
@@ -25,10 +25,10 @@ pub struct PolicyIndex {
 /// namespace → name → value
 type ByNamespace<T> = HashMap<String, HashMap<String, T>>;
 
-/// namespace → bindings, ordered by name so that the reason given is always the same
+/// namespace → bindings, ordered by name so that the reason is deterministic
 type BindingsOfSubject = HashMap<String, Vec<BoundSubject>>;
 
-/// A role with its rules found by resource.
+/// A role with its rules indexed by resource.
 struct Role {
     rules: Vec<PolicyRule>,
     by_resource: HashMap<String, Vec<usize>>,
@@ -45,9 +45,9 @@ struct Binding {
 
 struct Subject {
     kind: SubjectKind,
-    /// Of the user or group; a service account is a user here.
+    /// Name of the user or group; a service account is a user here.
     name: String,
-    /// `Group "z"`, as reasons write it.
+    /// `Group "z"`, as in authorization reasons.
     text: String,
 }
 
@@ -68,7 +68,7 @@ struct BoundSubject {
 pub struct RulesReview {
     pub resource_rules: Vec<PolicyRule>,
     pub non_resource_rules: Vec<PolicyRule>,
-    /// Names roles that are bound but not there. The review is still complete: a missing role grants nothing.
+    /// Names roles that are bound but missing. The review is still complete: a missing role grants nothing.
     pub evaluation_error: String,
 }
 
@@ -81,7 +81,7 @@ impl PolicyIndex {
         index
     }
 
-    /// Takes in a new or changed Role, ClusterRole, RoleBinding or ClusterRoleBinding; other kinds change nothing.
+    /// Adds or replaces a Role, ClusterRole, RoleBinding or ClusterRoleBinding; ignores other kinds.
     pub fn upsert(&mut self, object: &Object) {
         match object.kind() {
             "Role" | "ClusterRole" => {
@@ -96,7 +96,7 @@ impl PolicyIndex {
         }
     }
 
-    /// Forgets an object by its kind, namespace (empty for cluster-wide kinds) and name.
+    /// Removes an object by kind, namespace (empty for cluster-scoped kinds) and name.
     pub fn remove(&mut self, kind: &str, namespace: &str, name: &str) {
         match kind {
             "Role" | "ClusterRole" => {
@@ -142,23 +142,23 @@ impl PolicyIndex {
         }
     }
 
-    /// Members of `system:masters` may do anything; for all others a rule must say so.
-    pub fn authorize(&self, user: &User, action: &Action<'_>) -> Verdict {
+    /// Members of `system:masters` may do anything; all others need a rule.
+    pub fn authorize(&self, user: &User, action: &Action<'_>) -> AccessDecision {
         if user.is_master() {
-            return Verdict::allow("");
+            return AccessDecision::allow("");
         }
         let question = Question::new(action);
         let mut missing_roles = Vec::new();
         for bound in self.bound_to(user, action.namespace()) {
             match self.role_of(&bound.binding) {
-                Ok(role) if role.allows(&question) => return Verdict::allow(bound.describe()),
+                Ok(role) if role.allows(&question) => return AccessDecision::allow(bound.describe()),
                 Ok(_) => {}
                 Err(text) => missing_roles.push(text),
             }
         }
         match aggregate_text(missing_roles) {
-            text if text.is_empty() => Verdict::deny(""),
-            text => Verdict::deny(format!("RBAC: {text}")),
+            text if text.is_empty() => AccessDecision::deny(""),
+            text => AccessDecision::deny(format!("RBAC: {text}")),
         }
     }
 
@@ -180,8 +180,8 @@ impl PolicyIndex {
         }
     }
 
-    /// Whether the user holds all of `rules` in the namespace (cluster-wide when empty); the error is the message of
-    /// the refusal.
+    /// Checks that the user holds all of `rules` in the namespace (cluster-wide if empty); the error is the message
+    /// of the refusal.
     pub fn covers(&self, user: &User, namespace: &str, rules: &[PolicyRule]) -> Result<(), String> {
         let (held, missing_roles) = self.held_rules(user, namespace);
         let missing = uncovered(&held, rules);
@@ -200,14 +200,14 @@ impl PolicyIndex {
         Err(text)
     }
 
-    /// The rules of the role a binding in that namespace refers to, or why there are none.
+    /// The rules of the role that a binding in that namespace refers to, or the error in resolving it.
     pub fn rules_of_role(&self, kind: &str, namespace: &str, name: &str) -> Result<&[PolicyRule], String> {
         self.find_role(kind, namespace, name).map(|role| &role.rules[..])
     }
 
     fn held_rules(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
         let (mut rules, mut missing_roles) = (Vec::new(), Vec::new());
-        // A binding that names a user twice gives its rules once.
+        // A binding that names a user twice grants its rules once.
         let mut seen: Vec<*const Binding> = Vec::new();
         for bound in self.bound_to(user, namespace) {
             let address = Arc::as_ptr(&bound.binding);
@@ -223,7 +223,7 @@ impl PolicyIndex {
         (rules, missing_roles)
     }
 
-    /// What binds the user: first cluster-wide, then in the namespace.
+    /// Bindings of the user: first cluster-wide, then in the namespace.
     fn bound_to<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = &'a BoundSubject> {
         let scopes = [Some(CLUSTER_WIDE), (!namespace.is_empty()).then_some(namespace)];
         scopes.into_iter().flatten().flat_map(move |scope| {
@@ -249,7 +249,7 @@ impl PolicyIndex {
     }
 }
 
-/// An action with the keys its rules are found by.
+/// An action with the keys its rules are looked up by.
 struct Question<'a> {
     action: &'a Action<'a>,
     resource_keys: [Option<String>; 2],
@@ -316,7 +316,7 @@ impl Binding {
 }
 
 impl Subject {
-    /// `None` for a subject that can match nobody.
+    /// Returns `None` for a subject that cannot match any user.
     fn read(value: &Value, binding_namespace: &str) -> Option<Self> {
         let text = |key: &str| value[key].as_str().unwrap_or_default();
         let name = text("name");
@@ -326,7 +326,7 @@ impl Subject {
             "User" => Some(plain(SubjectKind::User, "User")),
             "Group" => Some(plain(SubjectKind::Group, "Group")),
             "ServiceAccount" => {
-                // A role binding may leave out the namespace of an account in its own.
+                // A role binding may omit the namespace of a service account in its own namespace.
                 let namespace = [text("namespace"), binding_namespace].into_iter().find(|n| !n.is_empty())?;
                 Some(Self {
                     kind: SubjectKind::User,
@@ -346,7 +346,7 @@ impl BoundSubject {
     }
 }
 
-/// Several errors in one text, each once, as Kubernetes joins them.
+/// Joins errors the way Kubernetes does, each one once.
 fn aggregate_text(mut errors: Vec<String>) -> String {
     let mut seen = Vec::new();
     errors.retain(|e| {

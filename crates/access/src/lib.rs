@@ -1,4 +1,4 @@
-//! Who may do what: RBAC rules, users and actions in, a verdict and its reason out. Pure; looks nothing up.
+//! RBAC authorization: rules, a user and an action in, a decision with its reason out. Pure; does no I/O.
 
 pub mod aggregation;
 pub mod defaults;
@@ -10,7 +10,7 @@ pub mod user;
 
 pub use index::{PolicyIndex, RulesReview};
 pub use rule::PolicyRule;
-pub use user::{Action, User, Verdict};
+pub use user::{AccessDecision, Action, User};
 
 #[cfg(test)]
 mod tests;

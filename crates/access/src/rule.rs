@@ -1,4 +1,4 @@
-//! One RBAC rule: what it allows, what it covers of another rule, and how it is written in messages.
+//! One RBAC rule: what it allows, what it covers of another rule, and how messages print it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub struct PolicyRule {
 }
 
 impl PolicyRule {
-    /// May do anything to everything.
+    /// Allows everything.
     pub fn full_authority() -> [Self; 2] {
         let all = || vec![ALL.to_owned()];
         [
@@ -78,7 +78,7 @@ impl PolicyRule {
         self.resource_names.is_empty() || has(&self.resource_names, name)
     }
 
-    /// Whether this rule holds all of `atom`, which has at most one value in each list.
+    /// Reports whether this rule covers `atom`, which has at most one value in each list.
     fn covers_atom(&self, atom: &Self) -> bool {
         has_all_or_star(&self.verbs, &atom.verbs)
             && has_all_or_star(&self.api_groups, &atom.api_groups)
@@ -91,7 +91,7 @@ impl PolicyRule {
             }
     }
 
-    /// The same rights as rules of one verb, one group, one resource and one name each.
+    /// The same permissions as rules of one verb, one group, one resource and one name each.
     fn atoms(&self) -> Vec<Self> {
         let mut atoms = Vec::new();
         let names: Vec<Vec<String>> = match &self.resource_names[..] {
@@ -115,7 +115,7 @@ impl PolicyRule {
         atoms
     }
 
-    /// As escalation messages write it: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`.
+    /// Formatted as in escalation messages: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`.
     pub fn describe(&self) -> String {
         let parts = [
             ("APIGroups", &self.api_groups),
@@ -135,7 +135,7 @@ pub fn rules_of(role: &Object) -> Vec<PolicyRule> {
     role.items(&["rules"]).iter().map(PolicyRule::from_value).collect()
 }
 
-/// What `wanted` holds beyond `held`, in rules of one verb each.
+/// The permissions in `wanted` that `held` lacks, as rules of one verb each.
 pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
     let atoms = wanted.iter().flat_map(PolicyRule::atoms);
     atoms.filter(|atom| !held.iter().any(|rule| rule.covers_atom(atom))).collect()

@@ -1,4 +1,4 @@
-//! Cases of rules, verdicts, escalation, impersonation, aggregation and default policy.
+//! Cases for rules, decisions, escalation, impersonation, aggregation and default policy.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ fn check(rules: &[&str], yes: &[&str], no: &[&str]) {
 }
 
 #[test]
-fn a_rule_allows_what_it_lists() {
+fn a_rule_allows_only_its_listed_verbs_and_resources() {
     check(&["get,list - pods"], &["get - pods a/x", "list - pods a/"], &["watch - pods a/", "get apps pods a/x"]);
     check(&["* * *"], &["get - pods a/x", "drain x.y z/w q"], &["get /healthz"]);
     check(&["get - pods"], &[], &["get - pods/log a/x"]);
@@ -168,7 +168,7 @@ fn rules_cover_each_other_by_their_smallest_parts() {
 }
 
 #[test]
-fn nobody_grants_what_they_do_not_hold() {
+fn users_grant_only_permissions_they_hold() {
     let (index, jane) = jane_with(&["get - pods"]);
     let grant = role("a", "more", &["get,list,watch - pods", "get - secrets"]);
     let refusal = check_role_write(&index, &jane, &grant, None).expect_err("refused");
@@ -208,12 +208,12 @@ fn an_aggregation_rule_needs_every_right() {
     let (index, jane) = jane_with(&["* * *"]);
     let refusal = check_role_write(&index, &User::new("joe", &[]), &gathering, None).expect_err("refused");
     assert!(refusal.message.ends_with("must have cluster-admin privileges to use the aggregationRule"));
-    // `* * *` holds the verb escalate too.
+    // `* * *` includes the verb escalate.
     assert_eq!(check_role_write(&index, &jane, &gathering, None), Ok(()));
 }
 
 #[test]
-fn impersonation_is_asked_for_part_by_part() {
+fn impersonation_requires_permission_for_each_attribute() {
     let wanted = Impersonation {
         user: "system:serviceaccount:a:robot".into(),
         uid: "7".into(),
@@ -253,7 +253,7 @@ fn impersonation_is_asked_for_part_by_part() {
 #[test]
 fn view_edit_and_admin_gather_their_rules() {
     let mut roles = defaults::cluster_roles();
-    // Round by round, as a controller would: admin gathers from edit, which gathers from view.
+    // Repeated as a controller would: admin aggregates edit, which aggregates view.
     for _ in 0..3 {
         for index in 0..roles.len() {
             if let Some(rules) = aggregation::aggregate(&roles[index], &roles) {
@@ -269,7 +269,7 @@ fn view_edit_and_admin_gather_their_rules() {
 }
 
 #[test]
-fn a_default_gets_back_what_it_lost_and_keeps_what_was_added() {
+fn a_default_role_regains_lost_rules_and_keeps_added_ones() {
     let desired = role("", "r", &["get,list - pods"]);
     let mut existing = role("", "r", &["get - pods", "get - secrets"]);
     let Some(Correction::Update(corrected)) = defaults::reconcile(&existing, &desired) else { panic!("an update") };

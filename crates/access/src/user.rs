@@ -1,10 +1,10 @@
-//! Who asks, for what, and the answer.
+//! Users, their actions, and authorization decisions.
 
 use std::collections::BTreeMap;
 
 use object::names;
 
-/// Its members may do anything, whatever the rules say.
+/// Its members may do anything, regardless of the rules.
 pub const MASTERS_GROUP: &str = "system:masters";
 pub const AUTHENTICATED_GROUP: &str = "system:authenticated";
 pub const UNAUTHENTICATED_GROUP: &str = "system:unauthenticated";
@@ -22,7 +22,7 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// What is asked for.
+/// The action to authorize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<'a> {
     Resource(ResourceAction<'a>),
@@ -34,7 +34,7 @@ pub enum Action<'a> {
 pub struct ResourceAction<'a> {
     pub verb: &'a str,
     pub group: &'a str,
-    /// Part of the question but of no RBAC answer: rules do not tell versions apart.
+    /// Not used by RBAC: rules do not distinguish versions.
     pub version: &'a str,
     pub resource: &'a str,
     pub subresource: &'a str,
@@ -42,9 +42,9 @@ pub struct ResourceAction<'a> {
     pub name: &'a str,
 }
 
-/// The answer, with the binding that allowed it or the roles that could not be found.
+/// An authorization decision, with the binding that allowed the action or the roles that were not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct AccessDecision {
     pub allowed: bool,
     pub reason: String,
 }
@@ -55,7 +55,7 @@ impl User {
         Self { name: name.to_owned(), groups, ..Self::default() }
     }
 
-    /// The user a service account's token stands for.
+    /// The user that a service account's token authenticates as.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         let mut groups = service_account_groups(namespace);
         groups.push(AUTHENTICATED_GROUP.to_owned());
@@ -78,7 +78,7 @@ impl<'a> From<ResourceAction<'a>> for Action<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// The namespace whose role bindings count beside the cluster-wide ones; empty when none do.
+    /// The namespace whose role bindings apply in addition to the cluster-wide ones; empty for none.
     pub fn namespace(&self) -> &'a str {
         match self {
             Action::Resource(action) => action.namespace,
@@ -87,7 +87,7 @@ impl<'a> Action<'a> {
     }
 }
 
-impl Verdict {
+impl AccessDecision {
     pub fn allow(reason: impl Into<String>) -> Self {
         Self { allowed: true, reason: reason.into() }
     }
@@ -102,12 +102,12 @@ pub fn service_account_user(namespace: &str, name: &str) -> String {
     format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}")
 }
 
-/// The groups every service account of the namespace is in, `system:authenticated` not among them.
+/// The groups of every service account of the namespace, without `system:authenticated`.
 pub fn service_account_groups(namespace: &str) -> Vec<String> {
     vec![SERVICE_ACCOUNTS_GROUP.to_owned(), format!("{SERVICE_ACCOUNTS_GROUP}:{namespace}")]
 }
 
-/// Namespace and name of the service account a user name stands for.
+/// Namespace and name of the service account a user name refers to.
 pub fn split_service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
     let valid = names::dns1123_label(namespace).is_empty() && names::dns1123_subdomain(name).is_empty();

@@ -4,7 +4,7 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan, Unit, Zoned};
 
-/// A schedule that is not due within this time never is.
+/// A schedule with no match within this many years never matches.
 const YEARS_MAX: i16 = 5;
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -15,7 +15,7 @@ struct Bounds {
     min: u32,
     max: u32,
     names: &'static [&'static str],
-    /// What the first name stands for.
+    /// The value of the first name.
     first: u32,
 }
 
@@ -47,7 +47,7 @@ pub enum ScheduleError {
     Zone(String),
 }
 
-/// The values of a field as bits, and whether it was written as any.
+/// The values a field matches, as bits, and whether it was written as `*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
     bits: u64,
@@ -63,12 +63,12 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug)]
 enum Rule {
     Fields([Field; 5]),
-    /// `@every`: so much after the last time.
+    /// `@every`: a fixed delay after the last time.
     Every(SignedDuration),
 }
 
 impl Schedule {
-    /// Without a zone, that of this process.
+    /// Without a zone, the process's own zone applies.
     pub fn parse(text: &str, zone: Option<&str>) -> Result<Self, ScheduleError> {
         let text = text.trim();
         let (zone, text) = match text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ=")) {
@@ -84,7 +84,7 @@ impl Schedule {
         };
         if let Some(every) = text.strip_prefix("@every ") {
             let length = object::duration::parse(every.trim()).map_err(|_| ScheduleError::Part(every.to_owned()))?;
-            // At least a second, and whole ones.
+            // Whole seconds, at least one.
             return Ok(Self { rule: Rule::Every(SignedDuration::from_secs(length.as_secs().max(1))), zone });
         }
         let described = DESCRIPTORS.iter().find(|(name, _)| *name == text).map(|(_, fields)| *fields);
@@ -97,7 +97,7 @@ impl Schedule {
         Ok(Self { rule: Rule::Fields(fields), zone })
     }
 
-    /// The first time after this one; `None` where there is none.
+    /// Returns the first time after `now`, or `None` if there is none.
     pub fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
         let fields = match &self.rule {
             Rule::Fields(fields) => fields,
@@ -117,8 +117,8 @@ impl Schedule {
         None
     }
 
-    /// By real minutes rather than those of the clock on the wall: one that is left out in spring does not come, one that
-    /// is repeated in autumn comes twice, as in robfig/cron.
+    /// Steps through real minutes rather than wall-clock minutes: one skipped in spring never matches, one repeated
+    /// in autumn matches twice, as in robfig/cron.
     fn next_within(&self, fields: &[Field; 5], date: Date, after: &Zoned) -> Option<Timestamp> {
         let midnight = date.to_zoned(self.zone.clone()).ok()?;
         let mut time = if midnight > *after {
@@ -147,7 +147,7 @@ impl Field {
     }
 }
 
-/// Day of month and day of week: both where one of them is any, else one is enough.
+/// Day of month and day of week: both must match if either is `*`, else one is enough.
 fn is_day(fields: &[Field; 5], date: Date) -> bool {
     let [_, _, day, month, weekday] = fields;
     let is_day = day.has(date.day());
@@ -169,7 +169,7 @@ fn parse_field(text: &str, bounds: Bounds) -> Result<Field, ScheduleError> {
     Ok(field)
 }
 
-/// `*`, `a`, `a-b`, each with a step; `a/n` goes from there to the end.
+/// `*`, `a`, `a-b`, each with a step; `a/n` runs from `a` to the end.
 fn parse_part(text: &str, bounds: Bounds) -> Option<(u64, bool)> {
     let (range, step) = match text.split_once('/') {
         None => (text, None),
@@ -188,7 +188,7 @@ fn parse_part(text: &str, bounds: Bounds) -> Option<(u64, bool)> {
     }
     let every = usize::try_from(step.unwrap_or(1)).ok()?;
     let bits = (start..=end).step_by(every).fold(0, |bits, value| bits | 1u64 << value);
-    // Every second of all is no longer any.
+    // `*/2` no longer counts as `*`.
     Some((bits, matches!(range, "*" | "?") && step.is_none_or(|step| step == 1)))
 }
 
@@ -201,7 +201,7 @@ fn parse_value(text: &str, bounds: Bounds) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Times like `2026-05-01T00:00:00Z`; an empty expectation for never.
+    /// Times like `2026-05-01T00:00:00Z`; empty if the schedule never matches.
     #[track_caller]
     fn check(schedule: &str, zone: &str, now: &str, expected: &str) {
         let schedule = Schedule::parse(schedule, Some(zone)).expect("a schedule");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_summer_leaves_out_does_not_come_and_one_it_repeats_comes_twice() {
+    fn a_time_skipped_by_dst_never_matches_and_a_repeated_one_matches_twice() {
         let zone = "Europe/Berlin";
         check("30 2 * * *", zone, "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z");
         check("30 2 * * *", zone, "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn malformed_schedules_are_rejected() {
         for text in [
             "",
             "* * * *",

@@ -1,6 +1,7 @@
-//! Values that are many, alike and seldom read, kept in a fraction of their room.
+//! Compresses many similar, rarely read values against a shared dictionary.
 //!
-//! Encoded objects of one sort repeat each other more than themselves: each is packed by its likeness to a sample of them.
+//! Encoded objects of one kind have more in common with each other than within themselves, so each is compressed with
+//! one of them as the dictionary.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,20 +10,21 @@ use bytes::Bytes;
 use lz4_flex::block::{compress_with_dict, decompress_with_dict};
 use parking_lot::Mutex;
 
-/// Smaller values are not worth it.
+/// Smaller values do not shrink enough to be worth the work.
 const PACK_FROM_BYTES: usize = 256;
-/// Values from this size on are packed even where they are read often: reading an object takes ten times as long as unpacking.
+/// Values of at least this size are packed even when read often: decoding an object takes ten times as long as
+/// unpacking.
 const LARGE_BYTES: usize = 2 << 10;
-/// Packing reads the sample each time; the names of fields and what stands under most of them are in its beginning.
+/// Packing scans the sample each time; its first bytes hold the field names and most common values.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
 
-/// A value that takes more than one part in so many is unlike the sample.
+/// A value that packs to more than `1/ALIKE_SHARE` of its size does not match the sample.
 const ALIKE_SHARE: usize = 4;
-/// So many more unlike values than like ones, and the last of them becomes the sample.
+/// Once mismatches outnumber matches by this many, the last mismatch becomes the sample.
 const UNLIKE_MAX: u32 = 8;
 
-/// What the values of one sort look like: one of them, the first until others have proved to be of another kind.
-pub struct Likeness {
+/// A compression dictionary for values of one kind, taken from the values themselves.
+pub struct Dictionary {
     sample: Mutex<Sample>,
     pack_from_bytes: usize,
 }
@@ -33,7 +35,7 @@ struct Sample {
     unlike: u32,
 }
 
-impl Default for Likeness {
+impl Default for Dictionary {
     fn default() -> Self {
         Self { sample: Mutex::default(), pack_from_bytes: PACK_FROM_BYTES }
     }
@@ -60,25 +62,25 @@ fn beginning(value: &[u8]) -> Arc<[u8]> {
     value[..value.len().min(SAMPLE_BYTES_MAX)].into()
 }
 
-/// A value, in whichever form takes less room. Clones share it.
+/// A value in its smaller form, plain or compressed. Clones share the bytes.
 #[derive(Clone)]
 pub struct Packed(Form);
 
 #[derive(Clone)]
 enum Form {
     Plain(Bytes),
-    Alike(Arc<Alike>),
+    Compressed(Arc<Compressed>),
 }
 
-struct Alike {
+struct Compressed {
     bytes: Box<[u8]>,
     plain_bytes: usize,
     sample: Arc<[u8]>,
 }
 
-impl Likeness {
-    /// Packs large values alone, for those that are read often.
-    pub fn of_large() -> Self {
+impl Dictionary {
+    /// Packs only large values, for those that are read often.
+    pub fn for_large_values() -> Self {
         Self { pack_from_bytes: LARGE_BYTES, ..Self::default() }
     }
 
@@ -92,7 +94,7 @@ impl Likeness {
         if bytes.len() > value.len() / 2 {
             return Packed::plain(value);
         }
-        Packed(Form::Alike(Arc::new(Alike { bytes, plain_bytes: value.len(), sample })))
+        Packed(Form::Compressed(Arc::new(Compressed { bytes, plain_bytes: value.len(), sample })))
     }
 }
 
@@ -104,9 +106,9 @@ impl Packed {
     pub fn unpack(&self) -> Bytes {
         match &self.0 {
             Form::Plain(value) => value.clone(),
-            Form::Alike(alike) => {
-                let plain = decompress_with_dict(&alike.bytes, alike.plain_bytes, &alike.sample);
-                plain.expect("what was packed in this process can be unpacked").into()
+            Form::Compressed(compressed) => {
+                let plain = decompress_with_dict(&compressed.bytes, compressed.plain_bytes, &compressed.sample);
+                plain.expect("packed by this process").into()
             }
         }
     }
@@ -114,15 +116,15 @@ impl Packed {
     pub fn plain_size(&self) -> usize {
         match &self.0 {
             Form::Plain(value) => value.len(),
-            Form::Alike(alike) => alike.plain_bytes,
+            Form::Compressed(compressed) => compressed.plain_bytes,
         }
     }
 
-    /// The room the value takes here.
+    /// Bytes this form takes.
     pub fn size(&self) -> usize {
         match &self.0 {
             Form::Plain(value) => value.len(),
-            Form::Alike(alike) => alike.bytes.len(),
+            Form::Compressed(compressed) => compressed.bytes.len(),
         }
     }
 }
@@ -140,58 +142,58 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_are_alike_take_a_fraction_of_their_room() {
+    fn similar_values_pack_to_a_fraction_of_their_size() {
         let fields: String = (0..40).map(|number| format!("\"field{number}\":\"{}\",", number * number)).collect();
-        let likeness = Likeness::default();
+        let dictionary = Dictionary::default();
         for name in ["first", "second", "third"] {
             let value = Bytes::from(format!("{{{fields}\"name\":\"{name}\"}}"));
-            let packed = likeness.pack(value.clone());
+            let packed = dictionary.pack(value.clone());
             assert!(packed.size() * 4 < value.len(), "{name} takes {} of {} bytes", packed.size(), value.len());
         }
     }
 
     #[test]
-    fn the_sample_follows_what_most_values_are_like_and_keeps_to_it() {
+    fn the_sample_follows_the_majority_of_values() {
         let text = |seed: u64| -> Bytes {
             let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed));
             let numbers = std::iter::successors(Some(seed), next).map(|number| (number >> 33).to_string());
             numbers.take(100).collect::<String>().into()
         };
         let (few, many) = (text(1), text(2));
-        let likeness = Likeness::default();
-        let is_small = |value: &Bytes| likeness.pack(value.clone()).size() * 4 < value.len();
+        let dictionary = Dictionary::default();
+        let is_small = |value: &Bytes| dictionary.pack(value.clone()).size() * 4 < value.len();
         assert!(is_small(&few));
         let packed: Vec<bool> = (0..20).map(|_| is_small(&many)).collect();
         assert_eq!(packed, [vec![false; 8], vec![true; 12]].concat());
-        assert!((0..20).all(|_| !is_small(&few) && is_small(&many)), "a change now and then changes nothing");
+        assert!((0..20).all(|_| !is_small(&few) && is_small(&many)), "occasional mismatches keep the sample");
     }
 
     #[test]
-    fn a_value_that_would_not_shrink_is_kept_as_it_is() {
+    fn a_value_that_does_not_shrink_is_stored_plain() {
         let noise: Vec<u8> = (0..2048_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         let value = Bytes::from(noise);
-        let likeness = Likeness::default();
-        likeness.pack(Bytes::from("a quite different value ".repeat(20)));
-        assert_eq!(likeness.pack(value.clone()).unpack().as_ptr(), value.as_ptr());
+        let dictionary = Dictionary::default();
+        dictionary.pack(Bytes::from("a quite different value ".repeat(20)));
+        assert_eq!(dictionary.pack(value.clone()).unpack().as_ptr(), value.as_ptr());
     }
 
     #[test]
-    fn what_is_read_often_is_packed_when_it_is_large() {
-        let likeness = Likeness::of_large();
+    fn for_large_values_packs_only_large_values() {
+        let dictionary = Dictionary::for_large_values();
         for (size, is_packed) in [(LARGE_BYTES - 1, false), (LARGE_BYTES, true)] {
-            assert_eq!(likeness.pack(vec![b'x'; size].into()).size() < size, is_packed, "{size}");
+            assert_eq!(dictionary.pack(vec![b'x'; size].into()).size() < size, is_packed, "{size}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_back_as_it_was(
+        fn packed_values_unpack_unchanged(
             values in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..1024), 0_usize..40), 1..8),
         ) {
-            let likeness = Likeness::default();
+            let dictionary = Dictionary::default();
             for (part, repeat) in &values {
                 let value = Bytes::from(part.repeat(*repeat));
-                let packed = likeness.pack(value.clone());
+                let packed = dictionary.pack(value.clone());
                 prop_assert!(packed.size() <= value.len());
                 prop_assert_eq!(packed.plain_size(), value.len());
                 prop_assert_eq!(packed.unpack(), value);

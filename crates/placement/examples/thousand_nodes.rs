@@ -1,4 +1,5 @@
-//! Prints what placing pods among 1,000 nodes with 20,000 pods costs: `cargo run --release -p placement --example thousand_nodes`.
+//! Prints the cost of placing pods among 1,000 nodes with 20,000 pods: `cargo run --release -p placement --example
+//! thousand_nodes`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 

@@ -1,4 +1,4 @@
-//! Pods that want to be near others, or far from them.
+//! Inter-pod affinity and anti-affinity.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,20 +7,20 @@ use crate::labels::Labels;
 use crate::outcome::Refusal;
 use crate::pod::{Pod, PodTerm};
 
-/// What a hard wish of a placed pod for one like the new pod is worth, as kube-scheduler has it.
+/// Weight of a placed pod's required affinity for the new pod, as in kube-scheduler.
 const HARD_AFFINITY_WEIGHT: i64 = 1;
 
-/// Where a pod's required neighbours are, and where those are who do not bear it.
+/// Topology domains that attract or repel a pod.
 pub struct Neighbours<'a> {
     required: &'a [PodTerm],
     required_anti: &'a [PodTerm],
-    /// Label and value of nodes near which all required pods are.
+    /// Node label and value of the domains that hold all required pods.
     near: HashSet<(&'a str, &'a str)>,
-    /// Label and value of nodes near which pods are that this one avoids.
+    /// Node label and value of the domains that hold pods this one avoids.
     avoided: HashSet<(&'a str, &'a str)>,
-    /// By label, the values of nodes near which pods are that avoid this one.
+    /// By node label, the values of the domains that hold pods avoiding this one.
     closed: HashMap<&'a str, HashSet<&'a str>>,
-    /// Nobody it wants exists, but it would do itself.
+    /// No pod matches its affinity terms yet, but it matches them itself.
     is_first_of_its_kind: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// Where pods are whose required anti-affinity means this pod.
+/// Domains of pods whose required anti-affinity selects this pod.
 fn closed_to<'a>(cluster: &'a Cluster, pod: &Pod) -> HashMap<&'a str, HashSet<&'a str>> {
     let own = cluster.namespace_labels(&pod.namespace);
     let mut closed: HashMap<&str, HashSet<&str>> = HashMap::new();
@@ -96,7 +96,7 @@ fn closed_to<'a>(cluster: &'a Cluster, pod: &Pod) -> HashMap<&'a str, HashSet<&'
     closed
 }
 
-/// Pods a term can mean: those of its namespaces where it names them all.
+/// Pods a term can select: those of its namespaces if it lists them all.
 fn groups_for<'a>(cluster: &'a Cluster, term: &'a PodTerm) -> Box<dyn Iterator<Item = &'a Group> + 'a> {
     match &term.namespace_selector {
         None => Box::new(term.namespaces.iter().flat_map(|namespace| cluster.groups_within(namespace))),
@@ -109,19 +109,19 @@ fn matches_group(cluster: &Cluster, term: &PodTerm, group: &Group) -> bool {
     term.matches(namespace, &group.key.labels, cluster.namespace_labels(namespace))
 }
 
-/// The label and its values on the nodes some pods are on.
+/// The node label and its values on the nodes of some pods.
 fn pairs<'a>(
     cluster: &'a Cluster,
     on: &'a HashMap<u32, u32>,
     key: &'a str,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
-    on.keys().filter_map(move |node| Some((key, cluster.facts_at(*node)?.labels.get(key)?)))
+    on.keys().filter_map(move |node| Some((key, cluster.info_at(*node)?.labels.get(key)?)))
 }
 
-/// Sums of weights by label and value of nodes.
+/// Sums of weights by node label and value.
 type Weights<'a> = HashMap<&'a str, HashMap<&'a str, i64>>;
 
-/// Points of feasible nodes by who is near; `None` when nobody minds.
+/// Scores of the feasible nodes; `None` if no affinity applies.
 pub fn score(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>> {
     let mut weights: Weights<'_> = HashMap::new();
     if let Some(terms) = &pod.terms {
@@ -150,7 +150,7 @@ pub fn score(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>>
 
 fn add<'a>(weights: &mut Weights<'a>, cluster: &'a Cluster, on: &'a HashMap<u32, u32>, term: &'a PodTerm, weight: i64) {
     for (node, count) in on {
-        let Some(value) = cluster.facts_at(*node).and_then(|facts| facts.labels.get(&term.topology_key)) else {
+        let Some(value) = cluster.info_at(*node).and_then(|info| info.labels.get(&term.topology_key)) else {
             continue;
         };
         *weights.entry(&term.topology_key).or_default().entry(value).or_insert(0) += weight * i64::from(*count);
@@ -159,8 +159,8 @@ fn add<'a>(weights: &mut Weights<'a>, cluster: &'a Cluster, on: &'a HashMap<u32,
 
 fn points(cluster: &Cluster, weights: &Weights<'_>, feasible: &[u32]) -> Vec<i64> {
     let sum = |at: &u32| -> i64 {
-        let Some(facts) = cluster.facts_at(*at) else { return 0 };
-        let near = weights.iter().filter_map(|(key, values)| values.get(facts.labels.get(key)?));
+        let Some(info) = cluster.info_at(*at) else { return 0 };
+        let near = weights.iter().filter_map(|(key, values)| values.get(info.labels.get(key)?));
         near.sum()
     };
     let sums: Vec<i64> = feasible.iter().map(sum).collect();

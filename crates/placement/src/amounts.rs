@@ -1,4 +1,4 @@
-//! What pods ask for and nodes have: cpu, memory, disk and everything countable by name.
+//! Requests of pods and allocatable amounts of nodes: cpu, memory, disk and extended resources.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use object::Object;
 use object::quantity::Quantity;
 use serde_json::Value;
 
-/// What a container that asks for no cpu is taken to use when nodes are compared, in thousandths.
+/// Assumed milli-cpu of a container without a cpu request, for scoring.
 const ASSUMED_MILLI_CPU: i64 = 100;
-/// The same for memory: 200 MiB.
+/// Assumed memory of a container without a memory request, for scoring: 200 MiB.
 const ASSUMED_MEMORY: i64 = 200 * 1024 * 1024;
 
-/// Amounts by resource: three that everyone has in fields, others by name.
+/// Amounts by resource: the three common ones as fields, others by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     pub milli_cpu: i64,
@@ -21,17 +21,17 @@ pub struct Amounts {
     pub others: Vec<(Arc<str>, i64)>,
 }
 
-/// What a pod asks for, and what it is taken to use where it does not say.
+/// The requests of a pod, and the assumed amounts where it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     pub asked: Amounts,
-    /// cpu and memory with the assumed figures of silent containers, for comparing nodes.
+    /// Cpu and memory with the assumed amounts included, for scoring.
     pub assumed_milli_cpu: i64,
     pub assumed_memory: i64,
 }
 
 impl Amounts {
-    /// Reads a `ResourceList`. `pods` is not among the amounts: it is a count of its own.
+    /// Reads a `ResourceList`. `pods` is excluded: it is a separate count.
     pub fn read(list: Option<&Value>) -> Self {
         let mut amounts = Self::default();
         for (name, value) in list.and_then(Value::as_object).into_iter().flatten() {
@@ -82,7 +82,7 @@ impl Amounts {
     }
 }
 
-/// How many pods a node takes.
+/// Maximum number of pods of a node.
 pub fn read_pod_count(list: Option<&Value>) -> i64 {
     list.and_then(|list| list.get("pods")).and_then(read_quantity).map_or(0, |quantity| quantity.value())
 }
@@ -96,8 +96,8 @@ fn read_quantity(value: &Value) -> Option<Quantity> {
 }
 
 impl Requests {
-    /// What a pod needs at its worst moment: all containers and sidecars together, or one init container beside the
-    /// sidecars started before it; with the pod's own figures where it has them, and its overhead.
+    /// The peak request of a pod: all containers and sidecars together, or one init container plus the sidecars
+    /// started before it; overridden by pod-level requests, plus overhead.
     pub fn of(pod: &Object) -> Self {
         let asked = total(pod, Amounts::read);
         let assumed = total(pod, |list| {
@@ -139,7 +139,7 @@ fn total(pod: &Object, read: impl Fn(Option<&Value>) -> Amounts) -> Amounts {
     sum
 }
 
-/// Figures for the whole pod count instead of the sums of its containers.
+/// Pod-level requests replace the sums of the containers.
 fn override_with(sum: &mut Amounts, pod_level: Option<&Value>) {
     let Some(list) = pod_level else { return };
     let amounts = Amounts::read(Some(list));
@@ -181,11 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_needs_what_its_worst_moment_needs() {
+    fn a_pod_requests_its_peak() {
         check(json!({"containers": [container("100m", "10"), container("1", "5")]}), 1100, 15);
         let init = [container("2", "1"), container("1", "30")];
         check(json!({"containers": [container("1", "10")], "initContainers": init}), 2000, 30);
-        // The init container after the sidecar runs beside it, the one before does not.
+        // The init container after the sidecar runs along with it, the one before does not.
         let init = [container("2", "1"), sidecar("1", "1"), container("1500m", "1")];
         check(json!({"containers": [container("100m", "10")], "initContainers": init}), 2500, 11);
         let overhead = json!({"cpu": "250m"});
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_assumed_only_for_comparing() {
+    fn missing_requests_are_assumed_for_scoring_only() {
         let pod = Object::from_value(json!({"spec": {"containers": [{}, container("1", "1")]}})).expect("a map");
         let requests = Requests::of(&pod);
         assert_eq!(requests.asked.milli_cpu, 1000);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_away_what_was_added_leaves_what_was_there() {
+    fn subtracting_reverses_adding() {
         let mut sum = Amounts::read(Some(&json!({"cpu": "1", "a.com/gpu": "2"})));
         let before = sum.clone();
         let more = Amounts::read(Some(&json!({"memory": "1Gi", "a.com/gpu": 1, "b.com/x": 4})));

@@ -1,24 +1,24 @@
-//! One attempt to place one pod: what is worked out once, and the judgement of each node.
+//! One attempt to place a pod: state computed once, and the check of each node.
 
 use std::borrow::Cow;
 
 use crate::affinity::Neighbours;
 use crate::amounts::Amounts;
-use crate::cluster::{Cluster, Facts, Node};
-use crate::outcome::{Outcome, Reason, Refusal, Refusals};
+use crate::cluster::{Cluster, NodeInfo, NodeState};
+use crate::outcome::{PlacementResult, Reason, Refusal, Refusals};
 use crate::pod::Pod;
 use crate::scores;
 use crate::spread::HardSpread;
 use crate::taints::{Effect, Taint, UNSCHEDULABLE};
 use crate::volumes::VolumeNeeds;
 
-/// Finds the node for a pod. The same cluster and pod give the same node, in whatever order the cluster came to be.
-pub fn place(cluster: &Cluster, pod: &Pod, volumes: &VolumeNeeds) -> Outcome {
+/// Finds the node for a pod. Deterministic: the order in which the cluster was built does not matter.
+pub fn place(cluster: &Cluster, pod: &Pod, volumes: &VolumeNeeds) -> PlacementResult {
     let mut refusals = Refusals { nodes: cluster.node_count(), ..Refusals::default() };
     if let Some(reason) = refuse_up_front(pod, volumes) {
         refusals.up_front = Some(reason);
         refusals.unresolvable = refusals.nodes;
-        return Outcome { refusals, ..Outcome::default() };
+        return PlacementResult { refusals, ..PlacementResult::default() };
     }
     let attempt = Attempt::new(cluster, pod, volumes);
     if let Some(at) = cluster.find_node(&pod.nominated)
@@ -40,12 +40,12 @@ pub fn place(cluster: &Cluster, pod: &Pod, volumes: &VolumeNeeds) -> Outcome {
             found.into_iter().for_each(|at| judge(at, &mut refusals));
         }
         None => {
-            let known = cluster.nodes.iter().filter(|(_, node)| node.facts.is_some());
+            let known = cluster.nodes.iter().filter(|(_, node)| node.info.is_some());
             known.for_each(|(at, _)| judge(at, &mut refusals));
         }
     }
     match feasible[..] {
-        [] => Outcome { refusals, ..Outcome::default() },
+        [] => PlacementResult { refusals, ..PlacementResult::default() },
         [only] => attempt.chosen(only, 0, 1, refusals),
         _ => {
             let (best, score) = scores::best(cluster, pod, &feasible);
@@ -63,7 +63,7 @@ fn refuse_up_front(pod: &Pod, volumes: &VolumeNeeds) -> Option<String> {
     volumes.refusal.clone()
 }
 
-/// What is worked out once for all nodes.
+/// State computed once for all nodes.
 pub struct Attempt<'a> {
     cluster: &'a Cluster,
     pod: &'a Pod,
@@ -86,36 +86,37 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn chosen(&self, at: u32, score: i64, feasible: usize, refusals: Refusals) -> Outcome {
+    fn chosen(&self, at: u32, score: i64, feasible: usize, refusals: Refusals) -> PlacementResult {
         let node = self.cluster.nodes.get(at).map(|node| node.name.clone());
-        Outcome { node, score, feasible, refusals }
+        PlacementResult { node, score, feasible, refusals }
     }
 
-    /// Whether the pod fits the node, in the order of kube-scheduler's default plugins: the first that refuses speaks.
+    /// Checks that the pod fits the node, in the order of kube-scheduler's default plugins; the first refusal is
+    /// returned.
     pub fn judge(&self, at: u32) -> Result<(), Refusal> {
         let gone = || Refusal::for_good("node(s) had unknown conditions");
         let node = self.cluster.nodes.get(at).ok_or_else(gone)?;
-        let facts = node.facts.as_ref().ok_or_else(gone)?;
-        self.judge_itself(node, facts)?;
+        let info = node.info.as_ref().ok_or_else(gone)?;
+        self.judge_itself(node, info)?;
         self.judge_ports(node)?;
-        self.judge_resources(node, facts)?;
+        self.judge_resources(node, info)?;
         if self.has_exclusive_conflict {
             return Err(Refusal::for_now(
                 "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
             ));
         }
-        if let Some(reason) = self.volumes.refuse(&node.name, &facts.labels) {
+        if let Some(reason) = self.volumes.refuse(&node.name, &info.labels) {
             return Err(Refusal::for_good(reason));
         }
         for spread in &self.spread {
             spread.judge(at)?;
         }
-        self.neighbours.judge(&facts.labels)
+        self.neighbours.judge(&info.labels)
     }
 
-    fn judge_itself(&self, node: &Node, facts: &Facts) -> Result<(), Refusal> {
+    fn judge_itself(&self, node: &NodeState, info: &NodeInfo) -> Result<(), Refusal> {
         let pod = self.pod;
-        if facts.is_unschedulable {
+        if info.is_unschedulable {
             let cordon = Taint { key: UNSCHEDULABLE.into(), value: "".into(), effect: Effect::NoSchedule };
             if !cordon.is_tolerated_by(&pod.tolerations) {
                 return Err(Refusal::for_good("node(s) were unschedulable"));
@@ -124,16 +125,16 @@ impl<'a> Attempt<'a> {
         if !pod.node.is_empty() && pod.node != node.name {
             return Err(Refusal::for_good("node(s) didn't match the requested node name"));
         }
-        if facts.taints.iter().any(|taint| taint.keeps_away() && !taint.is_tolerated_by(&pod.tolerations)) {
+        if info.taints.iter().any(|taint| taint.keeps_away() && !taint.is_tolerated_by(&pod.tolerations)) {
             return Err(Refusal::for_good("node(s) had untolerated taint(s)"));
         }
-        if !pod.wants_node(&node.name, &facts.labels) {
+        if !pod.wants_node(&node.name, &info.labels) {
             return Err(Refusal::for_good("node(s) didn't match Pod's node affinity/selector"));
         }
         Ok(())
     }
 
-    fn judge_ports(&self, node: &Node) -> Result<(), Refusal> {
+    fn judge_ports(&self, node: &NodeState) -> Result<(), Refusal> {
         if self.pod.ports.is_empty() {
             return Ok(());
         }
@@ -145,7 +146,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn judge_resources(&self, node: &Node, facts: &Facts) -> Result<(), Refusal> {
+    fn judge_resources(&self, node: &NodeState, info: &NodeInfo) -> Result<(), Refusal> {
         let mut used = Cow::Borrowed(&node.requested);
         let mut count = node.pods.len() as i64;
         for nominated in self.reserved(node) {
@@ -153,18 +154,18 @@ impl<'a> Attempt<'a> {
             count += 1;
         }
         let mut short = Shortage::default();
-        if count + 1 > facts.pods_max {
+        if count + 1 > info.pods_max {
             short.reasons.push("Too many pods".into());
         }
-        short.compare(&self.pod.requests.asked, &used, &facts.allocatable);
+        short.compare(&self.pod.requests.asked, &used, &info.allocatable);
         match short.reasons.is_empty() {
             true => Ok(()),
             false => Err(Refusal { reasons: short.reasons, is_resolvable: !short.is_for_good }),
         }
     }
 
-    /// Pods for which room on this node was made and which go before this one.
-    fn reserved<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = &'n crate::cluster::Nominated> {
+    /// Pods nominated to this node that take precedence over this one.
+    fn reserved<'n>(&'n self, node: &'n NodeState) -> impl Iterator<Item = &'n crate::cluster::Nominated> {
         node.nominated.iter().filter(|nominated| {
             nominated.priority >= self.pod.priority
                 && nominated.key.split_once('/') != Some((&self.pod.namespace, &self.pod.name))

@@ -1,7 +1,7 @@
-//! The nodes and what is on them, kept current one pod and one node at a time.
+//! The nodes and their pods, updated one pod and one node at a time.
 //!
-//! Pods that look alike to others (same namespace, labels, owner) are counted together per node, so that a question about
-//! "pods that match this selector" costs a look at the kinds of pods there are, not at every pod.
+//! Pods with the same namespace, labels and owner are counted together per node, so that evaluating a selector visits
+//! groups of pods, not every pod.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::pod::{HostPort, Pod, PodTerms};
 use crate::slab::Slab;
 use crate::taints::Taint;
 
-/// Everything placement looks at. Adding or removing a pod or a node takes the same time however many there are.
+/// Everything placement reads. Adding or removing a pod or a node takes constant time.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    pub(crate) nodes: Slab<Node>,
+    pub(crate) nodes: Slab<NodeState>,
     nodes_by_name: HashMap<Arc<str>, u32>,
     known_nodes: usize,
     pub(crate) pods: Slab<Placed>,
@@ -28,17 +28,17 @@ pub struct Cluster {
     pub(crate) bearers: Slab<Bearer>,
     bearers_by_key: HashMap<String, u32>,
     namespaces: HashMap<Box<str>, Labels>,
-    /// How many placed pods mount a claim, by `namespace/name`.
+    /// Number of placed pods that mount a claim, by `namespace/name`.
     claim_users: HashMap<Box<str>, u32>,
     nominated_on: HashMap<Box<str>, u32>,
 }
 
-/// A node, or the mere name of one that pods claim to be on.
+/// A node, or only its name if pods refer to a node that is not known.
 #[derive(Clone, Debug, Default)]
-pub struct Node {
+pub struct NodeState {
     pub name: Arc<str>,
-    /// `None` while nobody has told of the node itself.
-    pub facts: Option<Facts>,
+    /// `None` while the node object itself is unknown.
+    pub info: Option<NodeInfo>,
     pub requested: Amounts,
     pub assumed_milli_cpu: i64,
     pub assumed_memory: i64,
@@ -47,9 +47,9 @@ pub struct Node {
     pub nominated: Vec<Nominated>,
 }
 
-/// What a node says of itself.
+/// The properties of a node, read from its object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
+pub struct NodeInfo {
     pub labels: Labels,
     pub taints: Vec<Taint>,
     pub is_unschedulable: bool,
@@ -57,7 +57,7 @@ pub struct Facts {
     pub pods_max: i64,
 }
 
-/// A pod room was made for, which has not come yet.
+/// A pod nominated to a node but not yet placed.
 #[derive(Clone, Debug)]
 pub struct Nominated {
     pub key: Box<str>,
@@ -66,12 +66,12 @@ pub struct Nominated {
     pub ports: Box<[HostPort]>,
 }
 
-/// What is kept of a pod on a node.
+/// A placed pod's entry.
 #[derive(Clone, Debug)]
 pub struct Placed {
     pub pod: PlacedPod,
     pub node: u32,
-    /// Where in the node's list it is.
+    /// Index in the node's list.
     at: u32,
     pub group: u32,
     pub bearer: Option<u32>,
@@ -96,11 +96,11 @@ pub struct PlacedPod {
     terms: Option<Arc<PodTerms>>,
 }
 
-/// Pods that nobody else can tell apart.
+/// Pods with the same namespace, labels and owner.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub key: GroupKey,
-    /// How many are on each node.
+    /// Number of pods per node.
     pub on: HashMap<u32, u32>,
 }
 
@@ -112,7 +112,7 @@ pub struct GroupKey {
     pub is_terminating: bool,
 }
 
-/// Pods that want the same of others.
+/// Pods with the same affinity terms.
 #[derive(Clone, Debug)]
 pub struct Bearer {
     key: String,
@@ -120,7 +120,7 @@ pub struct Bearer {
     pub on: HashMap<u32, u32>,
 }
 
-impl Facts {
+impl NodeInfo {
     pub fn read(node: &Object) -> Self {
         let allocatable = node.get(&["status", "allocatable"]).or_else(|| node.get(&["status", "capacity"]));
         Self {
@@ -138,27 +138,27 @@ fn key_of(namespace: &str, name: &str) -> Box<str> {
 }
 
 impl Cluster {
-    /// Takes in what a node says of itself now; true when that differs from what was known.
+    /// Updates a node; returns true if it changed.
     pub fn set_node(&mut self, node: &Object) -> bool {
-        self.set_facts(node.name(), Facts::read(node))
+        self.set_node_info(node.name(), NodeInfo::read(node))
     }
 
-    pub fn set_facts(&mut self, name: &str, facts: Facts) -> bool {
+    pub fn set_node_info(&mut self, name: &str, info: NodeInfo) -> bool {
         let at = self.node_at(name);
         let Some(node) = self.nodes.get_mut(at) else { return false };
-        if node.facts.as_ref() == Some(&facts) {
+        if node.info.as_ref() == Some(&info) {
             return false;
         }
-        self.known_nodes += usize::from(node.facts.is_none());
-        node.facts = Some(facts);
+        self.known_nodes += usize::from(node.info.is_none());
+        node.info = Some(info);
         true
     }
 
-    /// The node is gone. Pods that still claim to be on it are remembered by its name.
+    /// Removes a node. Pods that still refer to it stay under its name.
     pub fn remove_node(&mut self, name: &str) {
         let Some(at) = self.nodes_by_name.get(name).copied() else { return };
         if let Some(node) = self.nodes.get_mut(at)
-            && node.facts.take().is_some()
+            && node.info.take().is_some()
         {
             self.known_nodes -= 1;
         }
@@ -191,7 +191,7 @@ impl Cluster {
         self.namespaces.remove(name);
     }
 
-    /// Counts the pod on its node, instead of what was known of it before. A pod without a node is not counted.
+    /// Counts the pod on its node, replacing its earlier state. A pod without a node is not counted.
     pub fn set_pod(&mut self, pod: &Pod) {
         self.set_pod_on(pod, &Arc::clone(&pod.node));
     }
@@ -223,7 +223,7 @@ impl Cluster {
         self.put(placed, at);
     }
 
-    /// Puts a pod on a node, for good or while others are tried out.
+    /// Puts a pod on a node, permanently or during preemption trials.
     pub(crate) fn put(&mut self, pod: PlacedPod, node_at: u32) {
         let group = self.join_group(&pod, node_at);
         let bearer = pod.terms.as_ref().map(|terms| self.join_bearers(&pod.namespace, &Arc::clone(terms), node_at));
@@ -250,14 +250,14 @@ impl Cluster {
         true
     }
 
-    /// Takes a pod off its node while others are tried out.
+    /// Takes a pod off its node during preemption trials.
     pub(crate) fn remove_placed(&mut self, namespace: &str, name: &str) {
         if let Some(at) = self.pods_by_key.get(&*key_of(namespace, name)).copied() {
             self.take(at);
         }
     }
 
-    /// Takes a pod off its node, and leaves the node where it is even when it is now empty.
+    /// Takes a pod off its node; the node stays even if it is empty now.
     pub(crate) fn take(&mut self, at: u32) -> Option<(PlacedPod, u32)> {
         let Placed { pod, node: node_at, at: place, group, bearer } = self.pods.remove(at)?;
         self.pods_by_key.remove(&*key_of(&pod.namespace, &pod.name));
@@ -293,7 +293,7 @@ impl Cluster {
         Some((pod, node_at))
     }
 
-    /// Room on the node is meant for this pod, which may come once others have left.
+    /// Reserves capacity on the node for this pod, which may be placed once others have terminated.
     pub fn nominate(&mut self, pod: &Pod, node: &str) {
         self.withdraw_nomination(&pod.namespace, &pod.name);
         let at = self.node_at(node);
@@ -314,24 +314,24 @@ impl Cluster {
         self.forget_if_empty(at);
     }
 
-    /// How many placed pods mount the claim.
+    /// Number of placed pods that mount the claim.
     pub fn claim_users(&self, namespace: &str, claim: &str) -> u32 {
         self.claim_users.get(&*key_of(namespace, claim)).copied().unwrap_or(0)
     }
 
-    /// The labels of a namespace; none while it is not known.
+    /// The labels of a namespace; empty while it is unknown.
     pub fn namespace_labels(&self, name: &str) -> &Labels {
         static NONE: std::sync::LazyLock<Labels> = std::sync::LazyLock::new(Labels::default);
         self.namespaces.get(name).unwrap_or(&NONE)
     }
 
-    pub fn facts(&self, name: &str) -> Option<&Facts> {
-        self.nodes.get(*self.nodes_by_name.get(name)?)?.facts.as_ref()
+    pub fn info(&self, name: &str) -> Option<&NodeInfo> {
+        self.nodes.get(*self.nodes_by_name.get(name)?)?.info.as_ref()
     }
 
     pub(crate) fn find_node(&self, name: &str) -> Option<u32> {
         let at = *self.nodes_by_name.get(name)?;
-        self.nodes.get(at)?.facts.is_some().then_some(at)
+        self.nodes.get(at)?.info.is_some().then_some(at)
     }
 
     pub(crate) fn groups_within(&self, namespace: &str) -> impl Iterator<Item = &Group> {
@@ -339,8 +339,8 @@ impl Cluster {
         groups.filter_map(|at| self.groups.get(*at))
     }
 
-    pub(crate) fn facts_at(&self, at: u32) -> Option<&Facts> {
-        self.nodes.get(at)?.facts.as_ref()
+    pub(crate) fn info_at(&self, at: u32) -> Option<&NodeInfo> {
+        self.nodes.get(at)?.info.as_ref()
     }
 
     fn node_at(&mut self, name: &str) -> u32 {
@@ -348,13 +348,13 @@ impl Cluster {
             return *at;
         }
         let name: Arc<str> = name.into();
-        let at = self.nodes.insert(Node { name: Arc::clone(&name), ..Node::default() });
+        let at = self.nodes.insert(NodeState { name: Arc::clone(&name), ..NodeState::default() });
         self.nodes_by_name.insert(name, at);
         at
     }
 
     fn forget_if_empty(&mut self, at: u32) {
-        let is_empty = |node: &Node| node.facts.is_none() && node.pods.is_empty() && node.nominated.is_empty();
+        let is_empty = |node: &NodeState| node.info.is_none() && node.pods.is_empty() && node.nominated.is_empty();
         if self.nodes.get(at).is_some_and(is_empty)
             && let Some(node) = self.nodes.remove(at)
         {
@@ -401,7 +401,7 @@ impl Cluster {
     }
 
     fn join_bearers(&mut self, namespace: &str, terms: &Arc<PodTerms>, node: u32) -> u32 {
-        // The printed form names every part, so that equal forms mean equal wants.
+        // The debug form includes every field, so equal keys mean equal terms.
         let key = format!("{namespace} {terms:?}");
         let at = match self.bearers_by_key.get(&key) {
             Some(at) => *at,

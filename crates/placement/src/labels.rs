@@ -1,10 +1,10 @@
-//! Labels as a small sorted list, and which nodes a selector over them means.
+//! Labels as a small sorted list, and node selectors over them.
 
 use object::Object;
 use object::selector::{LabelRequirement, LabelSelector, Operator};
 use serde_json::Value;
 
-/// Few and looked up often: a sorted list beats a map.
+/// Few entries, read often: a sorted list is faster than a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 
@@ -28,7 +28,7 @@ impl Labels {
     }
 }
 
-/// `nodeSelectorTerms`: any one term is enough. A term of nothing matches nothing.
+/// `nodeSelectorTerms`: any one term is enough. An empty term matches nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSelector {
     pub terms: Vec<NodeTerm>,
@@ -37,9 +37,9 @@ pub struct NodeSelector {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeTerm {
     expressions: Vec<LabelRequirement>,
-    /// On `metadata.name`, the only field there is.
+    /// Requirements on `metadata.name`, the only supported field.
     fields: Vec<LabelRequirement>,
-    /// It can be read and says something.
+    /// The term is valid and not empty.
     is_sound: bool,
 }
 
@@ -53,7 +53,7 @@ impl NodeSelector {
         self.terms.iter().any(|term| term.matches(name, labels))
     }
 
-    /// The only nodes it can mean, where every term names some.
+    /// The only nodes it can match, if every term names some.
     pub fn named_nodes(&self) -> Option<Vec<&str>> {
         let mut names = Vec::new();
         for term in &self.terms {
@@ -95,7 +95,7 @@ fn read_requirement(value: &Value) -> Option<LabelRequirement> {
     LabelRequirement::new(parts.key, parts.operator, parts.values).ok()
 }
 
-/// Without the rules of labels: a node's name may be longer than a label's value.
+/// Skips label validation: a node's name may be longer than a label's value.
 fn read_parts(value: &Value) -> Option<LabelRequirement> {
     let operator = match value["operator"].as_str()? {
         "In" => Operator::In,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_that_says_nothing_or_nonsense_matches_nothing() {
+    fn empty_and_invalid_terms_match_nothing() {
         check(json!({}), false);
         check(expression("zone", "Like", &["a"]), false);
         check(expression("zone", "In", &[]), false);

@@ -1,4 +1,4 @@
-//! Where a pod fits: filters and scores of nodes, as a pure function that returns its reasons.
+//! Pod placement: node filters and scores, as a pure function that returns its reasons.
 
 mod affinity;
 mod amounts;
@@ -16,9 +16,9 @@ mod volumes;
 
 pub use crate::amounts::{Amounts, Requests};
 pub use crate::attempt::place;
-pub use crate::cluster::{Cluster, Facts};
+pub use crate::cluster::{Cluster, NodeInfo};
 pub use crate::labels::{Labels, NodeSelector, NodeTerm};
-pub use crate::outcome::{Outcome, Refusals};
+pub use crate::outcome::{PlacementResult, Refusals};
 pub use crate::pod::{HostPort, Pod, PodTerm, PodTerms, Spread};
 pub use crate::preempt::{Budget, Preemption, Victim, preempt};
 pub use crate::taints::{Effect, Taint, Toleration};

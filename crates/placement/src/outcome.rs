@@ -1,4 +1,4 @@
-//! What came of trying to place a pod, and the words in which users are told.
+//! The result of placing a pod, and its messages.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,36 +6,36 @@ use std::sync::Arc;
 
 pub type Reason = Cow<'static, str>;
 
-/// Where a pod goes, or why it goes nowhere.
+/// The node a pod is placed on, or the reasons why there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct PlacementResult {
     pub node: Option<Arc<str>>,
-    /// The sum of weighted scores of that node; zero when there was no choice.
+    /// The sum of the node's weighted scores; zero if it was the only feasible node.
     pub score: i64,
-    /// How many nodes would have done.
+    /// Number of feasible nodes.
     pub feasible: usize,
     pub refusals: Refusals,
 }
 
-/// Why nodes were refused, counted.
+/// Reasons for refusing nodes, counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Refusals {
-    /// Nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Why no node was looked at.
+    /// The reason why no node was checked.
     pub up_front: Option<String>,
     pub reasons: BTreeMap<Reason, usize>,
-    /// Nodes that would do, perhaps, if pods left them.
+    /// Nodes that may become feasible by preemption.
     pub(crate) resolvable: Vec<u32>,
-    /// Nodes that were refused for something that no leaving pod changes.
+    /// Number of nodes that preemption cannot make feasible.
     pub(crate) unresolvable: usize,
 }
 
-/// Why one node was refused.
+/// The reason why one node was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     pub reasons: Vec<Reason>,
-    /// Pods that leave may make it fit.
+    /// Preemption may make the node feasible.
     pub is_resolvable: bool,
 }
 
@@ -60,7 +60,7 @@ impl Refusals {
         }
     }
 
-    /// The same refusal of many nodes that were not looked at one by one.
+    /// Adds the same refusal for many nodes that were not checked one by one.
     pub(crate) fn add_unseen(&mut self, reason: Reason, count: usize) {
         if count > 0 {
             *self.reasons.entry(reason).or_insert(0) += count;
@@ -68,7 +68,7 @@ impl Refusals {
         }
     }
 
-    /// As kube-scheduler words it: `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
+    /// Formatted as in kube-scheduler: `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
     pub fn message(&self) -> String {
         if self.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();

@@ -1,4 +1,4 @@
-//! A pod as placement sees it: read once from its object, then compared with many nodes.
+//! A pod as placement sees it: parsed once, then checked against many nodes.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::amounts::Requests;
 use crate::labels::{Labels, NodeSelector, NodeTerm};
 use crate::taints::Toleration;
 
-/// Everything that decides where a pod may go, and what it takes once it is there.
+/// The properties of a pod that decide its placement, and its requests.
 #[derive(Clone, Debug, Default)]
 pub struct Pod {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
     pub uid: Arc<str>,
     pub labels: Labels,
-    /// The uid of the controller it belongs to; pods of one controller are spread by default.
+    /// The uid of its controller; pods of one controller are spread by default.
     pub owner: Arc<str>,
-    /// Where it is, or is to be whatever happens (`spec.nodeName`).
+    /// The node it is bound to (`spec.nodeName`).
     pub node: Arc<str>,
-    /// Where room was made for it.
+    /// The node it is nominated to.
     pub nominated: Arc<str>,
     pub priority: i32,
     pub preempts_never: bool,
     pub is_terminating: bool,
-    /// It terminates because the scheduler made room.
+    /// It is terminating because of preemption.
     pub is_preempted: bool,
-    /// Seconds since 1970; the latest possible while it has not started.
+    /// Start time in Unix seconds; `i64::MAX` while it has not started.
     pub started: i64,
     pub requests: Requests,
     pub ports: Box<[HostPort]>,
@@ -38,11 +38,11 @@ pub struct Pod {
     pub preferred_nodes: Vec<(i64, NodeTerm)>,
     pub terms: Option<Arc<PodTerms>>,
     pub spread: Vec<Spread>,
-    /// Names of claims it mounts, ephemeral ones included.
+    /// Names of the claims it mounts, including those of ephemeral volumes.
     pub claims: Box<[Box<str>]>,
 }
 
-/// A port of the node itself.
+/// A port on the node itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostPort {
     pub port: u16,
@@ -51,7 +51,7 @@ pub struct HostPort {
     pub address: Box<str>,
 }
 
-/// What a pod wants of other pods.
+/// Affinity and anti-affinity terms of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodTerms {
     pub required: Vec<PodTerm>,
@@ -64,7 +64,7 @@ pub struct PodTerms {
 pub struct PodTerm {
     pub selector: LabelSelector,
     pub namespaces: Vec<Box<str>>,
-    /// More namespaces, by their labels.
+    /// Additional namespaces, by their labels.
     pub namespace_selector: Option<LabelSelector>,
     pub topology_key: Box<str>,
 }
@@ -117,7 +117,7 @@ impl Pod {
         }
     }
 
-    /// The selector and the required affinity together.
+    /// Reports whether both the node selector and the required affinity match.
     pub fn wants_node(&self, name: &str, labels: &Labels) -> bool {
         self.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.required_nodes.as_ref().is_none_or(|selector| selector.matches(name, labels))
@@ -235,7 +235,7 @@ impl PodTerm {
         }
     }
 
-    /// `namespace_labels` are those of the namespace the labels live in.
+    /// `namespace_labels` are those of the namespace the labels belong to.
     pub fn matches(&self, namespace: &str, labels: &Labels, namespace_labels: &Labels) -> bool {
         (self.namespaces.iter().any(|known| **known == *namespace)
             || self.namespace_selector.as_ref().is_some_and(|selector| namespace_labels.are_matched_by(selector)))
@@ -258,13 +258,13 @@ impl Spread {
     }
 }
 
-/// Label keys whose values are the pod's own.
+/// Requirements for label keys whose values are taken from the pod.
 fn requirements_from(value: &Value, field: &str, operator: Operator, labels: &Labels) -> Vec<LabelRequirement> {
     let keys = value[field].as_array().into_iter().flatten().filter_map(Value::as_str);
     keys.filter_map(|key| LabelRequirement::new(key, operator, vec![labels.get(key)?.to_owned()]).ok()).collect()
 }
 
-/// The selector with more requirements. A selector that is not there, or cannot be read, matches nothing.
+/// The selector with more requirements. A missing or invalid selector matches nothing.
 fn narrowed(selector: Option<&Value>, more: Vec<LabelRequirement>) -> LabelSelector {
     match LabelSelector::from_value(selector) {
         Ok(selector) => selector.and(more),

@@ -1,4 +1,4 @@
-//! Making room: which pods of lower priority would have to leave which node.
+//! Preemption: picks the lower-priority pods to remove from a node.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use object::selector::LabelSelector;
 
 use crate::attempt::Attempt;
 use crate::cluster::{Cluster, PlacedPod};
-use crate::outcome::{Outcome, Refusal, Refusals};
+use crate::outcome::{PlacementResult, Refusal, Refusals};
 use crate::pod::Pod;
 use crate::volumes::VolumeNeeds;
 
-/// At least so many nodes are tried out, where there are so many.
+/// At least this many nodes are tried, if there are as many.
 const CANDIDATES_MIN: usize = 100;
-/// Of many nodes, this share is tried out.
+/// In large clusters, this share of the nodes is tried.
 const CANDIDATES_PERCENT: usize = 10;
 
-/// A PodDisruptionBudget: how many of these pods may be disturbed.
+/// A PodDisruptionBudget: the selected pods and the number of allowed disruptions.
 #[derive(Clone, Debug)]
 pub struct Budget {
     pub namespace: String,
     pub selector: LabelSelector,
     pub allowed: i64,
-    /// Pods whose leaving is counted already.
+    /// Pods whose eviction is already counted.
     pub disrupted: HashSet<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preemption {
-    /// The node that is made ready, with the pods that must leave it.
+    /// The node to preempt on; `victims` must terminate first.
     pub node: Option<Arc<str>>,
     pub victims: Vec<Victim>,
-    /// Why nothing is done, as kube-scheduler words it; empty when something is.
+    /// The reason for not preempting, as worded by kube-scheduler; empty otherwise.
     pub message: String,
 }
 
@@ -49,13 +49,13 @@ struct Candidate {
     violations: usize,
 }
 
-/// Finds the node where the least harm makes room for the pod, after `place` found none. Pods are taken off and put back
-/// to try nodes out; the cluster is left as it was found.
+/// Finds the node where preemption does the least harm, after `place` found none. Pods are removed and put back while
+/// trying nodes; afterwards the cluster is unchanged.
 pub fn preempt(
     cluster: &mut Cluster,
     pod: &Pod,
     volumes: &VolumeNeeds,
-    outcome: &Outcome,
+    outcome: &PlacementResult,
     budgets: &[Budget],
 ) -> Preemption {
     if let Some(message) = refuse(cluster, pod, outcome) {
@@ -73,7 +73,7 @@ pub fn preempt(
             Ok(candidate) => candidates.push(candidate),
             Err(refusal) => refusals.add(at, refusal),
         }
-        // A node that costs no broken budget is in hand: more would only choose among such.
+        // A candidate without budget violations is enough: more would only add alternatives of the same rank.
         if candidates.len() >= enough && candidates.iter().any(|candidate: &Candidate| candidate.violations == 0) {
             break;
         }
@@ -94,20 +94,20 @@ fn name_of(cluster: &Cluster, at: u32) -> &str {
     cluster.nodes.get(at).map(|node| &*node.name).unwrap_or_default()
 }
 
-/// Why the pod may not make others leave.
-fn refuse(cluster: &Cluster, pod: &Pod, outcome: &Outcome) -> Option<&'static str> {
+/// The reason why the pod may not preempt others.
+fn refuse(cluster: &Cluster, pod: &Pod, outcome: &PlacementResult) -> Option<&'static str> {
     if pod.preempts_never {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
     let at = cluster.find_node(&pod.nominated)?;
-    // Those it drove out earlier are still leaving; unless the node can no longer do at all, it waits for them.
+    // Its earlier victims are still terminating; it waits for them unless the node became unresolvable.
     let leaving = cluster.nodes.get(at)?.pods.iter().filter_map(|at| cluster.pods.get(*at));
     let is_waiting = leaving.into_iter().any(|placed| placed.pod.is_preempted && placed.pod.priority < pod.priority);
     let may_still_do = outcome.refusals.resolvable.contains(&at);
     (is_waiting && may_still_do).then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
-/// Takes every less important pod off the node, and puts back as many as still leave room.
+/// Removes every less important pod from the node, then puts back as many as fit.
 fn try_out(
     cluster: &mut Cluster,
     pod: &Pod,
@@ -151,12 +151,12 @@ fn try_out(
     Ok(Candidate { node: name_of(cluster, at).into(), victims, violations })
 }
 
-/// Orders pods from the most important: by priority, then who has run longest, then by name.
+/// Orders pods by priority, then by run time, then by name; the most important first.
 fn importance(pod: &PlacedPod) -> (std::cmp::Reverse<i32>, i64, &str, &str) {
     (std::cmp::Reverse(pod.priority), pod.started, &pod.namespace, &pod.name)
 }
 
-/// Pods whose leaving breaks a budget, and the others.
+/// Pods whose eviction violates a budget, and the others.
 fn divide_by_budgets(pods: Vec<PlacedPod>, budgets: &[Budget]) -> (Vec<PlacedPod>, Vec<PlacedPod>) {
     let mut left: Vec<i64> = budgets.iter().map(|budget| budget.allowed).collect();
     pods.into_iter().partition(|pod| {
@@ -176,7 +176,7 @@ fn divide_by_budgets(pods: Vec<PlacedPod>, budgets: &[Budget]) -> (Vec<PlacedPod
     })
 }
 
-/// Fewest broken budgets; lowest top priority; lowest sum; fewest victims; latest start; first by name.
+/// Fewest budget violations; lowest top priority; lowest sum; fewest victims; latest start; first by name.
 fn pick(candidates: Vec<Candidate>) -> Option<Candidate> {
     candidates.into_iter().min_by_key(|candidate| {
         let victims = &candidate.victims;

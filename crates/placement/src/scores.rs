@@ -1,9 +1,9 @@
-//! Which of the nodes that would do is best: points from 0 to 100 by several views, weighted and summed.
+//! Scores of feasible nodes: 0 to 100 points per criterion, weighted and summed.
 
 use std::cmp::Reverse;
 
 use crate::affinity;
-use crate::cluster::{Cluster, Facts, Node};
+use crate::cluster::{Cluster, NodeInfo, NodeState};
 use crate::pod::Pod;
 use crate::spread;
 use crate::taints::{Effect, Toleration};
@@ -13,7 +13,7 @@ const WEIGHT_NODE_AFFINITY: i64 = 2;
 const WEIGHT_SPREAD: i64 = 2;
 const WEIGHT_AFFINITY: i64 = 2;
 
-/// The best of the feasible nodes and its points. Among equals the one with fewer pods, then the first by name.
+/// The best feasible node and its score. Ties go to the node with fewer pods, then to the first by name.
 pub fn best(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> (u32, i64) {
     let mut totals: Vec<i64> = feasible.iter().map(|at| resources(cluster, pod, *at)).collect();
     let mut add = |points: Option<Vec<i64>>, weight: i64| {
@@ -32,15 +32,15 @@ pub fn best(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> (u32, i64) {
 
 /// Least allocated and most balanced, each with a weight of one.
 fn resources(cluster: &Cluster, pod: &Pod, at: u32) -> i64 {
-    let Some((node, facts)) = cluster.nodes.get(at).and_then(|node| Some((node, node.facts.as_ref()?))) else {
+    let Some((node, info)) = cluster.nodes.get(at).and_then(|node| Some((node, node.info.as_ref()?))) else {
         return 0;
     };
-    least_allocated(node, facts, pod) + balanced(node, facts, pod)
+    least_allocated(node, info, pod) + balanced(node, info, pod)
 }
 
-fn least_allocated(node: &Node, facts: &Facts, pod: &Pod) -> i64 {
-    let cpu = (node.assumed_milli_cpu + pod.requests.assumed_milli_cpu, facts.allocatable.milli_cpu);
-    let memory = (node.assumed_memory + pod.requests.assumed_memory, facts.allocatable.memory);
+fn least_allocated(node: &NodeState, info: &NodeInfo, pod: &Pod) -> i64 {
+    let cpu = (node.assumed_milli_cpu + pod.requests.assumed_milli_cpu, info.allocatable.milli_cpu);
+    let memory = (node.assumed_memory + pod.requests.assumed_memory, info.allocatable.memory);
     let (mut sum, mut count) = (0, 0);
     for (asked, has) in [cpu, memory].into_iter().filter(|(_, has)| *has > 0) {
         sum += if asked > has { 0 } else { ((i128::from(has - asked) * 100) / i128::from(has)) as i64 };
@@ -49,13 +49,13 @@ fn least_allocated(node: &Node, facts: &Facts, pod: &Pod) -> i64 {
     if count == 0 { 0 } else { sum / count }
 }
 
-fn balanced(node: &Node, facts: &Facts, pod: &Pod) -> i64 {
+fn balanced(node: &NodeState, info: &NodeInfo, pod: &Pod) -> i64 {
     let asked = &pod.requests.asked;
     if asked.milli_cpu == 0 && asked.memory == 0 {
         return 0;
     }
     let used = &node.requested;
-    let (cpu, memory) = (facts.allocatable.milli_cpu, facts.allocatable.memory);
+    let (cpu, memory) = (info.allocatable.milli_cpu, info.allocatable.memory);
     let with = evenness(used.milli_cpu + asked.milli_cpu, cpu, used.memory + asked.memory, memory);
     let without = evenness(used.milli_cpu, cpu, used.memory, memory);
     50 + (50 + with - without) / 2
@@ -70,11 +70,11 @@ fn evenness(cpu: i64, cpu_has: i64, memory: i64, memory_has: i64) -> i64 {
     ((1.0 - deviation) * 100.0) as i64
 }
 
-/// Fewest taints that would rather have the pod elsewhere.
+/// Fewest untolerated `PreferNoSchedule` taints.
 fn unwelcome(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>> {
     let tolerations: Vec<Toleration> = pod.tolerations.iter().filter(|t| t.concerns_preferences()).cloned().collect();
     let count = |at: &u32| -> i64 {
-        let taints = cluster.facts_at(*at).map(|facts| &facts.taints[..]).unwrap_or_default();
+        let taints = cluster.info_at(*at).map(|info| &info.taints[..]).unwrap_or_default();
         let unwelcome =
             taints.iter().filter(|t| t.effect == Effect::PreferNoSchedule && !t.is_tolerated_by(&tolerations));
         unwelcome.count() as i64
@@ -84,15 +84,15 @@ fn unwelcome(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>>
     Some(counts.iter().map(|count| 100 - 100 * count / most).collect())
 }
 
-/// Most weight of preferred node terms.
+/// Highest weight of preferred node terms.
 fn preferred(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>> {
     if pod.preferred_nodes.is_empty() {
         return None;
     }
     let sum = |at: &u32| -> i64 {
         let Some(node) = cluster.nodes.get(*at) else { return 0 };
-        let Some(facts) = &node.facts else { return 0 };
-        let liked = pod.preferred_nodes.iter().filter(|(_, term)| term.matches(&node.name, &facts.labels));
+        let Some(info) = &node.info else { return 0 };
+        let liked = pod.preferred_nodes.iter().filter(|(_, term)| term.matches(&node.name, &info.labels));
         liked.map(|(weight, _)| weight).sum()
     };
     let sums: Vec<i64> = feasible.iter().map(sum).collect();

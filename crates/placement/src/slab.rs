@@ -1,4 +1,4 @@
-//! A list with stable places: what is put in keeps its number until it is taken out.
+//! A list with stable indexes: an entry keeps its index until it is removed.
 
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
@@ -21,7 +21,7 @@ impl<T> Slab<T> {
             }
             None => {
                 self.places.push(Some(value));
-                u32::try_from(self.places.len() - 1).expect("four thousand million things do not fit in memory")
+                u32::try_from(self.places.len() - 1).expect("fewer than 2^32 entries")
             }
         }
     }
@@ -46,7 +46,7 @@ impl<T> Slab<T> {
         self.places.iter().enumerate().filter_map(|(at, place)| Some((at as u32, place.as_ref()?)))
     }
 
-    /// One more than the highest number in use, ever: the size of a table over all places.
+    /// One more than the highest index ever used: the size of a table over all indexes.
     pub fn places(&self) -> usize {
         self.places.len()
     }

@@ -1,56 +1,56 @@
-//! Spreading pods over zones, hosts or whatever a label of nodes divides them into.
+//! Topology spread constraints.
 
 use std::collections::HashMap;
 
 use object::selector::LabelSelector;
 
-use crate::cluster::{Cluster, Facts, Group};
+use crate::cluster::{Cluster, Group, NodeInfo};
 use crate::outcome::Refusal;
 use crate::pod::{Pod, Spread};
 
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// kube-scheduler's constraints for pods that bring none: hosts loosely, zones more loosely.
+/// kube-scheduler's default constraints: hosts loosely, zones more loosely.
 const DEFAULT_SKEW_HOSTNAME: i64 = 3;
 const DEFAULT_SKEW_ZONE: i64 = 5;
 
 const NO_DOMAIN: u32 = u32::MAX;
 
-/// One constraint that must hold, with the pods counted.
+/// One `DoNotSchedule` constraint, with the pods counted.
 pub struct HardSpread {
     domains: Domains,
-    /// The emptiest domain that counts.
+    /// Count of the emptiest eligible domain.
     least: i64,
     own: i64,
     max_skew: i64,
 }
 
-/// How many pods are in each domain of a topology key.
+/// Number of pods in each domain of a topology key.
 struct Domains {
-    /// By node; `NO_DOMAIN` where the node lacks the label.
+    /// By node; `NO_DOMAIN` if the node lacks the label.
     of_node: Vec<u32>,
     counts: Vec<i64>,
-    /// Some node that counts is in it.
+    /// Some eligible node is in the domain.
     is_eligible: Vec<bool>,
 }
 
 impl Domains {
-    /// Divides all nodes by a label. `counts_for` says whether pods on a node count and its domain is one to fill.
-    fn divide(cluster: &Cluster, key: &str, counts_for: impl Fn(u32, &Facts) -> bool) -> (Self, Vec<bool>) {
+    /// Divides all nodes by a label. `counts_for` reports whether a node's pods count and its domain is eligible.
+    fn divide(cluster: &Cluster, key: &str, counts_for: impl Fn(u32, &NodeInfo) -> bool) -> (Self, Vec<bool>) {
         let mut domains =
             Self { of_node: vec![NO_DOMAIN; cluster.nodes.places()], counts: Vec::new(), is_eligible: Vec::new() };
         let mut by_value: HashMap<&str, u32> = HashMap::new();
         let mut counting = vec![false; cluster.nodes.places()];
         for (at, node) in cluster.nodes.iter() {
-            let Some(facts) = &node.facts else { continue };
-            let Some(value) = facts.labels.get(key) else { continue };
+            let Some(info) = &node.info else { continue };
+            let Some(value) = info.labels.get(key) else { continue };
             let domain = *by_value.entry(value).or_insert_with(|| {
                 domains.counts.push(0);
                 domains.is_eligible.push(false);
                 domains.counts.len() as u32 - 1
             });
             domains.of_node[at as usize] = domain;
-            if counts_for(at, facts) {
+            if counts_for(at, info) {
                 counting[at as usize] = true;
                 domains.is_eligible[domain as usize] = true;
             }
@@ -58,12 +58,12 @@ impl Domains {
         (domains, counting)
     }
 
-    /// Every node that has the label is a domain of its own.
+    /// Makes every node with the label a domain of its own.
     fn each_node(cluster: &Cluster, key: &str) -> (Self, Vec<bool>) {
         let places = cluster.nodes.places();
         let mut of_node = vec![NO_DOMAIN; places];
         for (at, node) in cluster.nodes.iter() {
-            if node.facts.as_ref().is_some_and(|facts| facts.labels.get(key).is_some()) {
+            if node.info.as_ref().is_some_and(|info| info.labels.get(key).is_some()) {
                 of_node[at as usize] = at;
             }
         }
@@ -80,7 +80,8 @@ impl Domains {
     }
 }
 
-/// Pods that a selector of this pod counts: those of its namespace that stay. An empty selector counts none.
+/// Pods selected for this pod's constraints: those of its namespace that are not terminating. An empty selector
+/// selects none.
 fn counted<'a>(cluster: &'a Cluster, pod: &'a Pod, selector: &'a LabelSelector) -> impl Iterator<Item = &'a Group> {
     let groups = cluster.groups_within(&pod.namespace);
     groups.filter(move |group| {
@@ -88,22 +89,22 @@ fn counted<'a>(cluster: &'a Cluster, pod: &'a Pod, selector: &'a LabelSelector) 
     })
 }
 
-fn counts_for(spread: &Spread, pod: &Pod, name: &str, facts: &Facts) -> bool {
-    (!spread.honors_affinity || pod.wants_node(name, &facts.labels))
+fn counts_for(spread: &Spread, pod: &Pod, name: &str, info: &NodeInfo) -> bool {
+    (!spread.honors_affinity || pod.wants_node(name, &info.labels))
         && (!spread.honors_taints
-            || facts.taints.iter().all(|taint| !taint.keeps_away() || taint.is_tolerated_by(&pod.tolerations)))
+            || info.taints.iter().all(|taint| !taint.keeps_away() || taint.is_tolerated_by(&pod.tolerations)))
 }
 
 impl HardSpread {
     pub fn all(cluster: &Cluster, pod: &Pod) -> Vec<Self> {
         let hard: Vec<&Spread> = pod.spread.iter().filter(|spread| spread.is_required).collect();
-        let has_all_keys = |facts: &Facts| hard.iter().all(|spread| facts.labels.get(&spread.topology_key).is_some());
+        let has_all_keys = |info: &NodeInfo| hard.iter().all(|spread| info.labels.get(&spread.topology_key).is_some());
         hard.iter().map(|spread| Self::new(cluster, pod, spread, &has_all_keys)).collect()
     }
 
-    fn new(cluster: &Cluster, pod: &Pod, spread: &Spread, has_all_keys: &impl Fn(&Facts) -> bool) -> Self {
+    fn new(cluster: &Cluster, pod: &Pod, spread: &Spread, has_all_keys: &impl Fn(&NodeInfo) -> bool) -> Self {
         let name = |at: u32| cluster.nodes.get(at).map(|node| &*node.name).unwrap_or_default();
-        let counts = |at: u32, facts: &Facts| has_all_keys(facts) && counts_for(spread, pod, name(at), facts);
+        let counts = |at: u32, info: &NodeInfo| has_all_keys(info) && counts_for(spread, pod, name(at), info);
         let (mut domains, counting) = Domains::divide(cluster, &spread.topology_key, counts);
         for group in counted(cluster, pod, &spread.selector) {
             domains.count(group, &counting);
@@ -131,7 +132,7 @@ impl HardSpread {
     }
 }
 
-/// Points of feasible nodes by how few pods of the same kind are near; `None` when nothing is to be spread.
+/// Scores of feasible nodes by how few matching pods are in their domains; `None` if there is nothing to spread.
 pub fn score(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>> {
     let soft: Vec<Spread> = match pod.spread.is_empty() {
         true => defaults(pod),
@@ -141,8 +142,8 @@ pub fn score(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>>
         return None;
     }
     let needs_all_keys = !pod.spread.is_empty();
-    let has_all_keys = |facts: &Facts| soft.iter().all(|spread| facts.labels.get(&spread.topology_key).is_some());
-    let is_scored = |at: &u32| !needs_all_keys || cluster.facts_at(*at).is_some_and(has_all_keys);
+    let has_all_keys = |info: &NodeInfo| soft.iter().all(|spread| info.labels.get(&spread.topology_key).is_some());
+    let is_scored = |at: &u32| !needs_all_keys || cluster.info_at(*at).is_some_and(has_all_keys);
     let mut raw = vec![0.0; feasible.len()];
     for spread in &soft {
         let points = SoftSpread { cluster, pod, spread, feasible, needs_all_keys };
@@ -151,7 +152,7 @@ pub fn score(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>>
     Some(normalize(feasible, &raw, &is_scored))
 }
 
-/// Pods of one controller are spread, whoever says nothing.
+/// The default constraints, for pods of a controller that have none.
 fn defaults(pod: &Pod) -> Vec<Spread> {
     if pod.owner.is_empty() {
         return Vec::new();
@@ -177,14 +178,14 @@ struct SoftSpread<'a> {
 }
 
 impl SoftSpread<'_> {
-    fn add_to(&self, raw: &mut [f64], is_scored: &impl Fn(&u32) -> bool, has_all_keys: &impl Fn(&Facts) -> bool) {
+    fn add_to(&self, raw: &mut [f64], is_scored: &impl Fn(&u32) -> bool, has_all_keys: &impl Fn(&NodeInfo) -> bool) {
         let Self { cluster, pod, spread, feasible, .. } = self;
         let is_hostname = *spread.topology_key == *HOSTNAME;
         let name = |at: u32| cluster.nodes.get(at).map(|node| &*node.name).unwrap_or_default();
-        let counts = |at: u32, facts: &Facts| {
-            (!self.needs_all_keys || has_all_keys(facts)) && counts_for(spread, pod, name(at), facts)
+        let counts = |at: u32, info: &NodeInfo| {
+            (!self.needs_all_keys || has_all_keys(info)) && counts_for(spread, pod, name(at), info)
         };
-        // What is on one host is counted whatever its policies say, as it is the candidate itself.
+        // Pods on the same host count regardless of the node policies, since it is the candidate itself.
         let (mut domains, counting) = match is_hostname {
             true => Domains::each_node(cluster, &spread.topology_key),
             false => Domains::divide(cluster, &spread.topology_key, counts),
@@ -220,7 +221,7 @@ impl SoftSpread<'_> {
     }
 }
 
-/// Turns "how many are near" into points: fewest gets most.
+/// Turns counts into scores: the lowest count gets the highest score.
 fn normalize(feasible: &[u32], raw: &[f64], is_scored: &impl Fn(&u32) -> bool) -> Vec<i64> {
     let rounded: Vec<Option<i64>> =
         feasible.iter().zip(raw).map(|(at, raw)| is_scored(at).then(|| raw.round() as i64)).collect();

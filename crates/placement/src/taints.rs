@@ -1,4 +1,4 @@
-//! Taints of nodes and what pods tolerate.
+//! Taints of nodes and tolerations of pods.
 
 use serde_json::Value;
 
@@ -24,13 +24,13 @@ pub struct Toleration {
     /// Empty means every key.
     key: Box<str>,
     value: Box<str>,
-    /// Any value will do.
+    /// Operator `Exists`: any value matches.
     exists: bool,
     /// All effects when `None`.
     effect: Option<Effect>,
-    /// How long a `NoExecute` taint is borne; for ever when `None`.
+    /// How many seconds a `NoExecute` taint is tolerated; unlimited if `None`.
     pub seconds: Option<i64>,
-    /// It can be read.
+    /// The toleration is valid.
     is_sound: bool,
 }
 
@@ -56,7 +56,7 @@ impl Taint {
         values.iter().filter_map(Self::read).collect()
     }
 
-    /// Keeps pods from being placed, rather than only making it less welcome.
+    /// Reports whether the taint prevents placement, unlike `PreferNoSchedule`.
     pub fn keeps_away(&self) -> bool {
         self.effect != Effect::PreferNoSchedule
     }
@@ -92,7 +92,7 @@ impl Toleration {
             && (self.exists || self.value == taint.value)
     }
 
-    /// Bears on taints that only make a node less welcome.
+    /// Reports whether the toleration applies to `PreferNoSchedule` taints.
     pub fn concerns_preferences(&self) -> bool {
         self.effect.is_none_or(|effect| effect == Effect::PreferNoSchedule)
     }

@@ -1,4 +1,4 @@
-//! Which nodes a pod's volumes can be reached from.
+//! Node constraints of a pod's volumes.
 
 use crate::labels::{Labels, NodeSelector};
 
@@ -9,14 +9,14 @@ const ZONE_LABELS: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/region",
 ];
 
-/// What the volumes of one pod ask of a node; the caller has looked the claims up.
+/// The requirements of a pod's volumes on its node; the caller has looked up the claims.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeNeeds {
-    /// Why no node will do, whatever it is: a claim is missing or not bound.
+    /// The reason why no node is feasible: a claim is missing or not bound.
     pub refusal: Option<String>,
     pub bound: Vec<BoundVolume>,
     pub unbound: Vec<UnboundClaim>,
-    /// Claims that only one pod may use, by name within the pod's namespace.
+    /// Names of the pod's `ReadWriteOncePod` claims.
     pub exclusive: Vec<String>,
 }
 
@@ -27,17 +27,17 @@ pub struct BoundVolume {
     pub labels: Labels,
 }
 
-/// A claim that waits to know the node.
+/// A claim with `WaitForFirstConsumer` binding.
 #[derive(Clone, Debug, Default)]
 pub struct UnboundClaim {
-    /// Where existing volumes that would do can be reached from; `None` is everywhere.
+    /// Node affinity of existing volumes that match; `None` means any node.
     pub candidates: Vec<Option<NodeSelector>>,
-    /// A volume can be made, on these nodes or (`None`) on any.
+    /// A volume can be provisioned, on these nodes or (`None`) on any.
     pub can_be_made: Option<Option<NodeSelector>>,
 }
 
 impl VolumeNeeds {
-    /// Why the volumes keep the pod from a node of this name and these labels.
+    /// The reason why the volumes keep the pod off a node with this name and these labels.
     pub fn refuse(&self, name: &str, labels: &Labels) -> Option<&'static str> {
         let reaches =
             |selector: &Option<NodeSelector>| selector.as_ref().is_none_or(|selector| selector.matches(name, labels));
@@ -57,7 +57,7 @@ impl VolumeNeeds {
     }
 }
 
-/// A volume's zone label may list several, joined by `__`. A node that names no zone is in all of them.
+/// A volume's zone label may list several, joined by `__`. A node without a zone label is in all of them.
 fn is_in_zone(volume: &Labels, node: &Labels) -> bool {
     if ZONE_LABELS.iter().all(|key| node.get(key).is_none()) {
         return true;

@@ -1,4 +1,5 @@
-//! Laws of placement: hard constraints hold for every placed pod, order of arrival does not matter, undoing undoes.
+//! Properties of placement: hard constraints hold for every placed pod, order of arrival does not matter, undo is
+//! exact.
 
 use std::collections::HashMap;
 
@@ -92,7 +93,7 @@ fn pod(index: usize, case: &PodCase) -> Object {
     .expect("a map")
 }
 
-/// The constraints, written down once more and as plainly as possible.
+/// An independent, simple implementation of the constraints.
 fn violation(
     nodes: &[NodeCase],
     placed: &HashMap<usize, (usize, PodCase)>,
@@ -176,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn neither_order_nor_detours_change_where_a_pod_goes(
+    fn placement_does_not_depend_on_event_order(
         nodes in prop::collection::vec(node_case(), 1..8),
         pods in prop::collection::vec((pod_case(), 0usize..8), 0..16),
         new in pod_case(),
@@ -187,7 +188,7 @@ proptest! {
         let mut straight = Cluster::default();
         objects.iter().for_each(|node| _ = straight.set_node(node));
         views.iter().for_each(|(pod, at)| straight.set_pod_on(pod, at));
-        // Pods first, in the other order, each first elsewhere; a node that comes and goes.
+        // Pods first, in reverse order, each on another node first; a node is added and removed.
         let mut winding = Cluster::default();
         winding.set_node(&node(99, &nodes[0]));
         for (pod, at) in views.iter().rev() {
@@ -204,11 +205,11 @@ proptest! {
     }
 }
 
-/// Room that is made is room enough, only lesser pods give way, and trying out leaves no trace.
+/// Preemption frees enough capacity, only lower-priority pods are victims, and the cluster is unchanged afterwards.
 fn check_preemption(
     cluster: &mut Cluster,
     pod: &Pod,
-    outcome: &placement::Outcome,
+    outcome: &placement::PlacementResult,
 ) -> Result<(), proptest::test_runner::TestCaseError> {
     let found = preempt(cluster, pod, &VolumeNeeds::default(), outcome, &[]);
     prop_assert_eq!(&place(cluster, pod, &VolumeNeeds::default()), outcome);

@@ -1,4 +1,4 @@
-//! Where pods go and what users are told when they go nowhere, case by case.
+//! Placement cases: the chosen node, or the message users see.
 
 use object::Object;
 use placement::{Budget, Cluster, Labels, Pod, VolumeNeeds, place, preempt};
@@ -54,7 +54,7 @@ fn cluster(nodes: &[Object], pods: &[Object]) -> Cluster {
     cluster
 }
 
-/// Where it goes, or what users are told.
+/// Expects a node name or the message.
 #[track_caller]
 fn check(nodes: &[Object], placed: &[Object], new: Value, expected: &str) {
     let outcome = place(&cluster(nodes, placed), &Pod::read(&pod("new", new.clone())), &VolumeNeeds::default());
@@ -63,12 +63,12 @@ fn check(nodes: &[Object], placed: &[Object], new: Value, expected: &str) {
 }
 
 #[test]
-fn nothing_fits_where_there_is_nothing() {
+fn no_pod_fits_without_nodes() {
     check(&[], &[], json!({}), "no nodes available to schedule pods");
 }
 
 #[test]
-fn a_pod_goes_where_there_is_room() {
+fn a_pod_is_placed_where_it_fits() {
     let nodes = [node("a", json!({})), node("b", json!({}))];
     let full = [pod("p", merged(&[on("a"), asks("3500m")]))];
     check(&nodes, &full, asks("1"), "b");
@@ -114,7 +114,7 @@ fn near(kind: &str, app: &str, key: &str) -> Value {
 }
 
 #[test]
-fn pods_come_near_those_they_want_and_keep_away_from_those_they_do_not() {
+fn affinity_attracts_and_anti_affinity_repels() {
     let nodes =
         [node("a", labelled("zone", "z1")), node("b", labelled("zone", "z1")), node("c", labelled("zone", "z2"))];
     let web = labelled("app", "web");
@@ -127,13 +127,13 @@ fn pods_come_near_those_they_want_and_keep_away_from_those_they_do_not() {
         near("podAffinity", "db", "zone"),
         "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
     );
-    // The first of a kind that wants its own kind may go anywhere.
+    // The first pod of a group that has affinity to itself may be placed anywhere.
     check(&nodes, &[], merged(&[near("podAffinity", "web", "zone"), web.clone()]), "a");
     let told =
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match pod anti-affinity rules.";
     let tainted = node("c", json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}));
     check(&[nodes[0].clone(), nodes[1].clone(), tainted], &placed, near("podAntiAffinity", "web", "zone"), told);
-    // Those that are there are asked too.
+    // Anti-affinity of placed pods applies too.
     let hermit = [pod("h", merged(&[on("a"), near("podAntiAffinity", "web", "zone")]))];
     check(&nodes, &hermit, web.clone(), "c");
     let told = "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules.";
@@ -141,7 +141,7 @@ fn pods_come_near_those_they_want_and_keep_away_from_those_they_do_not() {
 }
 
 #[test]
-fn other_namespaces_count_where_a_term_says_so() {
+fn affinity_terms_select_other_namespaces() {
     let nodes = [node("a", json!({})), node("b", json!({}))];
     let foreign = pod("w", merged(&[on("b"), labelled("app", "web"), json!({"metadata": {"namespace": "other"}})]));
     let term = |more: Value| {
@@ -180,14 +180,14 @@ fn pods_are_spread_over_domains() {
     let told =
         "0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label).";
     check(&[node("x", json!({}))], &[], spread("zone", json!({})), told);
-    // A pod on its way out no longer counts.
+    // A terminating pod no longer counts.
     let leaving = pod("w", merged(&[on("c"), labelled("app", "web"), json!({"metadata": {"deletionTimestamp": "x"}})]));
     check(&nodes, &[web("w1", "a"), leaving], spread("zone", json!({})), "c");
     check(&nodes, &[web("w", "c")], spread("zone", json!({"whenUnsatisfiable": "ScheduleAnyway"})), "a");
 }
 
 #[test]
-fn nodes_a_pod_cannot_use_are_no_domains_unless_it_says_so() {
+fn unusable_nodes_are_not_domains_by_default() {
     let tainted = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
     let nodes = [node("a", labelled("zone", "z1")), node("b", merged(&[labelled("zone", "z2"), tainted]))];
     let placed = [pod("w", merged(&[on("a"), labelled("app", "web")]))];
@@ -198,7 +198,7 @@ fn nodes_a_pod_cannot_use_are_no_domains_unless_it_says_so() {
 }
 
 #[test]
-fn pods_of_one_controller_are_spread_without_being_asked() {
+fn pods_of_one_controller_are_spread_by_default() {
     let nodes = [node("a", json!({})), node("b", json!({}))];
     let owned = json!({"metadata": {"ownerReferences": [{"uid": "rs", "controller": true}]}});
     // Node b is the busier one, but has none of the controller's pods.
@@ -233,11 +233,11 @@ fn check_preemption(placed: &[Object], new: Value, budgets: &[Budget], expected:
     let found = preempt(&mut cluster, &new, &VolumeNeeds::default(), &outcome, budgets);
     let victims: Vec<&str> = found.victims.iter().map(|victim| &*victim.name).collect();
     assert_eq!((found.node.as_deref(), &victims[..], found.message.as_str()), expected);
-    assert_eq!(place(&cluster, &new, &VolumeNeeds::default()), outcome, "the cluster is as it was");
+    assert_eq!(place(&cluster, &new, &VolumeNeeds::default()), outcome, "the cluster is unchanged");
 }
 
 #[test]
-fn room_is_made_where_it_does_least_harm() {
+fn preemption_picks_the_least_harmful_node() {
     let placed = |priority_a: i64, priority_b: i64| {
         [
             pod("a1", merged(&[on("a"), important(priority_a, "3")])),
@@ -265,12 +265,12 @@ fn budgets_are_broken_last() {
         pod("b1", merged(&[on("b"), important(2, "2")])),
         pod("b2", merged(&[on("b"), important(2, "2"), labelled("app", "db")])),
     ];
-    // The lower priority on a is under the budget; on b one is free to go.
+    // The lower priority on a is protected by the budget; on b one pod is not.
     check_preemption(&placed, important(10, "2"), &[budget], (Some("b"), &["b1"], ""));
 }
 
 #[test]
-fn room_that_was_made_is_kept_for_whom_it_was_made() {
+fn capacity_is_reserved_for_the_nominated_pod() {
     let mut cluster = cluster(&[node("a", json!({}))], &[]);
     let first = Pod::read(&pod("first", important(10, "3")));
     cluster.nominate(&first, "a");

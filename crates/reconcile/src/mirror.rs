@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use cluster_client::{ClusterClient, ResourceRef};
 use object::{GroupVersionResource, Object};
-use packing::Likeness;
+use packing::Dictionary;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -75,7 +75,7 @@ pub struct Mirror {
 
 struct Shared {
     spec: MirrorSpec,
-    likeness: Option<Arc<Likeness>>,
+    dictionary: Option<Arc<Dictionary>>,
     store: RwLock<Store>,
     synced: watch::Sender<bool>,
     /// Why the mirror is not current, while it is not.
@@ -141,11 +141,11 @@ impl MirrorSpec {
 impl Mirror {
     /// Starts to mirror; the copy is complete once `synced` returns.
     pub fn start(client: ClusterClient, spec: MirrorSpec, cancel: CancellationToken) -> Self {
-        let likeness = spec.is_packed.then(Arc::<Likeness>::default);
-        let store = Store::new(&spec.indexes, likeness.clone(), spec.has_history);
+        let dictionary = spec.is_packed.then(Arc::<Dictionary>::default);
+        let store = Store::new(&spec.indexes, dictionary.clone(), spec.has_history);
         let shared = Arc::new(Shared {
             spec,
-            likeness,
+            dictionary,
             store: RwLock::new(store),
             synced: watch::Sender::new(false),
             trouble: RwLock::default(),

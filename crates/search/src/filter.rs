@@ -86,7 +86,7 @@ impl fmt::Debug for Filter {
 
 #[cfg(test)]
 mod tests {
-    use packing::Likeness;
+    use packing::Dictionary;
     use serde_json::json;
 
     use super::*;
@@ -115,7 +115,7 @@ mod tests {
             ("", "", "spec.nodeName=n1", true),
             ("a", "app=web", "metadata.name=web,spec.nodeName=n2", false),
         ];
-        for kept in [Kept::packed(&pod, &Likeness::default()), Kept::Tree(Arc::clone(&pod))] {
+        for kept in [Kept::packed(&pod, &Dictionary::default()), Kept::Tree(Arc::clone(&pod))] {
             for (namespace, labels, fields, expected) in cases {
                 let filter = Filter {
                     namespace: namespace.to_owned(),

@@ -1,4 +1,4 @@
-//! The roles and bindings an API starts with, as Kubernetes 1.36 has them, and how a stored one is brought up to them.
+//! The default roles and bindings of Kubernetes 1.36, and how stored ones are updated to match.
 
 mod reconcile;
 mod table;
@@ -11,16 +11,16 @@ use crate::rule::PolicyRule;
 
 pub use reconcile::{Correction, reconcile};
 
-/// A stored object with this annotation at `"false"` is its owner's business and is left alone.
+/// An object with this annotation set to `"false"` is managed by its owner and never updated.
 pub const AUTOUPDATE_ANNOTATION: &str = "rbac.authorization.kubernetes.io/autoupdate";
 pub const BOOTSTRAPPING_LABEL: &str = "kubernetes.io/bootstrapping";
 
 const POLICY: &str = include_str!("policy.txt");
 
-/// What Karmada has beside those of Kubernetes.
+/// Karmada's defaults, in addition to those of Kubernetes.
 const KARMADA: &str = include_str!("karmada.txt");
 
-/// The ClusterRoles. Aggregated ones come without rules; `aggregation::aggregate` gives them theirs.
+/// The ClusterRoles. Aggregated ones have no rules yet; `aggregation::aggregate` computes them.
 pub fn cluster_roles() -> Vec<Object> {
     cluster_roles_of(POLICY)
 }
@@ -37,12 +37,12 @@ pub fn role_bindings() -> Vec<Object> {
     role_bindings_of(POLICY)
 }
 
-/// All four kinds, roles before the bindings that name them.
+/// Objects of all four kinds, roles before the bindings that refer to them.
 pub fn all() -> Vec<Object> {
     all_of(POLICY)
 }
 
-/// All four kinds of Karmada's own.
+/// Karmada's own objects of all four kinds.
 pub fn karmada() -> Vec<Object> {
     all_of(KARMADA)
 }

@@ -1,4 +1,4 @@
-//! Brings a stored default role or binding up to the wanted one without taking away what its owner added.
+//! Updates a stored default role or binding without removing what its owner added.
 
 use object::Object;
 use serde_json::Value;
@@ -6,15 +6,15 @@ use serde_json::Value;
 use super::AUTOUPDATE_ANNOTATION;
 use crate::rule::{PolicyRule, rules_of, uncovered};
 
-/// What must be written.
+/// The write needed to restore a default object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Correction {
     Update(Object),
-    /// A binding to another role must go first: a roleRef cannot change.
+    /// Delete and create: the `roleRef` of a binding is immutable.
     Recreate(Object),
 }
 
-/// What to write so that `existing` grants all of `desired`; `None` when it does, or is protected.
+/// The write after which `existing` grants all of `desired`; `None` if it already does or is protected.
 pub fn reconcile(existing: &Object, desired: &Object) -> Option<Correction> {
     if existing.annotation(AUTOUPDATE_ANNOTATION) == Some("false") {
         return None;
@@ -34,7 +34,7 @@ pub fn reconcile(existing: &Object, desired: &Object) -> Option<Correction> {
     (corrected != *existing).then_some(Correction::Update(corrected))
 }
 
-/// Labels and annotations that are there keep their values.
+/// Existing labels and annotations keep their values.
 fn add_metadata(corrected: &mut Object, desired: &Object) {
     for (key, value) in desired.labels() {
         if corrected.label(key).is_none() {

@@ -1,4 +1,4 @@
-//! Reads the table of default policy; its form is explained at its top.
+//! Parses the default policy table; its format is described at its top.
 
 use crate::rule::PolicyRule;
 
@@ -32,7 +32,7 @@ pub enum SubjectWord<'a> {
     Named { kind: &'a str, name: &'a str },
 }
 
-/// Reads a table that is part of this program; a line it cannot read is a mistake in the program.
+/// Parses a table compiled into this program. Panics on a malformed line, which is a bug.
 pub fn read(text: &str) -> Table<'_> {
     let mut table = Table::default();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use access::User;
 use access::user::{ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
-use access::{Action, Verdict};
+use access::{AccessDecision, Action};
 use http::HeaderMap;
 use object::{GroupResource, Object, Status};
 use pki::tls::client_trust::ClientTrust;
@@ -128,14 +128,14 @@ impl Auth {
 
     /// 403 unless the user may do this, for questions that are not the request itself.
     pub async fn require(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<(), Status> {
-        let verdict = self.decide(server, user, action).await?;
-        if verdict.allowed { Ok(()) } else { Err(refusal::forbidden(user, action, &verdict.reason)) }
+        let decision = self.decide(server, user, action).await?;
+        if decision.allowed { Ok(()) } else { Err(refusal::forbidden(user, action, &decision.reason)) }
     }
 
     /// What the present policy says, with its reason.
-    pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<Verdict, Status> {
+    pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<AccessDecision, Status> {
         if user.is_master() {
-            return Ok(Verdict::allow(""));
+            return Ok(AccessDecision::allow(""));
         }
         self.policy.decide(server, user, action).await
     }

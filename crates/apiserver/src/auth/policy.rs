@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use access::escalation::RBAC_GROUP;
-use access::{Action, PolicyIndex, User, Verdict};
+use access::{AccessDecision, Action, PolicyIndex, User};
 use object::{GroupResource, Status};
 use parking_lot::RwLock;
 use tokio::sync::OnceCell;
@@ -36,13 +36,13 @@ struct Compiled {
 }
 
 impl LivePolicy {
-    pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<Verdict, Status> {
+    pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<AccessDecision, Status> {
         let local = server.objects.store().local();
         let known = local.map_or(0, store::Local::revision);
-        let verdict = self.read_at(server, known, |index| index.authorize(user, action)).await?;
+        let decision = self.read_at(server, known, |index| index.authorize(user, action)).await?;
         // A store on the network is not asked for every question. Before saying no it is, as the right may be new.
-        if verdict.allowed || local.is_some() {
-            return Ok(verdict);
+        if decision.allowed || local.is_some() {
+            return Ok(decision);
         }
         self.read(server, |index| index.authorize(user, action)).await
     }

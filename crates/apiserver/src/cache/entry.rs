@@ -7,7 +7,7 @@ use cluster_client::Origin;
 use kinds::SelectableField;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{Head, Object};
-use packing::Likeness;
+use packing::Dictionary;
 use parking_lot::Mutex;
 use thiserror::Error;
 
@@ -56,8 +56,8 @@ impl Entry {
     }
 
     /// The same for a cache that keeps it.
-    pub fn packed(self, likeness: &Likeness) -> Self {
-        Self { stored: self.stored.packed(likeness), ..self }
+    pub fn packed(self, dictionary: &Dictionary) -> Self {
+        Self { stored: self.stored.packed(dictionary), ..self }
     }
 
     /// The same object under another revision: what a watcher is shown when it is deleted or leaves a selector.
@@ -159,7 +159,8 @@ mod tests {
                 "data": {"k": "\"metadata\":{", "long": "x".repeat(size)}}))
             .expect("a map");
             let bytes = object.encode();
-            let entry = Entry::read("n/a", bytes.clone(), 42, &[]).expect("readable").packed(&Likeness::of_large());
+            let entry =
+                Entry::read("n/a", bytes.clone(), 42, &[]).expect("readable").packed(&Dictionary::for_large_values());
             let decoded = Object::decode(&entry.stored.to_json()).expect("valid JSON");
             assert_eq!(decoded.resource_version(), "42");
             assert_eq!(*entry.decode(), decoded);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kinds::SelectableField;
 use object::{Object, Status};
-use packing::Likeness;
+use packing::Dictionary;
 use parking_lot::{Mutex, RwLock};
 use store::{EventKind, KeyValue, ProgressHandle, RangeEnd, RangeRequest, Store};
 use tokio::sync::{Notify, OnceCell, watch};
@@ -50,7 +50,7 @@ pub struct Cache {
     prefix: String,
     selectable: Arc<[SelectableField]>,
     field_names: Arc<[String]>,
-    likeness: Likeness,
+    dictionary: Dictionary,
     state: RwLock<State>,
     changed: watch::Sender<u64>,
     started: OnceCell<()>,
@@ -97,7 +97,7 @@ impl Cache {
             prefix,
             selectable: selectable.into(),
             field_names,
-            likeness: Likeness::of_large(),
+            dictionary: Dictionary::for_large_values(),
             state: RwLock::default(),
             changed,
             started: OnceCell::new(),
@@ -289,7 +289,7 @@ impl Cache {
 
     fn read(&self, kv: &KeyValue) -> Result<Entry, UnreadableEntry> {
         let entry = Entry::read(&kv.key, kv.value.clone(), kv.mod_revision, &self.selectable)?;
-        Ok(entry.packed(&self.likeness))
+        Ok(entry.packed(&self.dictionary))
     }
 
     fn apply(&self, batch: store::WatchBatch) {

@@ -24,10 +24,10 @@ pub async fn access(server: &Server, ctx: &Context, target: &Target, review: Obj
     }
     let subject = subject_of(&review);
     let user = if kind.gvk.kind == "SelfSubjectAccessReview" { &*ctx.user } else { &subject };
-    let verdict = server.auth.decide(server, user, &action_of(&review)).await?;
-    let mut status = json!({"allowed": verdict.allowed});
-    if !verdict.reason.is_empty() {
-        status["reason"] = verdict.reason.into();
+    let decision = server.auth.decide(server, user, &action_of(&review)).await?;
+    let mut status = json!({"allowed": decision.allowed});
+    if !decision.reason.is_empty() {
+        status["reason"] = decision.reason.into();
     }
     let mut review = review;
     review.set(&["status"], status);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use object::{GroupResource, Object, Status};
-use packing::{Likeness, Packed};
+use packing::{Dictionary, Packed};
 use store::{Error, Store};
 
 pub use leases::EventLeases;
@@ -149,8 +149,8 @@ impl Stored {
     }
 
     /// The same for those who keep it.
-    pub fn packed(self, likeness: &Likeness) -> Self {
-        Self { value: likeness.pack(self.value.unpack()), ..self }
+    pub fn packed(self, dictionary: &Dictionary) -> Self {
+        Self { value: dictionary.pack(self.value.unpack()), ..self }
     }
 
     /// What its bytes take on their way over the wire, but for the resourceVersion.

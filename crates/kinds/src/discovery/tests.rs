@@ -1,4 +1,4 @@
-//! Discovery on its own; its likeness to a real server is held by tests/likeness.rs.
+//! Discovery on its own; compared with a real server in tests/conformance.
 
 use object::GroupVersionKind;
 

@@ -1,4 +1,4 @@
-//! Documents of custom kinds and of the cache; likeness to a real server is held by tests/likeness.
+//! Documents of custom kinds and of the cache; compared with a real server in tests/conformance.
 
 use object::GroupVersionKind;
 

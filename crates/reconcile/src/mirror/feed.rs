@@ -183,8 +183,8 @@ impl Feed {
 
     /// What this process holds anyway stays a tree until it is taken in; anything else is packed at once.
     fn listed(&self, object: Arc<Object>) -> Listed {
-        match (self.origin(&object), &self.mirror.shared.likeness) {
-            (None, Some(likeness)) => Listed::Kept(ObjectKey::of(&object), Kept::packed(&object, likeness)),
+        match (self.origin(&object), &self.mirror.shared.dictionary) {
+            (None, Some(dictionary)) => Listed::Kept(ObjectKey::of(&object), Kept::packed(&object, dictionary)),
             (origin, _) => Listed::Tree(object, origin),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use cluster_client::Origin;
 use object::Object;
-use packing::{Likeness, Packed};
+use packing::{Dictionary, Packed};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -20,7 +20,7 @@ const TREES_WAITING_MAX: usize = 64;
 pub struct Store {
     objects: BTreeMap<ObjectKey, Kept>,
     /// What objects are packed by; without it they are kept as trees.
-    likeness: Option<Arc<Likeness>>,
+    dictionary: Option<Arc<Dictionary>>,
     indexes: Vec<Index>,
     subscribers: Vec<Weak<Subscriber>>,
     /// The version of the API this is the state of; empty before the first list.
@@ -40,16 +40,16 @@ pub enum Kept {
 }
 
 impl Kept {
-    fn new(object: &Arc<Object>, likeness: Option<&Likeness>, origin: Option<Arc<dyn Origin>>) -> Self {
-        match (likeness, origin) {
+    fn new(object: &Arc<Object>, dictionary: Option<&Dictionary>, origin: Option<Arc<dyn Origin>>) -> Self {
+        match (dictionary, origin) {
             (None, _) => Self::Tree(Arc::clone(object)),
             (Some(_), Some(origin)) => Self::Held(origin),
-            (Some(likeness), None) => Self::packed(object, likeness),
+            (Some(dictionary), None) => Self::packed(object, dictionary),
         }
     }
 
-    pub fn packed(object: &Arc<Object>, likeness: &Likeness) -> Self {
-        Self::Packed(likeness.pack(object.encode()), Arc::downgrade(object))
+    pub fn packed(object: &Arc<Object>, dictionary: &Dictionary) -> Self {
+        Self::Packed(dictionary.pack(object.encode()), Arc::downgrade(object))
     }
 
     pub fn object(&self) -> Arc<Object> {
@@ -151,11 +151,11 @@ struct Pending {
 }
 
 impl Store {
-    pub fn new(indexes: &[(&'static str, IndexFn)], likeness: Option<Arc<Likeness>>, has_history: bool) -> Self {
+    pub fn new(indexes: &[(&'static str, IndexFn)], dictionary: Option<Arc<Dictionary>>, has_history: bool) -> Self {
         let indexes = indexes.iter().map(|(name, values)| Index { name, values: *values, keys: HashMap::new() });
         Self {
             objects: BTreeMap::new(),
-            likeness,
+            dictionary,
             indexes: indexes.collect(),
             subscribers: Vec::new(),
             version: String::new(),
@@ -215,7 +215,7 @@ impl Store {
     /// Takes in the newest state of an object.
     pub fn put(&mut self, object: Arc<Object>, origin: Option<Arc<dyn Origin>>) {
         let version = object.resource_version().to_owned();
-        let kept = Kept::new(&object, self.likeness.as_deref(), origin);
+        let kept = Kept::new(&object, self.dictionary.as_deref(), origin);
         self.put_kept(Known { kept, tree: object }, &version);
         self.reach(&version);
     }
@@ -268,7 +268,9 @@ impl Store {
         }
         for object in objects {
             let known = match object {
-                Listed::Tree(tree, origin) => Known { kept: Kept::new(&tree, self.likeness.as_deref(), origin), tree },
+                Listed::Tree(tree, origin) => {
+                    Known { kept: Kept::new(&tree, self.dictionary.as_deref(), origin), tree }
+                }
                 Listed::Kept(_, kept) => Known::from(kept),
             };
             self.put_kept(known, version);

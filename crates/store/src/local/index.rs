@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use packing::Likeness;
+use packing::Dictionary;
 
 use crate::error::{Error, Result};
 use crate::kv::{Event, KeyValue, LeaseId, RangeEnd, RangeRequest, Revision};
@@ -20,7 +20,7 @@ pub(crate) struct Index {
     log: VecDeque<(Revision, Arc<str>)>,
     leased: HashMap<LeaseId, Leased>,
     /// What the values below a directory such as `/core/pods/` look like.
-    directories: HashMap<Box<str>, Likeness>,
+    directories: HashMap<Box<str>, Dictionary>,
     revision: Revision,
     compacted: Revision,
     /// How long the values of replaced and deleted versions are, of which compaction gives the memory back.
@@ -32,7 +32,7 @@ pub(crate) struct Index {
 struct Leased {
     keys: BTreeSet<Arc<str>>,
     /// What the values look like, to pack them by.
-    likeness: Likeness,
+    dictionary: Dictionary,
 }
 
 /// One page of a range with the key to go on from.
@@ -151,17 +151,17 @@ impl Index {
     }
 
     fn keep(&mut self, key: &str, version: Version) -> Kept {
-        let likeness = match version.lease {
-            Some(lease) => &self.leased.entry(lease).or_default().likeness,
+        let dictionary = match version.lease {
+            Some(lease) => &self.leased.entry(lease).or_default().dictionary,
             None => {
                 let directory = directory_of(key);
                 if !self.directories.contains_key(directory) {
-                    self.directories.insert(directory.into(), Likeness::of_large());
+                    self.directories.insert(directory.into(), Dictionary::for_large_values());
                 }
                 &self.directories[directory]
             }
         };
-        Kept::new(version, likeness)
+        Kept::new(version, dictionary)
     }
 
     /// Returns the key as the index already holds it, so that a key is in memory once, and what `see` made of what it was

@@ -1,11 +1,11 @@
-//! A version as memory holds it: packed, by the likeness of those under the same lease or in the same directory.
+//! A version as memory holds it: packed, by the dictionary of those under the same lease or in the same directory.
 //!
 //! Leases are for what is written often, read seldom and soon gone, such as events. On a busy plane those outnumber all other
 //! objects. Of the others the large ones are packed.
 
 use std::sync::Arc;
 
-use packing::{Likeness, Packed};
+use packing::{Dictionary, Packed};
 
 use crate::kv::{KeyValue, LeaseId, Revision};
 use crate::local::chain::Version;
@@ -19,9 +19,9 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub fn new(version: Version, likeness: &Likeness) -> Self {
+    pub fn new(version: Version, dictionary: &Dictionary) -> Self {
         let Version { mod_revision, create_revision, lease, value } = version;
-        Self { mod_revision, create_revision, lease, value: value.map(|value| likeness.pack(value)) }
+        Self { mod_revision, create_revision, lease, value: value.map(|value| dictionary.pack(value)) }
     }
 
     pub fn is_deletion(&self) -> bool {

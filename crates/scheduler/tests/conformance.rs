@@ -51,7 +51,7 @@ fn check(lines: impl Iterator<Item = String>) {
 
 #[test]
 fn decisions_are_those_of_karmada() {
-    check(include_str!("likeness.jsonl").lines().map(str::to_owned));
+    check(include_str!("conformance.jsonl").lines().map(str::to_owned));
     if let Some(file) = std::env::var_os(MORE) {
         let file = std::fs::File::open(file).expect("the file of cases");
         check(BufReader::new(file).lines().map(|line| line.expect("a line")));

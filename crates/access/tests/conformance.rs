@@ -1,6 +1,6 @@
-//! Our default policy and our verdicts against those of a real kube-apiserver.
+//! Compares the default policy and authorization decisions with a real kube-apiserver.
 
-// Started by the same code as in the tests of the network client, which this crate must not depend on.
+// Shared with the tests of cluster-client, which this crate must not depend on.
 #[path = "../../cluster-client/tests/kube/mod.rs"]
 mod kube;
 
@@ -29,7 +29,7 @@ fn post(server: &KubeApiServer, path: &str, body: &Value) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// By namespace and name, without what the server adds.
+/// Keyed by namespace and name, without the fields the server adds.
 fn by_name(objects: impl IntoIterator<Item = Value>, kind: &str) -> BTreeMap<String, Value> {
     let strip = |mut object: Value| {
         object["kind"] = kind.into();
@@ -57,7 +57,7 @@ fn check_defaults(server: &KubeApiServer, resource: &str, kind: &str, ours: Vec<
     }
 }
 
-/// Policy that reaches every branch of a verdict; each is also created in the real server.
+/// Policy that reaches every branch of a decision; also created in the real server.
 fn policy() -> Vec<(String, Value)> {
     let cluster = |resource: &str| format!("{RBAC}/{resource}");
     let inside = |resource: &str| format!("{RBAC}/namespaces/default/{resource}");
@@ -147,7 +147,7 @@ fn policy() -> Vec<(String, Value)> {
     ]
 }
 
-fn check_verdict(server: &KubeApiServer, index: &PolicyIndex, user: &User, action: Action<'_>) {
+fn check_decision(server: &KubeApiServer, index: &PolicyIndex, user: &User, action: Action<'_>) {
     let mut spec = json!({"user": user.name, "groups": user.groups});
     match action {
         Action::Resource(a) => {
@@ -161,12 +161,16 @@ fn check_verdict(server: &KubeApiServer, index: &PolicyIndex, user: &User, actio
     let ours = index.authorize(user, &action);
     assert_eq!(theirs["status"]["allowed"], ours.allowed, "{user:?} {action:?} {}", theirs["status"]);
     let reason = theirs["status"]["reason"].as_str().unwrap_or_default();
-    assert!(could_say(index, user, &action, reason), "{user:?} {action:?}: {reason} but ours is {}", ours.reason);
+    assert!(
+        is_possible_reason(index, user, &action, reason),
+        "{user:?} {action:?}: {reason} but ours is {}",
+        ours.reason
+    );
 }
 
-/// Whether the reason is one of ours. Where several bindings allow, or several roles are missing, the real server
-/// goes through them in the order of a hash map.
-fn could_say(index: &PolicyIndex, user: &User, action: &Action<'_>, reason: &str) -> bool {
+/// Reports whether the reason is one of ours. With several allowing bindings or missing roles, the real server picks
+/// one in hash-map order.
+fn is_possible_reason(index: &PolicyIndex, user: &User, action: &Action<'_>, reason: &str) -> bool {
     let words = |text: &str| {
         let mut words: Vec<String> = text.split([' ', ',', '[', ']']).map(str::to_owned).collect();
         words.sort();
@@ -186,7 +190,7 @@ fn could_say(index: &PolicyIndex, user: &User, action: &Action<'_>, reason: &str
     }
 }
 
-fn check_verdicts(server: &KubeApiServer) {
+fn check_decisions(server: &KubeApiServer) {
     let policy = policy();
     for (path, body) in &policy {
         post(server, path, body);
@@ -218,15 +222,15 @@ fn check_verdicts(server: &KubeApiServer) {
     let paths = ["/logs/x/y", "/logs", "/metrics", "/healthz", "/apis/apps", "/version/", "/nothing"];
     for user in &users {
         for action in resources {
-            check_verdict(server, &index, user, Action::Resource(action));
+            check_decision(server, &index, user, Action::Resource(action));
         }
         for path in paths {
-            check_verdict(server, &index, user, Action::NonResource { verb: "get", path });
+            check_decision(server, &index, user, Action::NonResource { verb: "get", path });
         }
     }
 }
 
-/// Writes policy as jane, who may write it but holds little, and compares the refusals word for word.
+/// Writes policy as jane, who may write it but holds few permissions, and compares the refusals word for word.
 fn check_escalation(server: &KubeApiServer) {
     let jane = User::new("jane", &["dev", "system:authenticated"]);
     let (group, rbac) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
@@ -283,12 +287,12 @@ fn check_escalation(server: &KubeApiServer) {
 }
 
 #[test]
-fn policy_and_verdicts_are_those_of_kube_apiserver() {
+fn policy_and_decisions_match_kube_apiserver() {
     let Some(server) = KubeApiServer::start() else { return };
     check_defaults(&server, "clusterroles", "ClusterRole", defaults::cluster_roles());
     check_defaults(&server, "roles", "Role", defaults::roles());
     check_defaults(&server, "clusterrolebindings", "ClusterRoleBinding", defaults::cluster_role_bindings());
     check_defaults(&server, "rolebindings", "RoleBinding", defaults::role_bindings());
-    check_verdicts(&server);
+    check_decisions(&server);
     check_escalation(&server);
 }
