@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use kinds::strategies::certificates;
 use kinds::strategies::core::{namespace, pod};
 use kinds::strategies::metadata::validate_object_meta_update;
-use kinds::strategies::other_groups::certificates;
 use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::Value;
 

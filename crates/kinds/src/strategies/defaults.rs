@@ -1,5 +1,6 @@
 //! Filling in what a client left out. A field that is absent, null or (where Go could not tell) empty counts as left out.
 
+use object::Object;
 use serde_json::{Map, Value};
 
 /// The map under `key`, or `None` when it is absent or something else.
@@ -19,6 +20,11 @@ pub fn map_or_new<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a 
         *slot = Value::Object(Map::new());
     }
     slot.as_object_mut()
+}
+
+/// Adds `field` as an empty map when it is absent or null: kube-apiserver always shows it.
+pub fn show_empty(object: &mut Object, field: &str) {
+    map_or_new(object.as_map_mut(), field);
 }
 
 /// Every map in the list under `key`.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use api::config::{CustomizationRules, CustomizationSpec, LuaRule};
 use kinds::strategies::fields::{Field, Report};
-use kinds::strategies::other_groups::webhook_client;
+use kinds::strategies::webhook_client;
 use object::{FieldError, Object, names};
 use serde_json::Value;
 

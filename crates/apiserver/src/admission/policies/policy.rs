@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cel::{Program, Type};
-use kinds::strategies::other_groups::admission::expressions::Scope;
+use kinds::strategies::admissionregistration::expressions::Scope;
 use object::{GroupVersion, GroupVersionKind, Object};
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinds::strategies::other_groups::admission::expressions::Scope;
+use kinds::strategies::admissionregistration::expressions::Scope;
 use object::{Object, Status};
 use serde_json::Value;
 

@@ -3,9 +3,8 @@
 use object::{FieldError, FieldPath, Object};
 use serde_json::{Map, Value, json};
 
-use super::show_empty;
 use crate::strategies::amount::{Amount, canonicalize_list};
-use crate::strategies::defaults::map_at;
+use crate::strategies::defaults::{map_at, show_empty};
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{defaults, resources, warnings};

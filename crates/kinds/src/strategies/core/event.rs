@@ -3,8 +3,7 @@
 use object::{FieldError, FieldPath, Object, names};
 use serde_json::Value;
 
-use super::show_empty;
-use crate::strategies::defaults::{set_absent, set_empty_str};
+use crate::strategies::defaults::{set_absent, set_empty_str, show_empty};
 use crate::strategies::fields::{Field, Report};
 use crate::strategy::Strategy;
 

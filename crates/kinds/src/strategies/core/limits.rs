@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use object::{FieldError, Object, names};
 use serde_json::{Map, Value};
 
-use super::show_empty;
 use crate::strategies::amount::{Amount, canonicalize_list};
-use crate::strategies::defaults::{map_at, map_or_new, maps_in};
+use crate::strategies::defaults::{map_at, map_or_new, maps_in, show_empty};
 use crate::strategies::fields::{Field, Report};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::resources;

@@ -21,8 +21,6 @@ pub use replication::{controller_warnings, validate_always_restarts, validate_co
 
 use std::sync::Arc;
 
-use object::Object;
-
 use crate::strategy::Strategy;
 
 pub fn for_kind(kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
@@ -45,9 +43,4 @@ pub fn for_kind(kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
         "Binding" => Arc::new(pod::Binding),
         _ => return None,
     })
-}
-
-/// Kubernetes always shows some parts of an object, even when they are empty.
-fn show_empty(object: &mut Object, key: &str) {
-    super::defaults::set_absent(object.as_map_mut(), key, serde_json::json!({}));
 }

@@ -3,8 +3,7 @@
 use object::{FieldError, Object, names};
 use serde_json::{Value, json};
 
-use super::show_empty;
-use crate::strategies::defaults::map_or_new;
+use crate::strategies::defaults::{map_or_new, show_empty};
 use crate::strategies::fields::Report;
 use crate::strategies::metadata::{UNQUALIFIED_FINALIZER, is_standard_or_qualified, validate_built_in_finalizers};
 use crate::strategy::{Strategy, WriteContext};

@@ -7,10 +7,9 @@ use object::{FieldError, FieldErrorKind, Object, names};
 use regex::Regex;
 use serde_json::Value;
 
-use super::show_empty;
 use crate::strategies::addresses::{is_cidr, is_ipv6};
 use crate::strategies::amount::canonicalize_list;
-use crate::strategies::defaults::{map_at, map_at_path};
+use crate::strategies::defaults::{map_at, map_at_path, show_empty};
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategies::internal;
 use crate::strategies::metadata::validate_built_in_finalizers;

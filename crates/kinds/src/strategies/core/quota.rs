@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use object::{FieldError, Object};
 use serde_json::Value;
 
-use super::show_empty;
 use crate::strategies::amount::{Amount, canonicalize_list};
-use crate::strategies::defaults::map_at;
+use crate::strategies::defaults::{map_at, show_empty};
 use crate::strategies::fields::{Field, IMMUTABLE, Report};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::resources;

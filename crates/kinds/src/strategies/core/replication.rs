@@ -3,8 +3,7 @@
 use object::{FieldError, Object};
 use serde_json::Value;
 
-use super::show_empty;
-use crate::strategies::defaults::{map_at, map_or_new, set_absent};
+use crate::strategies::defaults::{map_at, map_or_new, set_absent, show_empty};
 use crate::strategies::fields::{Field, Report};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{self, Setting, warnings};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::claims::{VOLUME_MODES, validate_access_modes, validate_basic, validate_positive};
 use crate::strategies::amount::canonicalize_list;
-use crate::strategies::defaults::{map_or_new, set_absent, set_empty_str};
+use crate::strategies::defaults::{map_or_new, set_absent, set_empty_str, show_empty};
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::volume_sources::{self, ONE_TYPE};
@@ -50,7 +50,7 @@ impl Strategy for PersistentVolume {
         set_absent(spec, "volumeMode", "Filesystem");
         canonicalize_list(spec, "capacity");
         defaults::default_block_volume(spec);
-        super::show_empty(object, "status");
+        show_empty(object, "status");
         if object.str_at(&["status", "phase"]).is_empty() {
             object.set(&["status", "phase"], "Pending");
         }

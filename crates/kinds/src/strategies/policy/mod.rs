@@ -5,7 +5,8 @@ use std::sync::Arc;
 use object::{FieldError, Object};
 use serde_json::{Value, json};
 
-use crate::strategies::defaults::{map_or_new, set_absent};
+use crate::strategies::conditions;
+use crate::strategies::defaults::{map_or_new, set_absent, show_empty};
 use crate::strategies::fields::Report;
 use crate::strategy::{Strategy, WriteContext};
 
@@ -22,7 +23,7 @@ const COUNTS: [&str; 4] = ["disruptionsAllowed", "currentHealthy", "desiredHealt
 
 impl Strategy for DisruptionBudget {
     fn default(&self, budget: &mut Object) {
-        super::show_empty(budget, "spec");
+        show_empty(budget, "spec");
         if let Some(status) = map_or_new(budget.as_map_mut(), "status") {
             COUNTS.iter().for_each(|count| set_absent(status, count, 0));
         }
@@ -39,7 +40,7 @@ impl Strategy for DisruptionBudget {
         let (fewest, most) = (spec.field("minAvailable"), spec.field("maxUnavailable"));
         if fewest.is_set() && most.is_set() {
             let shown = shown_spec(spec.value().unwrap_or(&Value::Null));
-            super::invalid_shown(spec, &shown, "minAvailable and maxUnavailable cannot be both set");
+            spec.invalid_shown(&shown, "minAvailable and maxUnavailable cannot be both set");
         }
         for bound in [fewest, most] {
             bound.positive_int_or_percent();
@@ -53,7 +54,7 @@ impl Strategy for DisruptionBudget {
     fn validate_status(&self, new: &Object, _old: &Object) -> Vec<FieldError> {
         let report = Report::new();
         let status = report.field(new, "status");
-        super::conditions::validate(status.field("conditions"));
+        conditions::validate(status.field("conditions"));
         COUNTS.iter().for_each(|count| status.field(count).non_negative());
         report.finish()
     }

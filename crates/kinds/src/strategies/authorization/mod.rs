@@ -1,23 +1,18 @@
-//! Questions that are answered and not kept: access reviews, token reviews and token requests.
+//! The rules of authorization.k8s.io: access reviews, which are answered and not stored.
 
 use std::sync::Arc;
 
 use object::{FieldError, Object, names};
 use serde_json::{Value, json};
 
-use crate::strategies::defaults::{map_or_new, set_absent};
 use crate::strategies::fields::{Field, Report};
 use crate::strategy::Strategy;
-
-const SECONDS_MIN: i64 = 600;
-const SECONDS_MAX: i64 = 1 << 32;
 
 pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
     Some(match kind {
         "SubjectAccessReview" => Arc::new(AccessReview { subject: true, local: false }),
         "LocalSubjectAccessReview" => Arc::new(AccessReview { subject: true, local: true }),
         "SelfSubjectAccessReview" => Arc::new(AccessReview { subject: false, local: false }),
-        "TokenRequest" => Arc::new(TokenRequest),
         _ => return None,
     })
 }
@@ -35,11 +30,7 @@ impl Strategy for AccessReview {
         let spec = report.field(review, "spec");
         let (resource, other) = (spec.field("resourceAttributes"), spec.field("nonResourceAttributes"));
         if resource.is_set() && other.is_set() {
-            super::invalid_shown(
-                other,
-                &shown_path(other),
-                "cannot be specified in combination with resourceAttributes",
-            );
+            other.invalid_shown(&shown_path(other), "cannot be specified in combination with resourceAttributes");
         }
         if !resource.is_set() && !other.is_set() {
             resource.invalid_as(
@@ -80,7 +71,7 @@ fn validate_local<'a>(review: &Object, resource: Field<'a>, other: Field<'a>) {
         namespace.invalid_as(namespace.text(), "must match metadata.namespace");
     }
     if other.is_set() {
-        super::invalid_shown(other, &shown_path(other), "disallowed on this kind of request");
+        other.invalid_shown(&shown_path(other), "disallowed on this kind of request");
     }
 }
 
@@ -127,27 +118,5 @@ fn validate_label_requirement(requirement: Field<'_>) {
     key.problems_as(key.text(), names::qualified_name(key.text()));
     for value in requirement.field("values").items() {
         value.problems(names::label_value(value.text()));
-    }
-}
-
-struct TokenRequest;
-
-impl Strategy for TokenRequest {
-    fn default(&self, request: &mut Object) {
-        if let Some(spec) = map_or_new(request.as_map_mut(), "spec") {
-            set_absent(spec, "expirationSeconds", 3600);
-        }
-    }
-
-    fn validate_create(&self, request: &Object) -> Vec<FieldError> {
-        let report = Report::new();
-        let seconds = report.field(request, "spec").field("expirationSeconds");
-        if seconds.int_or(0) < SECONDS_MIN {
-            seconds.invalid("may not specify a duration less than 10 minutes");
-        }
-        if seconds.int_or(0) > SECONDS_MAX {
-            seconds.invalid("may not specify a duration larger than 2^32 seconds");
-        }
-        report.finish()
     }
 }

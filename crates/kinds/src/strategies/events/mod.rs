@@ -5,6 +5,7 @@ use std::sync::Arc;
 use object::{FieldError, GroupVersionKind, Object, names};
 use serde_json::Value;
 
+use crate::strategies::defaults::show_empty;
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategy::Strategy;
 
@@ -35,7 +36,7 @@ impl Strategy for Event {
     /// Parts that are always shown, be they empty.
     fn default(&self, event: &mut Object) {
         for (part, _) in RENAMED.iter().filter(|(name, _)| matches!(*name, "regarding" | "deprecatedSource")) {
-            super::show_empty(event, part);
+            show_empty(event, part);
         }
         for time in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp"] {
             event.as_map_mut().entry(time).or_insert(Value::Null);

@@ -149,7 +149,7 @@ impl Strategy for VolumeAttachment {
         let report = Report::new();
         let spec = report.field(new, "spec");
         if !same(spec.value(), old.get(&["spec"])) {
-            super::invalid_shown(spec, &shown_attachment(spec.value().unwrap_or(&Value::Null)), IMMUTABLE);
+            spec.invalid_shown(&shown_attachment(spec.value().unwrap_or(&Value::Null)), IMMUTABLE);
         }
         errors.extend(report.finish());
         errors
@@ -374,7 +374,7 @@ impl Strategy for CsiNode {
             for driver in drivers.items().filter(|driver| driver.field("name").text() == stored["name"]) {
                 let driver = without_count(driver.value().unwrap_or(&Value::Null));
                 if !same(Some(&driver), Some(&without_count(stored))) {
-                    super::invalid_shown(drivers, &shown_driver(&driver), IMMUTABLE);
+                    drivers.invalid_shown(&shown_driver(&driver), IMMUTABLE);
                 }
             }
         }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::expressions::{self, Variables};
 use super::rules::{self, FAILURE_POLICIES};
-use crate::strategies::defaults::{map_at, map_or_new, set_absent};
+use crate::strategies::conditions;
+use crate::strategies::defaults::{map_at, map_or_new, set_absent, show_empty};
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategy::{Strategy, WriteContext};
 
@@ -29,7 +30,7 @@ impl Strategy for Policy {
             rules::default_match_resources(spec, "matchConstraints");
         }
         if !self.mutating {
-            super::super::show_empty(policy, "status");
+            show_empty(policy, "status");
         }
     }
 
@@ -54,7 +55,7 @@ impl Strategy for Policy {
             warning.field("warning").require();
             warning.field("fieldRef").require();
         }
-        super::super::conditions::validate(status.field("conditions"));
+        conditions::validate(status.field("conditions"));
         report.finish()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object::{FieldError, FieldPath, Object, names};
 use serde_json::json;
 
-use crate::strategies::defaults::{map_at_path, map_or_new, set_absent};
+use crate::strategies::defaults::{map_at_path, map_or_new, set_absent, show_empty};
 use crate::strategies::fields::{Field, Report};
 use crate::strategy::{Strategy, WriteContext};
 
@@ -20,7 +20,7 @@ struct ApiService;
 
 impl Strategy for ApiService {
     fn default(&self, service: &mut Object) {
-        super::show_empty(service, "status");
+        show_empty(service, "status");
         let map = service.as_map_mut();
         if let Some(spec) = map_or_new(map, "spec") {
             set_absent(spec, "groupPriorityMinimum", 0);

@@ -9,20 +9,20 @@ use crate::strategy::WriteContext;
 
 /// Answers recorded from kube-apiserver: `{verb, object, old, result | causes}`, one list per group.
 const RECORDED: &[(&str, &str)] = &[
-    ("rbac", include_str!("../../../testdata/rules/rbac.json")),
-    ("certificates", include_str!("../../../testdata/rules/certificates.json")),
-    ("coordination", include_str!("../../../testdata/rules/coordination.json")),
-    ("definitions", include_str!("../../../testdata/rules/definitions.json")),
-    ("networking", include_str!("../../../testdata/rules/networking.json")),
-    ("policy", include_str!("../../../testdata/rules/policy.json")),
-    ("storage", include_str!("../../../testdata/rules/storage.json")),
-    ("small", include_str!("../../../testdata/rules/small.json")),
-    ("autoscaling", include_str!("../../../testdata/rules/autoscaling.json")),
-    ("flowcontrol", include_str!("../../../testdata/rules/flowcontrol.json")),
-    ("apiregistration", include_str!("../../../testdata/rules/apiregistration.json")),
-    ("reviews", include_str!("../../../testdata/rules/reviews.json")),
-    ("resource", include_str!("../../../testdata/rules/resource.json")),
-    ("admission", include_str!("../../../testdata/rules/admission.json")),
+    ("rbac", include_str!("../../testdata/rules/rbac.json")),
+    ("certificates", include_str!("../../testdata/rules/certificates.json")),
+    ("coordination", include_str!("../../testdata/rules/coordination.json")),
+    ("definitions", include_str!("../../testdata/rules/definitions.json")),
+    ("networking", include_str!("../../testdata/rules/networking.json")),
+    ("policy", include_str!("../../testdata/rules/policy.json")),
+    ("storage", include_str!("../../testdata/rules/storage.json")),
+    ("small", include_str!("../../testdata/rules/small.json")),
+    ("autoscaling", include_str!("../../testdata/rules/autoscaling.json")),
+    ("flowcontrol", include_str!("../../testdata/rules/flowcontrol.json")),
+    ("apiregistration", include_str!("../../testdata/rules/apiregistration.json")),
+    ("reviews", include_str!("../../testdata/rules/reviews.json")),
+    ("resource", include_str!("../../testdata/rules/resource.json")),
+    ("admission", include_str!("../../testdata/rules/admission.json")),
 ];
 
 fn context() -> WriteContext {
@@ -164,7 +164,7 @@ fn suspicious_values_are_warned_about() {
 }
 
 /// Pairs of one object in the stored and in another served version, as kube-apiserver showed them.
-const CONVERSIONS: &str = include_str!("../../../testdata/rules/conversions.json");
+const CONVERSIONS: &str = include_str!("../../testdata/rules/conversions.json");
 
 #[test]
 fn versions_convert_as_by_kube_apiserver() {

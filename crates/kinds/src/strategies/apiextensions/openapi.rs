@@ -130,7 +130,7 @@ fn refuse_at_root(validation: Field<'_>, schema: Field<'_>, value: &Value) {
         let detail = format!(
             "only {ALLOWED_AT_ROOT} fields are allowed at the root of the schema if the status subresource is enabled"
         );
-        return super::super::invalid_shown(schema, &form::shown_schema(value), &detail);
+        return schema.invalid_shown(&form::shown_schema(value), &detail);
     }
     let ty = type_of(value);
     if !ty.is_empty() && ty != "object" {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate, X509CertificationRequest};
 
+use crate::strategies::defaults::show_empty;
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategy::{Strategy, WriteContext};
 
@@ -64,7 +65,7 @@ struct SigningRequest {
 
 impl Strategy for SigningRequest {
     fn default(&self, request: &mut Object) {
-        super::show_empty(request, "status");
+        show_empty(request, "status");
     }
 
     fn prepare_create(&self, request: &mut Object, ctx: &WriteContext) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use object::{FieldError, Object};
 
+use crate::strategies::defaults::show_empty;
 use crate::strategies::fields::Report;
 use crate::strategy::{Strategy, WriteContext};
 
@@ -21,7 +22,7 @@ const COORDINATED: [&str; 2] = ["strategy", "preferredHolder"];
 
 impl Strategy for Lease {
     fn default(&self, lease: &mut Object) {
-        super::show_empty(lease, "spec");
+        show_empty(lease, "spec");
     }
 
     fn prepare_create(&self, lease: &mut Object, _ctx: &WriteContext) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object::{FieldError, Object, names};
 use serde_json::{Value, json};
 
-use crate::strategies::defaults::{map_at, map_at_path, map_or_new, set_absent, set_zero};
+use crate::strategies::defaults::{map_at, map_at_path, map_or_new, set_absent, set_zero, show_empty};
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategy::{Strategy, WriteContext};
 
@@ -28,7 +28,7 @@ struct FlowSchema;
 
 impl Strategy for FlowSchema {
     fn default(&self, schema: &mut Object) {
-        super::show_empty(schema, "status");
+        show_empty(schema, "status");
         if let Some(spec) = map_or_new(schema.as_map_mut(), "spec") {
             set_zero(spec, "matchingPrecedence", 1000);
         }
@@ -228,7 +228,7 @@ struct PriorityLevel;
 
 impl Strategy for PriorityLevel {
     fn default(&self, level: &mut Object) {
-        super::show_empty(level, "status");
+        show_empty(level, "status");
         let Some(spec) = map_or_new(level.as_map_mut(), "spec") else { return };
         if let Some(exempt) = map_at(spec, "exempt") {
             set_absent(exempt, "nominalConcurrencyShares", 0);

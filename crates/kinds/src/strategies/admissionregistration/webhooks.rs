@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use object::{FieldError, Object, names};
 use serde_json::Value;
 
-use super::super::webhook_client;
 use super::expressions::{self, Variables};
 use super::rules::{self, FAILURE_POLICIES, MATCH_POLICIES};
 use crate::strategies::defaults::{map_at, map_at_path, maps_in, set_absent};
 use crate::strategies::fields::{Field, Report, same};
+use crate::strategies::webhook_client;
 use crate::strategy::Strategy;
 
 const NO_SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];

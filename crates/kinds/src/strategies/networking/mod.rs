@@ -7,7 +7,7 @@ use object::{FieldError, Object, names};
 use serde_json::{Value, json};
 
 use crate::strategies::addresses::{is_ipv6, parse_sloppy};
-use crate::strategies::defaults::{map_at, map_at_path, maps_in, set_absent};
+use crate::strategies::defaults::{map_at, map_at_path, maps_in, set_absent, show_empty};
 use crate::strategies::fields::{Field, IMMUTABLE, IntOrText, Report};
 use crate::strategy::{Strategy, WriteContext};
 
@@ -98,7 +98,7 @@ impl Strategy for Ingress {
 }
 
 fn show_load_balancer(ingress: &mut Object) {
-    super::show_empty(ingress, "status");
+    show_empty(ingress, "status");
     if let Some(status) = map_at(ingress.as_map_mut(), "status") {
         set_absent(status, "loadBalancer", json!({}));
     }
@@ -242,7 +242,7 @@ struct IngressClass;
 
 impl Strategy for IngressClass {
     fn default(&self, class: &mut Object) {
-        super::show_empty(class, "spec");
+        show_empty(class, "spec");
         if let Some(parameters) = map_at_path(class.as_map_mut(), &["spec", "parameters"]) {
             set_absent(parameters, "scope", "Cluster");
         }
@@ -307,7 +307,7 @@ struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
     fn default(&self, policy: &mut Object) {
-        super::show_empty(policy, "spec");
+        show_empty(policy, "spec");
         let Some(spec) = map_at(policy.as_map_mut(), "spec") else { return };
         set_absent(spec, "podSelector", json!({}));
         for rules in ["ingress", "egress"] {
@@ -471,7 +471,7 @@ impl Strategy for IpAddressKind {
                 part("namespace"),
                 part("name")
             );
-            super::invalid_shown(parent, &shown, IMMUTABLE);
+            parent.invalid_shown(&shown, IMMUTABLE);
         }
         report.finish()
     }
@@ -495,7 +495,7 @@ struct ServiceCidr;
 
 impl Strategy for ServiceCidr {
     fn default(&self, cidr: &mut Object) {
-        super::show_empty(cidr, "status");
+        show_empty(cidr, "status");
     }
 
     fn prepare_create(&self, cidr: &mut Object, _ctx: &WriteContext) {
@@ -533,7 +533,7 @@ fn validate_cidrs(cidrs: Field<'_>) {
     }
     if cidrs.len() > 2 {
         let shown = format!("{{\"CIDRs\":{}}}", cidrs.value().cloned().unwrap_or_default());
-        return super::invalid_shown(cidrs, &shown, "may only hold up to 2 values");
+        return cidrs.invalid_shown(&shown, "may only hold up to 2 values");
     }
     cidrs.items().for_each(|cidr| cidr.cidr(&[]));
     let families: Vec<bool> = cidrs

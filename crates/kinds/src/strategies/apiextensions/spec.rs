@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use object::{FieldError, Object, names};
 use serde_json::Value;
 
-use super::super::webhook_client;
 use super::{field_path, form, label_problems, openapi, schema_tree};
 use crate::strategies::fields::{Field, Report, same};
+use crate::strategies::webhook_client;
 
 const SELECTABLE_FIELDS_MAX: usize = 8;
 const COLUMN_TYPES: &str = "boolean,date,integer,number,string";
@@ -74,7 +74,7 @@ fn validate_spec(spec: Field<'_>, tolerance: &Tolerance<'_>) {
 }
 
 fn invalid_versions(versions: Field<'_>, detail: &str) {
-    super::super::invalid_shown(versions, &form::shown_versions(versions.value()), detail);
+    versions.invalid_shown(&form::shown_versions(versions.value()), detail);
 }
 
 fn validate_group(group: Field<'_>) {

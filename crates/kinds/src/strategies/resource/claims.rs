@@ -8,7 +8,7 @@ use object::{FieldError, Object, names};
 use serde_json::{Map, Value, json};
 
 use super::{EFFECTS, validate_driver, validate_list, validate_set};
-use crate::strategies::defaults::{map_at_path, map_or_new, maps_in, set_absent, set_empty_str, set_zero};
+use crate::strategies::defaults::{map_at_path, map_or_new, maps_in, set_absent, set_empty_str, set_zero, show_empty};
 use crate::strategies::fields::{Field, IMMUTABLE, Report, same};
 use crate::strategies::pod_spec::scheduling::validate_node_selector;
 use crate::strategy::{Strategy, WriteContext};
@@ -23,7 +23,7 @@ pub(super) struct Claim;
 
 impl Strategy for Claim {
     fn default(&self, claim: &mut Object) {
-        super::super::show_empty(claim, "status");
+        show_empty(claim, "status");
         if let Some(devices) = map_at_path(claim.as_map_mut(), &["spec", "devices"]) {
             default_devices(devices);
         }
@@ -109,7 +109,7 @@ pub(super) struct DeviceClass;
 
 impl Strategy for DeviceClass {
     fn default(&self, class: &mut Object) {
-        super::super::show_empty(class, "spec");
+        show_empty(class, "spec");
     }
 
     fn validate_create(&self, class: &Object) -> Vec<FieldError> {
