@@ -292,17 +292,3 @@ fn every_default_is_as_it_must_be() {
         assert_eq!(object.label(defaults::BOOTSTRAPPING_LABEL), Some("rbac-defaults"), "{}", object.name());
     }
 }
-
-#[test]
-fn karmadas_roles_join_those_of_kubernetes() {
-    let roles = crate::defaults::karmada();
-    let names: Vec<&str> = roles.iter().filter(|role| role.kind() == "ClusterRole").map(|role| role.name()).collect();
-    assert!(names.contains(&"karmada-view") && names.contains(&"cluster-proxy-admin"), "{names:?}");
-    let mut all = crate::defaults::all();
-    all.extend(roles);
-    let view = all.iter().find(|role| role.name() == "view").expect("view");
-    let rules = crate::aggregation::aggregate(view, &all).expect("it gathers");
-    assert!(rules.iter().any(|rule| rule.resources.iter().any(|resource| resource == "propagationpolicies")));
-    let agent = all.iter().find(|object| object.name() == "system:karmada:agent-bootstrap").expect("a binding");
-    assert_eq!(agent.str_at(&["roleRef", "name"]), "system:node-bootstrapper");
-}

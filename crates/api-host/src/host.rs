@@ -27,6 +27,7 @@ use apiserver::subresource::connect::ConnectHandler;
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
 use core_controllers::{AgentApproval, Clients, Parameters, SignToken};
 use kinds::Kind;
+use object::Object;
 use pki::authority::CertificateAuthority;
 use pki::jwt::signer::JwtSigner;
 use pki::tls::client_trust::ClientTrust;
@@ -52,6 +53,8 @@ const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct Additions {
     pub kinds: Vec<Kind>,
+    /// Namespaces, roles and bindings to create when they are missing.
+    pub objects: Vec<Object>,
     /// Run after Kubernetes' own steps that change objects and before those that only judge.
     pub judges: Vec<Box<dyn Admission>>,
     /// Run after everything but the quota.
@@ -94,11 +97,14 @@ impl ApiHost {
         let kubeconfig = options.kubeconfig();
         certificates.write_admin_kubeconfig(&kubeconfig, &options.context, &url)?;
 
+        let mut additions = additions;
+        let objects = std::mem::take(&mut additions.objects);
         let server = Server::new(server_parts(options, additions, &certificates, store.clone(), stop.clone())?);
         server.set_address(address);
         let tls = server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
         let listening = listen(server.clone(), listener, Arc::new(tls))?;
-        apiserver::prepare(&server).await.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
+        let prepared = apiserver::prepare(&server, objects).await;
+        prepared.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
         publish_trust(&server, &certificates).await?;
         server.set_ready();
         let keep = (kubeconfig.clone(), options.context.clone(), url.clone());

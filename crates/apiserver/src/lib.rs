@@ -8,7 +8,6 @@ pub mod aggregate;
 pub mod audit;
 pub mod auth;
 pub mod cache;
-pub mod cluster_proxy;
 pub mod context;
 mod convert;
 pub mod crd;
@@ -27,7 +26,6 @@ pub mod metrics;
 pub mod outgoing;
 pub mod request;
 pub mod respond;
-pub mod restored;
 mod reviews;
 pub mod served_resources;
 pub mod server;
@@ -40,11 +38,12 @@ pub mod verbs;
 
 use std::sync::Arc;
 
-use object::Status;
+use object::{Object, Status};
 
-/// What must be in the store before clients come: system namespaces and default roles.
-pub async fn prepare(server: &Arc<server::Server>) -> Result<(), Status> {
-    auth::bootstrap::ensure(server).await?;
+/// Brings the store to the state clients rely on: system namespaces, default roles and `additions` of the same kinds. Starts
+/// the controllers of the server itself.
+pub async fn prepare(server: &Arc<server::Server>, additions: Vec<Object>) -> Result<(), Status> {
+    auth::bootstrap::ensure(server, additions).await?;
     system_objects::ensure(server).await?;
     crd::controller::start(server).await?;
     aggregate::start(server).await?;

@@ -55,7 +55,7 @@ async fn wait_for(world: &World, path: &str, code: u16) {
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_shown_and_stored_in_the_version_asked_for() {
     let world = World::new().await;
-    apiserver::prepare(&world.server).await.expect("prepared");
+    apiserver::prepare(&world.server, Vec::new()).await.expect("prepared");
     let hooks = Webhooks::start().await;
     hooks.answers("convert", Answer::Says(Box::new(convert)));
     world.make(DEFINITIONS, definition(hooks.hook("convert", json!({}))["clientConfig"].clone())).await;
@@ -78,7 +78,7 @@ async fn objects_are_shown_and_stored_in_the_version_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversion_that_fails_says_why() {
     let world = World::new().await;
-    apiserver::prepare(&world.server).await.expect("prepared");
+    apiserver::prepare(&world.server, Vec::new()).await.expect("prepared");
     let hooks = Webhooks::start().await;
     let refusal = json!({"result": {"status": "Failure", "message": "no such thing"}});
     hooks.answers("convert", Answer::response(refusal));

@@ -230,7 +230,7 @@ async fn nobody_grants_what_they_do_not_hold() {
 async fn the_defaults_are_made_quickly_and_kept() {
     let world = World::empty(None);
     let started = Instant::now();
-    bootstrap::ensure(&world.server).await.expect("made");
+    bootstrap::ensure(&world.server, Vec::new()).await.expect("made");
     let took = started.elapsed();
     // A debug build on a busy machine; a release build takes a tenth of this.
     assert!(took < Duration::from_secs(5), "{took:?}");
@@ -257,7 +257,7 @@ async fn the_defaults_are_made_quickly_and_kept() {
     put("system:basic-user", own.clone(), "true").await;
     put("system:discovery", own.clone(), "false").await;
     world.remove(&format!("{RBAC}/clusterrolebindings/cluster-admin")).await;
-    bootstrap::ensure(&world.server).await.expect("made again");
+    bootstrap::ensure(&world.server, Vec::new()).await.expect("made again");
     let rules =
         async |name: &str| world.get(&admin, &format!("{RBAC}/clusterroles/{name}")).await.body["rules"].clone();
     assert!(rules("system:basic-user").await.as_array().expect("rules").len() > 1);
@@ -265,7 +265,7 @@ async fn the_defaults_are_made_quickly_and_kept() {
     assert_eq!(rules("system:discovery").await, own);
     assert_eq!(world.get(&admin, &format!("{RBAC}/clusterrolebindings/cluster-admin")).await.code, 200);
     let before = world.get(&admin, &format!("{RBAC}/clusterroles")).await.body["metadata"]["resourceVersion"].clone();
-    bootstrap::ensure(&world.server).await.expect("nothing to do");
+    bootstrap::ensure(&world.server, Vec::new()).await.expect("nothing to do");
     let after = world.get(&admin, &format!("{RBAC}/clusterroles")).await.body["metadata"]["resourceVersion"].clone();
     assert_eq!(before, after, "a second start writes nothing");
 }

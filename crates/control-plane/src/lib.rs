@@ -1,11 +1,8 @@
 //! Wiring: a whole control plane from a data directory, as many of them in one process as wanted.
 
 mod components;
-mod explaining;
 mod interpretation;
 mod options;
-mod safe_mode;
-mod searching;
 mod start;
 
 pub use api_host::Storage;

@@ -7,25 +7,25 @@ use std::sync::Arc;
 use api::capacity::Board;
 use api::safe_mode::SafeMode;
 use api_host::{Additions, ApiHost};
-use apiserver::admission::agents::AgentRestriction;
-use apiserver::admission::karmada;
-use apiserver::admission::safe_mode::SafeModeStep;
-use apiserver::cluster_proxy::ClusterProxy;
-use apiserver::cluster_proxy::peers::{PeerDoor, Peers};
-use apiserver::cluster_proxy::tunnels::{TunnelDoor, Tunnels};
 use apiserver::server::Server;
 use cluster_client::UserInfo;
 use explain::Explainer;
 use member_sync::gate::Gate;
+use plane_api::admission::agents::AgentRestriction;
+use plane_api::admission::karmada;
+use plane_api::admission::safe_mode::SafeModeStep;
+use plane_api::cluster_proxy::ClusterProxy;
+use plane_api::cluster_proxy::peers::{PeerDoor, Peers};
+use plane_api::cluster_proxy::tunnels::{TunnelDoor, Tunnels};
 use scheduler::Decisions;
 use search::Search;
 
 use crate::components::{self, Running, Shared};
-use crate::explaining::Explaining;
 use crate::interpretation;
 use crate::options::{Options, Propagation};
-use crate::safe_mode::{self, Confirming, Telling};
-use crate::searching::{Reached, Searching};
+use plane_api::explaining::Explaining;
+use plane_api::safe_mode::{self, Confirming, Telling};
+use plane_api::searching::{Reached, Searching};
 
 const FEDERATION: (&str, &[&str]) = ("system:admin", &["system:masters", "system:authenticated"]);
 
@@ -49,7 +49,7 @@ impl ControlPlane {
         let searching = Searching::new(&tunnels);
         let additions = additions(&options.propagation, &explaining, &searching, &tunnels);
         let host = ApiHost::start(&options.host, additions).await?;
-        safe_mode::begin(&host, &mode).await?;
+        safe_mode::begin(&host.server, &mode).await.map_err(|status| anyhow::anyhow!("{status}"))?;
         options.propagation.member_sync.gate = Gate::shared(mode);
         share_tunnels(&host, &tunnels);
         let client = host.client(UserInfo::new(FEDERATION.0, FEDERATION.1))?;
@@ -102,6 +102,7 @@ fn additions(
     let mode = &explaining.mode;
     Additions {
         kinds: validation::kinds(&propagation.features),
+        objects: plane_api::bootstrap::objects(),
         judges: vec![Box::new(AgentRestriction), Box::new(SafeModeStep { mode: mode.clone() })],
         admission: karmada::steps(karmada::Options {
             features: Arc::clone(&propagation.features),

@@ -17,9 +17,6 @@ pub const BOOTSTRAPPING_LABEL: &str = "kubernetes.io/bootstrapping";
 
 const POLICY: &str = include_str!("policy.txt");
 
-/// Karmada's defaults, in addition to those of Kubernetes.
-const KARMADA: &str = include_str!("karmada.txt");
-
 /// The ClusterRoles. Aggregated ones have no rules yet; `aggregation::aggregate` computes them.
 pub fn cluster_roles() -> Vec<Object> {
     cluster_roles_of(POLICY)
@@ -39,15 +36,11 @@ pub fn role_bindings() -> Vec<Object> {
 
 /// Objects of all four kinds, roles before the bindings that refer to them.
 pub fn all() -> Vec<Object> {
-    all_of(POLICY)
+    parse(POLICY)
 }
 
-/// Karmada's own objects of all four kinds.
-pub fn karmada() -> Vec<Object> {
-    all_of(KARMADA)
-}
-
-fn all_of(text: &str) -> Vec<Object> {
+/// Reads roles and bindings from text in the form of `policy.txt`, for servers with roles in addition to those of Kubernetes.
+pub fn parse(text: &str) -> Vec<Object> {
     [cluster_roles_of(text), roles_of(text), cluster_role_bindings_of(text), role_bindings_of(text)].concat()
 }
 

@@ -1,15 +1,12 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
 
-pub mod agents;
 pub mod default_tolerations;
 pub mod dynamic;
-pub mod karmada;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;
 pub mod policies;
 pub mod priority;
 pub mod quota;
-pub mod safe_mode;
 pub mod service_account;
 pub mod service_ip;
 pub mod storage_class;

@@ -19,22 +19,20 @@ use crate::server::Server;
 use crate::verbs::{self, Target};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-/// Beside those, where Karmada's kinds are served.
-const KARMADA_NAMESPACES: [&str; 2] = [api::names::SYSTEM_NAMESPACE, api::names::CLUSTER_NAMESPACE];
 /// Roles gather from roles that gather; more rounds than the deepest chain of the defaults.
 const AGGREGATION_ROUNDS: usize = 4;
 
-/// Makes what is missing and completes what is there. All writes of a step go out together and so share their flush.
-pub async fn ensure(server: &Server) -> Result<(), Status> {
+/// Creates missing objects and completes existing ones: those of Kubernetes and `additions`, which are namespaces, roles and
+/// bindings. The writes of a step are sent together and share one flush.
+pub async fn ensure(server: &Server, additions: Vec<Object>) -> Result<(), Status> {
     let ctx = system_context();
-    let federates = server.registry.snapshot().serves_group(api::cluster::GROUP);
-    let names = NAMESPACES.iter().chain(KARMADA_NAMESPACES.iter().filter(|_| federates));
-    let namespaces = names.map(|name| Object::new(&GroupVersionKind::new("", "v1", "Namespace"), None, name));
+    let (more_namespaces, more_policy): (Vec<Object>, Vec<Object>) =
+        additions.into_iter().partition(|object| object.kind() == "Namespace");
+    let namespaces = NAMESPACES.map(|name| Object::new(&GroupVersionKind::new("", "v1", "Namespace"), None, name));
+    let namespaces = namespaces.into_iter().chain(more_namespaces);
     try_join_all(namespaces.map(|namespace| ensure_object(server, &ctx, namespace))).await?;
     let mut policy = defaults::all();
-    if federates {
-        policy.extend(defaults::karmada());
-    }
+    policy.extend(more_policy);
     policy.extend(cluster_info_access());
     fill_aggregated(&mut policy);
     try_join_all(policy.into_iter().map(|object| ensure_object(server, &ctx, object))).await?;

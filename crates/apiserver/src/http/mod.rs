@@ -93,7 +93,7 @@ async fn answer(
     }
     let accept = parts.headers.get(header::ACCEPT).cloned();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
-    let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query_text);
+    let info = read_info(&server, &parts, &query_text);
     let record = server.audit.begin(&info, &parts.uri, &parts.headers, &peer);
     let incoming = Incoming {
         info: info.clone(),
@@ -121,6 +121,14 @@ async fn answer(
     server.metrics.finished(&info, response.status().as_u16(), started.elapsed());
     server.audit.finish(record, response.status().as_u16());
     response
+}
+
+/// Reads the path and lets the handler of a connection classify it.
+fn read_info(server: &Server, parts: &http::request::Parts, query: &str) -> RequestInfo {
+    let mut info = RequestInfo::parse(&parts.method, parts.uri.path(), query);
+    let mut handlers = server.connect_handlers.iter();
+    info.long_running = handlers.find_map(|handler| handler.is_long_running(&parts.method, &info, query));
+    info
 }
 
 /// Who asks, may they, and is there room: then the request is dispatched.

@@ -17,8 +17,8 @@ pub struct RequestInfo {
     pub name: String,
     /// What follows the subresource, for `proxy` paths.
     pub tail: String,
-    /// It is led through a path that holds another, and that one does not stay open.
-    pub is_short_inside: bool,
+    /// Overrides the classification by verb and subresource, for paths whose handler knows better.
+    pub long_running: Option<bool>,
 }
 
 impl RequestInfo {
@@ -28,22 +28,8 @@ impl RequestInfo {
         Self { is_resource: true, verb, group, version, resource, ..Self::default() }
     }
 
-    /// `query` is only looked at for what changes the verb: `watch=true` and a `metadata.name` field selector.
+    /// `query` is read only for parameters that change the verb: `watch=true` and a `metadata.name` field selector.
     pub fn parse(method: &Method, path: &str, query: &str) -> Self {
-        let mut info = Self::parse_outside(method, path, query);
-        if info.leads_to_all_members() {
-            let inside = Self::parse_outside(method, &format!("/{}", info.tail), query);
-            info.is_short_inside = !inside.is_long_running();
-        }
-        info
-    }
-
-    /// `proxying/NAME/proxy` of the search: whatever follows is read from all members.
-    pub fn leads_to_all_members(&self) -> bool {
-        self.group == api::search::GROUP && self.resource == "proxying" && self.subresource == "proxy"
-    }
-
-    fn parse_outside(method: &Method, path: &str, query: &str) -> Self {
         let mut info = Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
         // Decoded before it is split, so that an escaped slash separates like any other.
         let decoded = percent::decode_lenient(path);
@@ -107,7 +93,7 @@ impl RequestInfo {
     /// Requests that stay open by design and so count against no time limit.
     pub fn is_long_running(&self) -> bool {
         let is_stream = matches!(self.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy");
-        !self.is_short_inside && (self.verb == "watch" || is_stream)
+        self.long_running.unwrap_or(self.verb == "watch" || is_stream)
     }
 }
 
@@ -207,27 +193,5 @@ mod tests {
         for path in ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/openapi/v3/apis/apps/v1"] {
             assert!(!RequestInfo::parse(&Method::GET, path, "").is_resource, "{path}");
         }
-    }
-
-    #[test]
-    fn a_path_led_to_all_members_stays_open_when_what_it_holds_does() {
-        let base = "/apis/search.karmada.io/v1alpha1/proxying/karmada/proxy";
-        let cases = [
-            ("", "", false),
-            ("/api", "", false),
-            ("/api/v1/pods", "", false),
-            ("/api/v1/pods", "watch=true", true),
-            ("/api/v1/namespaces/a/pods/b", "", false),
-            ("/api/v1/namespaces/a/pods/b/log", "follow=true", true),
-            ("/api/v1/namespaces/a/pods/b/exec", "", true),
-            ("/apis/apps/v1/namespaces/a/deployments/b/scale", "", false),
-            ("/apis/search.karmada.io/v1alpha1/proxying/karmada/proxy/api/v1/pods", "", true),
-        ];
-        for (path, query, expected) in cases {
-            let info = RequestInfo::parse(&Method::GET, &format!("{base}{path}"), query);
-            assert_eq!(info.is_long_running(), expected, "{path}?{query}");
-            assert_eq!((info.verb, info.name.as_str(), info.subresource.as_str()), ("get", "karmada", "proxy"));
-        }
-        assert!(RequestInfo::parse(&Method::GET, "/api/v1/namespaces/a/services/b/proxy/x", "").is_long_running());
     }
 }

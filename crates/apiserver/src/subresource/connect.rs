@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::Response;
+use http::{Method, Response};
 use object::Status;
 
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::http::Incoming;
+use crate::request::RequestInfo;
 use crate::respond::Body;
 use crate::server::Server;
 use crate::verbs::Target;
@@ -25,6 +26,12 @@ pub struct ConnectRequest {
 pub trait ConnectHandler: Send + Sync {
     /// True when this handler answers for the resource and subresource.
     fn handles(&self, target: &Target) -> bool;
+
+    /// Classifies a request that this handler would answer as long-running or not. `None` leaves that to its verb and
+    /// subresource.
+    fn is_long_running(&self, _method: &Method, _info: &RequestInfo, _query: &str) -> Option<bool> {
+        None
+    }
 
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status>;
 }

@@ -82,7 +82,7 @@ impl World {
 
     pub async fn trusting(oidc: Option<OidcConfig>) -> Self {
         let world = Self::empty(oidc);
-        bootstrap::ensure(&world.server).await.expect("an empty store takes the defaults");
+        bootstrap::ensure(&world.server, Vec::new()).await.expect("an empty store takes the defaults");
         world
     }
 

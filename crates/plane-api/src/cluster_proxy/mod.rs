@@ -14,12 +14,12 @@ use http::{Response, Uri};
 use object::Status;
 
 use self::tunnels::Tunnels;
-use crate::forwarding;
-use crate::http::{Incoming, Peer, RequestBody};
-use crate::respond::Body;
-use crate::server::Server;
-use crate::subresource::{ConnectHandler, ConnectRequest};
-use crate::verbs::Target;
+use apiserver::forwarding;
+use apiserver::http::{Incoming, Peer, RequestBody};
+use apiserver::respond::Body;
+use apiserver::server::Server;
+use apiserver::subresource::{ConnectHandler, ConnectRequest};
+use apiserver::verbs::Target;
 
 pub use as_plane::client as plane_client;
 
@@ -73,7 +73,7 @@ pub async fn answer_here(
     }
     let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new() });
     // Boxed, since this is called from within the answer to another request.
-    Ok(Box::pin(crate::http::handle_as(Arc::clone(server), peer, user, request)).await)
+    Ok(Box::pin(apiserver::http::handle_as(Arc::clone(server), peer, user, request)).await)
 }
 
 /// What follows `/apis/GROUP/VERSION/RESOURCE/NAME/proxy`, escapes and query as they came; without anything there, the

@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use object::{Object, Status};
 use pki::csr::Csr;
 
-use super::{Admission, Attributes, Operation};
-use crate::cache::Filter;
-use crate::context::Context;
-use crate::server::Server;
+use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::cache::Filter;
+use apiserver::context::Context;
+use apiserver::server::Server;
 
 const GROUP: &str = "system:karmada:agents";
 const USER_PREFIX: &str = "system:karmada:agent:";

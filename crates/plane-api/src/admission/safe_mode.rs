@@ -12,9 +12,9 @@ use async_trait::async_trait;
 use object::{Object, Status};
 use serde_json::Value;
 
-use super::{Admission, Attributes, Operation};
-use crate::context::Context;
-use crate::server::Server;
+use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::context::Context;
+use apiserver::server::Server;
 
 pub struct SafeModeStep {
     pub mode: SafeMode,

@@ -7,12 +7,12 @@ use object::{Object, Status};
 use validation::quota::{self, Usage};
 
 use super::concerns;
-use crate::admission::{Admission, Attributes};
-use crate::cache::Filter;
-use crate::context::Context;
-use crate::served_resources::Resource;
-use crate::server::Server;
-use crate::storage::{self, Current, Outcome};
+use apiserver::admission::{Admission, Attributes};
+use apiserver::cache::Filter;
+use apiserver::context::Context;
+use apiserver::served_resources::Resource;
+use apiserver::server::Server;
+use apiserver::storage::{self, Current, Outcome};
 
 /// Races lost on one quota before the writer is told to come again.
 const RACES_MAX: usize = 50;

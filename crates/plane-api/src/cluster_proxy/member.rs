@@ -14,10 +14,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use object::{Object, Status};
 
 use super::tunnels::{Tunnels, Way};
-use crate::forwarding;
-use crate::http::Incoming;
-use crate::respond::Body;
-use crate::server::Server;
+use apiserver::forwarding;
+use apiserver::http::Incoming;
+use apiserver::respond::Body;
+use apiserver::server::Server;
 
 /// A member and the right to act in it as someone else.
 pub struct Member {
@@ -185,7 +185,7 @@ pub async fn names(server: &Arc<Server>) -> Result<Vec<String>, Status> {
         return Ok(Vec::new());
     };
     resource.cache.fresh().await?;
-    let entries = resource.cache.entries(&crate::cache::Filter::default());
+    let entries = resource.cache.entries(&apiserver::cache::Filter::default());
     let mut names: Vec<String> = entries.iter().map(|entry| entry.decode().name().to_owned()).collect();
     names.sort();
     Ok(names)

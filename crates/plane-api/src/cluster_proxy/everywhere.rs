@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::member::{self, Member};
 use super::tunnels::Tunnels;
-use crate::forwarding;
-use crate::request::RequestInfo;
-use crate::respond::{self, Body};
-use crate::server::Server;
-use crate::subresource::ConnectRequest;
+use apiserver::forwarding;
+use apiserver::request::RequestInfo;
+use apiserver::respond::{self, Body};
+use apiserver::server::Server;
+use apiserver::subresource::ConnectRequest;
 
 /// Members asked at the same time.
 const MEMBERS_AT_ONCE: usize = 16;

@@ -13,9 +13,9 @@ use async_trait::async_trait;
 use object::{GroupResource, Object, Status};
 use validation::rules::{self, Denial, Settings, Write};
 
-use super::{Admission, Attributes, Operation};
-use crate::context::Context;
-use crate::server::Server;
+use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::context::Context;
+use apiserver::server::Server;
 
 pub use customizations::CompileScript;
 

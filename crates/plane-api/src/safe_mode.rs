@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::restored;
 use api::safe_mode::{CONFIRM_PATH, Held, STATE_PATH, SafeMode};
 use api::work::WORKS;
-use api_host::ApiHost;
 use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::request::RequestInfo;
 use apiserver::respond::{self, Body};
-use apiserver::restored;
 use apiserver::server::Server;
 use async_trait::async_trait;
 use http::{Method, Response};
@@ -16,8 +15,8 @@ use object::Status;
 use serde_json::{Value, json};
 
 /// Reads whether the plane was restored, and says so until that is confirmed. To be called before anything works on objects.
-pub async fn begin(host: &ApiHost, mode: &SafeMode) -> anyhow::Result<()> {
-    let found = restored::find(&host.server).await.map_err(|status| anyhow::anyhow!("{status}"))?;
+pub async fn begin(server: &Arc<Server>, mode: &SafeMode) -> Result<(), Status> {
+    let found = restored::find(server).await?;
     let Some(found) = found else {
         mode.set(false);
         return Ok(());
@@ -29,7 +28,7 @@ pub async fn begin(host: &ApiHost, mode: &SafeMode) -> anyhow::Result<()> {
         "safe mode: this control plane was restored from a backup, and takes nothing away from members until it is confirmed \
          (`flotilla restore status`, `flotilla restore confirm`)"
     );
-    let (server, mode) = (Arc::clone(&host.server), mode.clone());
+    let (server, mode) = (Arc::clone(server), mode.clone());
     tokio::spawn(async move {
         restored::follow(&server, &mode).await;
         if !mode.is_on() {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::member;
 use super::tunnels::Tunnels;
-use crate::server::Server;
+use apiserver::server::Server;
 
 /// A client of a member. It may be made before the member can be reached: every call finds out how, so that new
 /// credentials and a way opened anew, here or at another replica, count from the next call on.

@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 use store::{Error, KeyValue, LeaseId, RangeRequest, Revision, Store};
 
 use super::tunnels::{DIAL_TIMEOUT, Tunnels};
-use crate::extension::{Extension, ExtensionRequest};
-use crate::forwarding;
-use crate::outgoing::{self, Destination};
-use crate::respond::Body;
-use crate::server::Server;
+use apiserver::extension::{Extension, ExtensionRequest};
+use apiserver::forwarding;
+use apiserver::outgoing::{self, Destination};
+use apiserver::respond::Body;
+use apiserver::server::Server;
 
 /// Where replicas let each other through; the name of the cluster follows.
 const PATH: &str = "/flotilla/v1alpha1/peer-tunnels/";
@@ -81,7 +81,7 @@ pub struct PeerTunnel {
 
 /// The replica that holds a way to the cluster, if another does.
 pub async fn find(store: &dyn Store, peers: &Arc<Peers>, cluster: &str) -> Result<Option<PeerTunnel>, Status> {
-    let found = store.get(&format!("{PREFIX}{cluster}")).await.map_err(crate::storage::status_of_store)?.0;
+    let found = store.get(&format!("{PREFIX}{cluster}")).await.map_err(apiserver::storage::status_of_store)?.0;
     let held = found.as_ref().and_then(Held::read).filter(|held| held.address != peers.address);
     Ok(held.map(|Held { address, server }| PeerTunnel {
         peers: Arc::clone(peers),

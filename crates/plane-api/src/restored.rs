@@ -6,7 +6,7 @@ use api::safe_mode::SafeMode;
 use object::Status;
 use store::reserved::{self, Restored};
 
-use crate::server::Server;
+use apiserver::server::Server;
 
 /// How soon a replica hears that another was told to end safe mode.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

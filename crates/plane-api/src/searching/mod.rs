@@ -5,9 +5,9 @@ mod reading;
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use crate::cluster_proxy::tunnels::Tunnels;
+use crate::cluster_proxy::{self, answer_here, inner_path};
 use api::search::{GROUP, PROXYINGS, SEARCHES};
-use apiserver::cluster_proxy::tunnels::Tunnels;
-use apiserver::cluster_proxy::{self, answer_here, inner_path};
 use apiserver::request::RequestInfo;
 use apiserver::respond::Body;
 use apiserver::served_resources::Resource;
@@ -98,7 +98,7 @@ impl Searching {
         let info = RequestInfo::parse(&request.incoming.method, plain, query);
         let gvr = GroupVersionResource::new(&info.group, &info.version, &info.resource);
         if !info.is_resource || search.registered(&gvr).is_none() {
-            if info.leads_to_all_members() {
+            if is_proxying(&info) {
                 return Err(Status::bad_request("a path through proxying leads nowhere through proxying"));
             }
             return answer_here(server, &path, request.user, request.incoming).await;
@@ -128,6 +128,10 @@ impl ConnectHandler for Searching {
         kind.gvk.group == GROUP && [SEARCHES.plural, PROXYINGS.plural].contains(&kind.plural.as_str())
     }
 
+    fn is_long_running(&self, method: &Method, info: &RequestInfo, query: &str) -> Option<bool> {
+        is_proxying(info).then(|| proxied_is_long_running(method, info, query))
+    }
+
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         if request.target.name.is_empty() {
             return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
@@ -140,5 +144,44 @@ impl ConnectHandler for Searching {
             return Err(Status::new(405, "MethodNotAllowed", text));
         }
         reading::search(self.ready().await?, server, &request).await
+    }
+}
+
+/// True for `proxying/NAME/proxy`: the path that follows is read from all members.
+fn is_proxying(info: &RequestInfo) -> bool {
+    info.group == GROUP && info.resource == PROXYINGS.plural && info.subresource == "proxy"
+}
+
+/// A proxied request stays open when the request inside its path does.
+fn proxied_is_long_running(method: &Method, info: &RequestInfo, query: &str) -> bool {
+    RequestInfo::parse(method, &format!("/{}", info.tail), query).is_long_running()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxied_request_is_long_running_when_the_one_inside_is() {
+        let base = "/apis/search.karmada.io/v1alpha1/proxying/karmada/proxy";
+        let cases = [
+            ("", "", false),
+            ("/api", "", false),
+            ("/api/v1/pods", "", false),
+            ("/api/v1/pods", "watch=true", true),
+            ("/api/v1/namespaces/a/pods/b", "", false),
+            ("/api/v1/namespaces/a/pods/b/log", "follow=true", true),
+            ("/api/v1/namespaces/a/pods/b/exec", "", true),
+            ("/apis/apps/v1/namespaces/a/deployments/b/scale", "", false),
+            ("/apis/search.karmada.io/v1alpha1/proxying/karmada/proxy/api/v1/pods", "", true),
+        ];
+        for (path, query, expected) in cases {
+            let info = RequestInfo::parse(&Method::GET, &format!("{base}{path}"), query);
+            assert!(is_proxying(&info), "{path}");
+            assert_eq!(proxied_is_long_running(&Method::GET, &info, query), expected, "{path}?{query}");
+            assert_eq!((info.verb, info.name.as_str(), info.subresource.as_str()), ("get", "karmada", "proxy"));
+        }
+        let service = RequestInfo::parse(&Method::GET, "/api/v1/namespaces/a/services/b/proxy/x", "");
+        assert!(service.is_long_running() && !is_proxying(&service));
     }
 }

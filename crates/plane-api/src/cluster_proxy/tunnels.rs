@@ -27,9 +27,9 @@ use tokio::sync::Notify;
 
 use super::peers::{self, PeerTunnel, Peers};
 use crate::admission::agents;
-use crate::extension::{Extension, ExtensionRequest};
-use crate::respond::Body;
-use crate::server::Server;
+use apiserver::extension::{Extension, ExtensionRequest};
+use apiserver::respond::Body;
+use apiserver::server::Server;
 
 /// A way that is silent for so long is asked whether it is still there, and then given up.
 const PING_EVERY: Duration = Duration::from_secs(10);

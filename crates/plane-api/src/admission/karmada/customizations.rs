@@ -8,10 +8,10 @@ use object::{Object, Status};
 use validation::rules::{Denial, customization_problem};
 
 use super::concerns;
-use crate::admission::{Admission, Attributes};
-use crate::cache::Filter;
-use crate::context::Context;
-use crate::server::Server;
+use apiserver::admission::{Admission, Attributes};
+use apiserver::cache::Filter;
+use apiserver::context::Context;
+use apiserver::server::Server;
 
 /// Tells what is wrong with a Lua script.
 pub type CompileScript = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;

@@ -1,5 +1,6 @@
 //! Karmada's kinds behind the API: defaults, refusals, quotas, protection, and definitions of what is served anyway.
 
+#[path = "../../apiserver/tests/admission_world/mod.rs"]
 mod admission_world;
 
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use admission_world::World;
 use api::features::Features;
-use apiserver::admission::karmada;
+use plane_api::admission::karmada;
 use serde_json::{Value, json};
 
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/team/propagationpolicies";
@@ -183,7 +184,7 @@ async fn clusters_are_refused_by_their_own_rules_not_by_a_webhook() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_of_what_is_served_anyway_changes_and_removes_nothing() {
     let world = world("").await;
-    apiserver::prepare(&world.server).await.expect("prepared");
+    apiserver::prepare(&world.server, Vec::new()).await.expect("prepared");
     let spec = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}]});
     world.make(POLICIES, policy(spec.clone())).await;
     let names = json!({"plural": "propagationpolicies", "singular": "propagationpolicy", "kind": "PropagationPolicy",

@@ -1,0 +1,5 @@
+//! Admission steps of a control plane: Karmada's webhook rules, the limits of agents, and safe mode after a restore.
+
+pub mod agents;
+pub mod karmada;
+pub mod safe_mode;

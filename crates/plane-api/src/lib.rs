@@ -1,0 +1,10 @@
+//! Karmada's side of the API server: its admission rules, the proxy and tunnels to members, and the endpoints for search,
+//! explanations and safe mode.
+
+pub mod admission;
+pub mod bootstrap;
+pub mod cluster_proxy;
+pub mod explaining;
+pub mod restored;
+pub mod safe_mode;
+pub mod searching;
