@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::capacity::Board;
 use api::features::Features;
 use cluster_client::ClusterClient;
 use member_sync::{MemberParts, Recorders, run_member};
 use metrics::Metrics;
+use plane_state::MemberCapacity;
 use reconcile::backoff::Backoff;
 use reconcile::{Clock, LeaderElection, LeaderElector};
 use tokio_util::sync::CancellationToken;
@@ -115,7 +115,7 @@ async fn work(parts: &Parts, cancel: CancellationToken) -> Result<(), Refused> {
             member: parts.member.clone(),
             cluster,
             interpreter,
-            board: Board::default(),
+            member_capacity: MemberCapacity::default(),
             features: Arc::clone(&parts.features),
             clock: Arc::clone(&parts.clock),
             metrics: parts.metrics.clone(),

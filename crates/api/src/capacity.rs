@@ -1,9 +1,6 @@
-//! What the nodes of members can still take, as the scheduler wants to know it: published by whoever watches a member.
+//! Free capacity of the nodes and quotas of a member, in the form the scheduler reads.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use parking_lot::RwLock;
 
 use crate::core::Taint;
 
@@ -17,16 +14,16 @@ pub struct NodeCapacity {
     pub taints: Vec<Taint>,
     pub is_unschedulable: bool,
     pub allocatable: Amounts,
-    /// What the pods on it ask for; `pods` is their number.
+    /// Requests of the pods on the node; `pods` is their number.
     pub requested: Amounts,
 }
 
-/// What a ResourceQuota leaves, of the resources that pods ask for.
+/// Remaining amounts of a ResourceQuota, for the resources that pods request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaCapacity {
-    /// It is about pods that one of these means; about all pods when there are none.
+    /// Limits the quota to pods that match one of these; it covers all pods when there are none.
     pub scopes: Vec<QuotaScope>,
-    /// Less than nothing where more is used than is allowed by now.
+    /// Negative when usage exceeds the quota.
     pub free: Amounts,
 }
 
@@ -44,27 +41,6 @@ pub struct QuotaScope {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterNodes {
     pub nodes: Vec<NodeCapacity>,
-    /// By namespace; none where nobody looks at quotas.
+    /// By namespace; empty when quotas are not watched.
     pub quotas: BTreeMap<String, Vec<QuotaCapacity>>,
-}
-
-/// The newest known nodes of every watched member. One per control plane; clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Board {
-    clusters: Arc<RwLock<BTreeMap<String, Arc<ClusterNodes>>>>,
-}
-
-impl Board {
-    pub fn publish(&self, cluster: &str, nodes: ClusterNodes) {
-        self.clusters.write().insert(cluster.to_owned(), Arc::new(nodes));
-    }
-
-    /// Forgets a member that is no longer watched: what is not known is not guessed.
-    pub fn forget(&self, cluster: &str) {
-        self.clusters.write().remove(cluster);
-    }
-
-    pub fn get(&self, cluster: &str) -> Option<Arc<ClusterNodes>> {
-        self.clusters.read().get(cluster).cloned()
-    }
 }

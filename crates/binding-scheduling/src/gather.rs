@@ -102,7 +102,7 @@ impl Room {
             capacity.refreshed = Some(Instant::now());
             let names: Vec<String> = snapshot.names().map(str::to_owned).collect();
             for name in names {
-                snapshot.set_nodes(&name, self.board.get(&name));
+                snapshot.set_nodes(&name, self.member_capacity.get(&name));
             }
             if is_due(capacity.swept, RESERVATION_SWEEP) {
                 capacity.swept = Some(Instant::now());

@@ -17,11 +17,11 @@ mod work;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use api::capacity::Board;
 use api::features::Features;
 use cluster_client::ClusterClient;
 use metrics::Metrics;
 use parking_lot::Mutex;
+use plane_state::MemberCapacity;
 use reconcile::{Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use scheduler::{Options, Plugins, Snapshot};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ use crate::inflight::InFlight;
 use crate::queue::SchedulingQueue;
 
 pub use descheduler::Descheduling;
-pub use scheduler::Decisions;
+pub use plane_state::Decisions;
 
 /// The field manager of what is written.
 pub const FIELD_MANAGER: &str = "karmada-scheduler";
@@ -45,7 +45,7 @@ const BINDINGS_PER_TURN: usize = 16;
 /// What the room is made of.
 pub struct Parts {
     pub client: ClusterClient,
-    pub board: Board,
+    pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
@@ -85,7 +85,7 @@ impl Default for Settings {
 /// What the tasks of the room share.
 struct Room {
     client: ClusterClient,
-    board: Board,
+    member_capacity: MemberCapacity,
     decisions: Decisions,
     clock: Arc<dyn Clock>,
     settings: Settings,
@@ -148,7 +148,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
 
 impl Room {
     fn new(parts: Parts, cancel: &CancellationToken) -> Self {
-        let Parts { client, board, decisions, features, clock, metrics, settings } = parts;
+        let Parts { client, member_capacity, decisions, features, clock, metrics, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let bindings = MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr())
             .packed()
@@ -190,7 +190,7 @@ impl Room {
             capacity: Mutex::default(),
             in_flight: Mutex::default(),
             client,
-            board,
+            member_capacity,
             decisions,
             clock,
             metrics,

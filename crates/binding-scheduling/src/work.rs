@@ -6,9 +6,10 @@ use std::time::Instant;
 use api::work::BindingStatus;
 use metrics::{ScheduleType, Scheduling};
 use object::Object;
+use plane_state::Remembered;
 use reconcile::{ObjectKey, Regarding};
 use scheduler::{
-    Decision, Explanation, Need, Peers, Remembered, Request, ScheduleError, Snapshot, Step as Lap, explain_paced, need,
+    Decision, Explanation, Need, Peers, Request, ScheduleError, Snapshot, Step as Lap, explain_paced, need,
 };
 use tokio::sync::Semaphore;
 

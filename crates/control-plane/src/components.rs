@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::capacity::Board;
 use api_host::ApiHost;
 use cluster_client::remote::gate::Gate;
 use cluster_client::{ClusterClient, Endpoint};
 use core_controllers::{Clients, Parameters};
 use member_sync::push::Connect;
 use metrics::Metrics;
+use plane_state::Decisions;
+use plane_state::MemberCapacity;
 use reconcile::{Clock, Fence, LeaderElection, LeaderElector, SystemClock};
-use scheduler::Decisions;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,7 @@ const RELEASE_WAIT_MAX: Duration = Duration::from_secs(2);
 pub struct Shared {
     pub client: ClusterClient,
     pub interpreter: interpreter::Shared,
-    pub board: Board,
+    pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub metrics: Metrics,
 }
@@ -131,7 +131,7 @@ impl Components {
     async fn run(self, cancel: CancellationToken) {
         let mut running = JoinSet::new();
         running.spawn(core_controllers::run(self.clients.clone(), self.parameters.clone(), cancel.clone()));
-        let Shared { client, interpreter, board, decisions, metrics } = self.shared;
+        let Shared { client, interpreter, member_capacity, decisions, metrics } = self.shared;
         let (features, clock) = (Arc::clone(&self.propagation.features), Arc::clone(&self.clock));
         running.spawn(fleet::run(
             fleet::Parts {
@@ -157,7 +157,7 @@ impl Components {
         running.spawn(binding_scheduling::run(
             binding_scheduling::Parts {
                 client: client.clone(),
-                board: board.clone(),
+                member_capacity: member_capacity.clone(),
                 decisions,
                 features: features.clone(),
                 clock: clock.clone(),
@@ -167,7 +167,8 @@ impl Components {
             cancel.clone(),
         ));
         let settings = self.propagation.member_sync.clone();
-        let parts = member_sync::push::Parts { client, interpreter, board, features, clock, metrics, settings };
+        let parts =
+            member_sync::push::Parts { client, interpreter, member_capacity, features, clock, metrics, settings };
         running.spawn(member_sync::push::run_with(parts, self.connect, cancel.clone()));
         finish(running, cancel).await;
     }

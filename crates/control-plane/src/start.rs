@@ -4,8 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use api::capacity::Board;
-use api::safe_mode::SafeMode;
 use api_host::{Additions, ApiHost};
 use apiserver::server::Server;
 use cluster_client::UserInfo;
@@ -17,7 +15,9 @@ use plane_api::admission::safe_mode::SafeModeStep;
 use plane_api::cluster_proxy::ClusterProxy;
 use plane_api::cluster_proxy::peers::{PeerDoor, Peers};
 use plane_api::cluster_proxy::tunnels::{TunnelDoor, Tunnels};
-use scheduler::Decisions;
+use plane_state::Decisions;
+use plane_state::MemberCapacity;
+use plane_state::SafeMode;
 use search::Search;
 
 use crate::components::{self, Running, Shared};
@@ -57,14 +57,14 @@ impl ControlPlane {
         let shared = Shared {
             client,
             interpreter,
-            board: Board::default(),
+            member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
             metrics: host.server.metrics.rooms.clone(),
         };
         explaining.answer_with(Explainer::new(explain::Parts {
             client: shared.client.clone(),
             interpreter: shared.interpreter.clone(),
-            board: shared.board.clone(),
+            member_capacity: shared.member_capacity.clone(),
             decisions: shared.decisions.clone(),
             features: Arc::clone(&options.propagation.features),
         }));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use api::Resource;
-use api::capacity::Board;
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::names::{binding_name, execution_namespace, work_name};
@@ -11,11 +10,13 @@ use api::policy::{CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, OVERR
 use api::work::WORKS;
 use cluster_client::{ApiResource, ClusterClient, ListOptions, ResourceRef, RestMapper};
 use object::{GroupVersion, Object, Status};
+use plane_state::Decisions;
+use plane_state::MemberCapacity;
 use propagation::binding::Twin;
 use propagation::overrides::OverridePolicy;
 use propagation::policy::Policy;
 use propagation::policy_index::PolicyIndex;
-use scheduler::{Decisions, Snapshot};
+use scheduler::Snapshot;
 
 use crate::document::Subject;
 
@@ -24,7 +25,7 @@ use crate::document::Subject;
 pub struct Parts {
     pub client: ClusterClient,
     pub interpreter: interpreter::Shared,
-    pub board: Board,
+    pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub features: Arc<Features>,
 }
@@ -90,7 +91,7 @@ impl Explainer {
     pub(crate) fn snapshot(&self, clusters: &[Arc<Object>]) -> Result<Snapshot, Status> {
         let mut snapshot = Snapshot::of(clusters)?;
         for cluster in clusters {
-            snapshot.set_nodes(cluster.name(), self.parts.board.get(cluster.name()));
+            snapshot.set_nodes(cluster.name(), self.parts.member_capacity.get(cluster.name()));
         }
         snapshot.settle();
         Ok(snapshot)

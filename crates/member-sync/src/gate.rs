@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::safe_mode::{STATE_PATH, SafeMode};
+use api::safe_mode::STATE_PATH;
 use bytes::Bytes;
 use cluster_client::{ClusterClient, is_unreachable};
 use http::Request;
 use object::Status;
+use plane_state::SafeMode;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;

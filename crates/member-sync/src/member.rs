@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::capacity::Board;
 use api::cluster::{CONDITION_READY, ClusterSpec};
 use api::core::{Condition, find_condition};
 use api::features::Features;
@@ -13,6 +12,7 @@ use cluster_client::{ClusterClient, RestMapper};
 use metrics::Metrics;
 use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
+use plane_state::MemberCapacity;
 use reconcile::controller::ending_of;
 use reconcile::{Clock, Mirror, ObjectKey, Outcome, Priority, ReconcileError, Recorder, WorkQueue};
 use tokio::sync::Notify;
@@ -57,7 +57,7 @@ pub struct Plane {
     /// The Cluster of this member at least.
     pub clusters: Mirror,
     pub interpreter: interpreter::Shared,
-    pub board: Board,
+    pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Metrics,
@@ -160,7 +160,7 @@ impl Member {
         );
         self.wake_all();
         tokio::join!(works, status::run(Arc::clone(&self), self.cancel.clone()), self.wake_after_safe_mode());
-        self.plane.board.forget(&self.cluster);
+        self.plane.member_capacity.forget(&self.cluster);
     }
 
     /// What was held back is looked at again when it may be done.

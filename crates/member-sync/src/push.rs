@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use api::capacity::Board;
 use api::cluster::{CLUSTERS, ClusterSpec, SecretReference, SyncMode};
 use api::features::Features;
 use api::names;
@@ -12,6 +11,7 @@ use cluster_client::{ClusterClient, ResourceRef};
 use metrics::Metrics;
 use object::{GroupVersionResource, Object, Status};
 use parking_lot::{Mutex, RwLock};
+use plane_state::MemberCapacity;
 use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Outcome, Priority, ReconcileError, WorkQueue};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -31,7 +31,7 @@ pub struct Parts {
     /// The control plane.
     pub client: ClusterClient,
     pub interpreter: interpreter::Shared,
-    pub board: Board,
+    pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Metrics,
@@ -61,7 +61,7 @@ pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationT
         clusters: mirror(&CLUSTERS.gvr()),
         client: parts.client,
         interpreter: parts.interpreter,
-        board: parts.board,
+        member_capacity: parts.member_capacity,
         features: parts.features,
         clock: parts.clock,
         metrics: parts.metrics,

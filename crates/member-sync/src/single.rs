@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use api::capacity::Board;
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::names;
@@ -10,6 +9,7 @@ use api::work::WORKS;
 use cluster_client::ClusterClient;
 use metrics::Metrics;
 use parking_lot::Mutex;
+use plane_state::MemberCapacity;
 use reconcile::{Change, Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ pub struct MemberParts {
     pub member: ClusterClient,
     pub cluster: String,
     pub interpreter: interpreter::Shared,
-    pub board: Board,
+    pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Metrics,
@@ -42,7 +42,7 @@ pub async fn run_member(parts: MemberParts, cancel: CancellationToken) {
         clusters: Mirror::start(parts.plane.clone(), own, cancel.clone()),
         client: parts.plane,
         interpreter: parts.interpreter,
-        board: parts.board,
+        member_capacity: parts.member_capacity,
         features: parts.features,
         clock: parts.clock,
         metrics: parts.metrics,

@@ -1,4 +1,4 @@
-//! The status of a Cluster and the board, from a member in memory.
+//! The status of a Cluster and the member_capacity, from a member in memory.
 
 mod bench;
 
@@ -46,7 +46,7 @@ async fn a_cluster_shows_what_its_member_is_serves_and_can_take() {
     );
     member.api.seed(&gvr("", "pods"), pod("p3", "n1", "Running"));
     let requested = || async {
-        let nodes = hub.board.get("m1")?;
+        let nodes = hub.member_capacity.get("m1")?;
         let node = nodes.nodes.iter().find(|node| node.name == "n1")?;
         Some(node.requested.clone())
     };
@@ -60,7 +60,7 @@ async fn a_cluster_shows_what_its_member_is_serves_and_can_take() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(hub.cluster("m1").await.resource_version(), version, "nothing changed, nothing was written");
     syncing.stop().await;
-    assert!(hub.board.get("m1").is_none(), "a member that is not watched is forgotten");
+    assert!(hub.member_capacity.get("m1").is_none(), "a member that is not watched is forgotten");
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +77,7 @@ async fn quotas_of_a_member_are_told_of_where_they_count() {
         let features = Features { resource_quota_estimate: is_on, ..Features::default() };
         let syncing = hub.sync_with("m1", &member, features);
         let left = || async {
-            let quotas = hub.board.get("m1")?.quotas.get("d").cloned();
+            let quotas = hub.member_capacity.get("m1")?.quotas.get("d").cloned();
             Some(quotas.map(|quotas| quotas[0].free["cpu"]))
         };
         eventually("published", Some(is_on.then_some(20)), left).await;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use api::cluster::{CLUSTERS, ClusterSpec, FINALIZER};
 use api::features::Features;
-use api::safe_mode::SafeMode;
 use api::work::WORKS;
 use cluster_client::{ClusterClient, Patch, ResourceRef};
 use member_sync::connect::{LinkError, remote_config};
@@ -15,6 +14,7 @@ use member_sync::gate::Gate;
 use member_sync::{Parts, Settings, push};
 use object::Object;
 use parking_lot::Mutex;
+use plane_state::SafeMode;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +60,7 @@ fn start_with(settings: Settings) -> Running {
     let parts = Parts {
         client: hub.api.client(),
         interpreter: interpreter(),
-        board: hub.board.clone(),
+        member_capacity: hub.member_capacity.clone(),
         features: Arc::new(Features::default()),
         clock: Arc::clone(&hub.clock),
         metrics: Default::default(),
@@ -160,7 +160,7 @@ async fn a_cluster_that_moves_is_followed_and_one_that_is_gone_is_stopped() {
     running.change_cluster("old", json!({"metadata": {"finalizers": null}})).await;
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), "old");
     running.hub.api.client().delete(target, Default::default()).await.expect("deleted");
-    eventually("forgotten", true, || async { running.hub.board.get("old").is_none() }).await;
+    eventually("forgotten", true, || async { running.hub.member_capacity.get("old").is_none() }).await;
     // Nobody is left who could end the work; it must not stay for ever.
     running.hub.delete_work("old", &sent).await;
     eventually("released", "gone".to_owned(), || running.hub.applied("old", &sent)).await;

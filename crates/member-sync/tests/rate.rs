@@ -53,7 +53,7 @@ async fn a_thousand_works_to_one_real_member() {
         member: member.clone(),
         cluster: "m1".to_owned(),
         interpreter: interpreter(),
-        board: hub.board.clone(),
+        member_capacity: hub.member_capacity.clone(),
         features: Arc::default(),
         clock: Arc::clone(&hub.clock),
         metrics: Default::default(),

@@ -105,7 +105,7 @@ fn sync(hub: &Hub) -> (CancellationToken, tokio::task::JoinHandle<()>) {
     let parts = Parts {
         client: hub.api.client(),
         interpreter: interpreter(),
-        board: hub.board.clone(),
+        member_capacity: hub.member_capacity.clone(),
         features: Arc::new(Features::default()),
         clock: Arc::clone(&hub.clock),
         metrics: Default::default(),

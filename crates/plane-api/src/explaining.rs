@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use api::safe_mode::SafeMode;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
 use apiserver::request::RequestInfo;
@@ -13,6 +12,7 @@ use cluster_client::{ApiResource, UserInfo};
 use explain::{Explainer, Subject};
 use http::{Method, Response};
 use object::{Object, Status};
+use plane_state::SafeMode;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use api::safe_mode::SafeMode;
 use object::Status;
+use plane_state::SafeMode;
 use store::reserved::{self, Restored};
 
 use apiserver::server::Server;

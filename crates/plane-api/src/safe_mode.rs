@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::restored;
-use api::safe_mode::{CONFIRM_PATH, Held, STATE_PATH, SafeMode};
+use api::safe_mode::{CONFIRM_PATH, Held, STATE_PATH};
 use api::work::WORKS;
 use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::request::RequestInfo;
@@ -12,6 +12,7 @@ use apiserver::server::Server;
 use async_trait::async_trait;
 use http::{Method, Response};
 use object::Status;
+use plane_state::SafeMode;
 use serde_json::{Value, json};
 
 /// Reads whether the plane was restored, and says so until that is confirmed. To be called before anything works on objects.

@@ -5,7 +5,6 @@
 mod affinity;
 pub mod capacity;
 mod claim;
-pub mod decisions;
 mod divide;
 mod estimate;
 pub mod explanation;
@@ -21,7 +20,6 @@ mod snapshot;
 mod spread;
 mod webster;
 
-pub use decisions::{Decisions, Remembered};
 pub use explanation::{Explanation, Step};
 pub use need::{Need, need};
 pub use plugins::{Plugin, Plugins};

@@ -279,10 +279,10 @@ async fn the_nodes_of_a_watched_member_are_asked() {
         let nodes = vec![NodeCapacity { name: "n1".to_owned(), allocatable, ..NodeCapacity::default() }];
         ClusterNodes { nodes, ..ClusterNodes::default() }
     };
-    plane.board.publish("m1", nodes(2));
+    plane.member_capacity.publish("m1", nodes(2));
     plane.binding("web", 3, dynamic());
     plane.start("");
     plane.expect("web", " (Unschedulable)").await;
-    plane.board.publish("m1", nodes(3));
+    plane.member_capacity.publish("m1", nodes(3));
     plane.expect("web", "m1:3 (Success)").await;
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::capacity::Board;
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::work::RESOURCE_BINDINGS;
@@ -11,6 +10,7 @@ use binding_scheduling::{Decisions, Parts, Settings};
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOptions};
 use object::{GroupVersionResource, Object};
+use plane_state::MemberCapacity;
 use reconcile::VirtualClock;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Plane {
     pub api: MemoryApi,
     pub client: ClusterClient,
-    pub board: Board,
+    pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub cancel: CancellationToken,
 }
@@ -39,7 +39,7 @@ impl Plane {
         Self {
             client: api.client(),
             api,
-            board: Board::default(),
+            member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
             cancel: CancellationToken::new(),
         }
@@ -48,7 +48,7 @@ impl Plane {
     pub fn start(&self, features: &str) {
         let parts = Parts {
             client: self.client.clone(),
-            board: self.board.clone(),
+            member_capacity: self.member_capacity.clone(),
             decisions: self.decisions.clone(),
             features: Arc::new(Features::parse(features).expect("features")),
             clock: Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time"))),

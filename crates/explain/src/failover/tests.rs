@@ -1,11 +1,11 @@
 //! Lost clusters on a plane in memory.
 
-use api::capacity::Board;
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use cluster_client::testing::MemoryApi;
 use interpreter::{Interpreter, NoWebhooks};
-use scheduler::Decisions;
+use plane_state::Decisions;
+use plane_state::MemberCapacity;
 use serde_json::{Value, json};
 
 use super::*;
@@ -46,7 +46,7 @@ impl Plane {
         let explainer = Explainer::new(Parts {
             client: self.api.client(),
             interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
-            board: Board::default(),
+            member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
             features: Arc::new(Features::flotilla()),
         });

@@ -1,6 +1,5 @@
 //! Situations users of such systems were left in the dark with: each answer names the cause and the next step.
 
-use api::capacity::Board;
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::names::{binding_name, execution_namespace, work_name};
@@ -9,7 +8,8 @@ use api::work::{RESOURCE_BINDINGS, WORKS};
 use cluster_client::testing::MemoryApi;
 use interpreter::{Interpreter, NoWebhooks};
 use object::GroupVersionResource;
-use scheduler::Decisions;
+use plane_state::Decisions;
+use plane_state::MemberCapacity;
 
 use super::*;
 use crate::gather::Parts;
@@ -129,7 +129,7 @@ impl Case {
         let explainer = Explainer::new(Parts {
             client: self.api.client(),
             interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
-            board: Board::default(),
+            member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
             features: Arc::new(Features::flotilla()),
         });

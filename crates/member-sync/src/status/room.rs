@@ -190,7 +190,7 @@ impl Teller {
             if let Some(quotas) = &self.quotas {
                 nodes.quotas = quotas::by_namespace(&quotas.list());
             }
-            self.member.plane.board.publish(&self.member.cluster, nodes);
+            self.member.plane.member_capacity.publish(&self.member.cluster, nodes);
         }
     }
 }

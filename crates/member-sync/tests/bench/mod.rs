@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::capacity::Board;
 use api::cluster::{CLUSTERS, FINALIZER, LABEL_MANAGED};
 use api::features::Features;
 use api::names::{execution_namespace, work_name};
@@ -21,6 +20,7 @@ use member_sync::{MemberParts, Recorders, Settings, run_member};
 use object::status::{StatusCause, StatusDetails};
 use object::{GroupVersionResource, Object, Status};
 use parking_lot::Mutex;
+use plane_state::MemberCapacity;
 use reconcile::{Clock, VirtualClock};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -159,7 +159,7 @@ impl Backend for Door {
 #[derive(Clone)]
 pub struct Hub {
     pub api: MemoryApi,
-    pub board: Board,
+    pub member_capacity: MemberCapacity,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -179,7 +179,11 @@ impl Syncing {
 impl Hub {
     pub fn start() -> Self {
         let start = "2026-01-01T00:00:00Z".parse().expect("a time");
-        Self { api: MemoryApi::default(), board: Board::default(), clock: Arc::new(VirtualClock::new(start)) }
+        Self {
+            api: MemoryApi::default(),
+            member_capacity: MemberCapacity::default(),
+            clock: Arc::new(VirtualClock::new(start)),
+        }
     }
 
     /// Registers a member as the cluster controller leaves it.
@@ -202,7 +206,7 @@ impl Hub {
             member: member.client(),
             cluster: cluster.to_owned(),
             interpreter: interpreter(),
-            board: self.board.clone(),
+            member_capacity: self.member_capacity.clone(),
             features: Arc::new(features),
             clock: Arc::clone(&self.clock),
             metrics: Default::default(),

@@ -6,10 +6,11 @@
 
 use api::cluster::CLUSTERS;
 use api::names;
-use api::safe_mode::{HELD_BACK, Held, SafeMode};
+use api::safe_mode::{HELD_BACK, Held};
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, WORKS};
 use async_trait::async_trait;
 use object::{Object, Status};
+use plane_state::SafeMode;
 use serde_json::Value;
 
 use apiserver::admission::{Admission, Attributes, Operation};

@@ -1,22 +1,24 @@
-//! The last decisions and their reasons, for whoever wants to know why.
+//! The last scheduling decision of each binding with its reasons, kept for explanations.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::explanation::Explanation;
+use parking_lot::Mutex;
+use scheduler::Explanation;
+use scheduler::explanation::Attempt;
 
 /// Decisions remembered; the oldest goes first.
 pub const DECISIONS_MAX: usize = 10_000;
-/// Clusters that may be told of in all of them; what is told of one takes some hundred bytes.
-pub const CLUSTERS_TOLD_MAX: usize = 200_000;
+/// Clusters named in all of them together; the entry of one takes some hundred bytes.
+pub const CLUSTERS_MAX: usize = 200_000;
 
 /// A decision with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
     pub time: Timestamp,
-    /// Of the binding it was made for.
+    /// Generation of the binding it was made for.
     pub generation: i64,
     pub explanation: Arc<Explanation>,
 }
@@ -30,18 +32,18 @@ pub struct Decisions {
 #[derive(Default)]
 struct Memory {
     by_binding: HashMap<String, Remembered>,
-    /// Oldest first; a binding that was decided again is in it once more and once too often.
+    /// Oldest first; a binding that was decided again appears more than once.
     order: VecDeque<(String, Timestamp)>,
-    clusters_told: usize,
+    clusters: usize,
 }
 
 impl Decisions {
     /// Bindings are named `namespace/name`, or `name` where there is no namespace.
     pub fn remember(&self, binding: &str, decision: Remembered) {
-        let mut memory = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.shared.lock();
         memory.order.push_back((binding.to_owned(), decision.time));
         memory.forget(binding);
-        memory.clusters_told += clusters_told(&decision);
+        memory.clusters += clusters(&decision);
         memory.by_binding.insert(binding.to_owned(), decision);
         while memory.is_full() {
             let Some((oldest, time)) = memory.order.pop_front() else { break };
@@ -52,37 +54,35 @@ impl Decisions {
     }
 
     pub fn forget(&self, binding: &str) {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).forget(binding);
+        self.shared.lock().forget(binding);
     }
 
     pub fn get(&self, binding: &str) -> Option<Remembered> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).by_binding.get(binding).cloned()
+        self.shared.lock().by_binding.get(binding).cloned()
     }
 }
 
 impl Memory {
     fn is_full(&self) -> bool {
-        self.by_binding.len() > DECISIONS_MAX
-            || self.order.len() > 2 * DECISIONS_MAX
-            || self.clusters_told > CLUSTERS_TOLD_MAX
+        self.by_binding.len() > DECISIONS_MAX || self.order.len() > 2 * DECISIONS_MAX || self.clusters > CLUSTERS_MAX
     }
 
     fn forget(&mut self, binding: &str) {
         if let Some(known) = self.by_binding.remove(binding) {
-            self.clusters_told -= clusters_told(&known);
+            self.clusters -= clusters(&known);
         }
     }
 }
 
-fn clusters_told(decision: &Remembered) -> usize {
-    let told = |attempt: &crate::explanation::Attempt| attempt.left_out.len() + attempt.candidates.len();
+fn clusters(decision: &Remembered) -> usize {
+    let told = |attempt: &Attempt| attempt.left_out.len() + attempt.candidates.len();
     decision.explanation.attempts.iter().map(told).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explanation::{Attempt, LeftOut};
+    use scheduler::explanation::LeftOut;
 
     fn decision(second: i64, clusters: usize) -> Remembered {
         let attempt = Attempt { left_out: vec![LeftOut::default(); clusters], ..Attempt::default() };
@@ -92,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_decisions_make_room_for_new_ones() {
+    fn the_oldest_decisions_are_dropped_first() {
         let decisions = Decisions::default();
         for second in 0..3 {
-            decisions.remember(&format!("b{second}"), decision(second, CLUSTERS_TOLD_MAX / 2));
+            decisions.remember(&format!("b{second}"), decision(second, CLUSTERS_MAX / 2));
         }
         let known = |name: &str| decisions.get(name).map(|known| known.time.as_second());
         assert_eq!((known("b0"), known("b1"), known("b2")), (None, Some(1), Some(2)));
