@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingSpec, BindingStatus, TargetCluster};
 use object::{Object, Status};
+use propagation::binding_scope::check_stored;
 use propagation::failback::forget_holds;
 use reconcile::{Mirror, ObjectKey};
 use scheduler::{Peers, Snapshot};
@@ -37,7 +38,9 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// Refuses a binding that reaches beyond its scope.
     pub fn read(object: &Arc<Object>) -> Result<Self, Status> {
+        check_stored(object).map_err(|refusal| Status::bad_request(refusal.to_string()))?;
         let mut spec: BindingSpec = api::read(object)?;
         forget_holds(&mut spec);
         Ok(Self {

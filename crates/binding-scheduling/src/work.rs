@@ -7,6 +7,7 @@ use api::work::BindingStatus;
 use metrics::{ScheduleType, Scheduling};
 use object::Object;
 use plane_state::Remembered;
+use propagation::binding_scope::check_stored;
 use reconcile::{ObjectKey, Regarding};
 use scheduler::{
     Decision, Explanation, Need, Peers, Request, ScheduleError, Snapshot, Step as Lap, explain_paced, need,
@@ -94,6 +95,13 @@ impl Room {
         if object.is_deleting() {
             let kind = if key.namespace.is_empty() { "clusterResourceBinding" } else { "resourceBinding" };
             self.tell_failure(&object, &format!("skip schedule deleting {kind}: {key}"));
+            return finish(Outcome::Done);
+        }
+        if let Err(refusal) = check_stored(&object) {
+            let text = refusal.to_string();
+            tracing::warn!(binding = %key, %refusal, "the binding is refused");
+            // The reference is not trusted, so no event goes to the object it names.
+            self.recorder.warning(&*object, "ScheduleBindingFailed", text);
             return finish(Outcome::Done);
         }
         let binding = match Binding::read(&object) {

@@ -10,6 +10,7 @@ use api::work::{
 };
 use jiff::Timestamp;
 use object::{Object, Status};
+use propagation::binding_scope::check_stored;
 use scheduler::{Explanation, Options, Peers, Request, Snapshot, explain};
 use serde::Serialize;
 
@@ -203,7 +204,8 @@ impl Fate {
 }
 
 fn is_in(binding: &Object, cluster: &str) -> bool {
-    !binding.is_deleting() && binding.items(&["spec", "clusters"]).iter().any(|target| target["name"] == cluster)
+    let is_acted_on = !binding.is_deleting() && check_stored(binding).is_ok();
+    is_acted_on && binding.items(&["spec", "clusters"]).iter().any(|target| target["name"] == cluster)
 }
 
 fn tolerates_for_ever(tolerations: &[Toleration]) -> bool {

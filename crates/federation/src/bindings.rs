@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use api::Resource;
 use api::work::{
-    ANNOTATION_BINDING_NAME, ANNOTATION_BINDING_NAMESPACE, ANNOTATION_CLUSTER_BINDING_NAME, CLUSTER_RESOURCE_BINDINGS,
-    FINALIZER_BINDING, FINALIZER_CLUSTER_BINDING, LABEL_BINDING_ID, LABEL_CLUSTER_BINDING_ID, ObjectReference,
-    RESOURCE_BINDINGS,
+    CLUSTER_RESOURCE_BINDINGS, FINALIZER_BINDING, FINALIZER_CLUSTER_BINDING, LABEL_BINDING_ID,
+    LABEL_CLUSTER_BINDING_ID, ObjectReference, RESOURCE_BINDINGS,
 };
 use object::Object;
+use propagation::binding_scope::{ScopeError, check_propagated};
+use propagation::works::BindingRef;
+use propagation::works::ownership::{is_made_by, named_bindings};
 use reconcile::{Mirror, ObjectKey, Recorder, Regarding};
 use tokio_util::sync::CancellationToken;
 
@@ -38,17 +40,23 @@ pub fn title(key: &ObjectKey) -> String {
 
 /// The binding a work comes from, where it comes from one.
 pub fn binding_of_work(work: &Object) -> Option<ObjectKey> {
-    if let (Some(namespace), Some(name)) =
-        (work.annotation(ANNOTATION_BINDING_NAMESPACE), work.annotation(ANNOTATION_BINDING_NAME))
-    {
-        return Some(ObjectKey::new(namespace, name));
-    }
-    work.annotation(ANNOTATION_CLUSTER_BINDING_NAME).map(|name| ObjectKey::new("", name))
+    named_bindings(work).first().map(|named| ObjectKey::new(named.namespace, named.name))
 }
 
-/// The works a mirror shows for a binding. A binding without an id has none, rather than all that have no id either.
-pub fn works_of(plane: &Plane, id: &str) -> Vec<Arc<Object>> {
-    if id.is_empty() { Vec::new() } else { plane.works.list_by(BY_BINDING, id) }
+/// The works a mirror shows for a binding: those it made. A binding without an id has none.
+pub fn works_of(plane: &Plane, binding: BindingRef<'_>) -> Vec<Arc<Object>> {
+    if binding.id.is_empty() {
+        return Vec::new();
+    }
+    let mut works = plane.works.list_by(BY_BINDING, binding.id);
+    works.retain(|work| is_made_by(work, binding));
+    works
+}
+
+/// Refuses bindings that reach beyond their own scope, stored ones included, and those of namespaces that are not
+/// propagated.
+pub fn check_scope(plane: &Plane, binding: &Object) -> Result<(), ScopeError> {
+    check_propagated(binding, &plane.settings.skipped_namespaces)
 }
 
 pub fn binding_ids(work: &Object) -> Vec<String> {

@@ -2,6 +2,8 @@
 
 mod binding;
 mod bindings;
+#[cfg(test)]
+mod confused_deputy;
 mod dependencies;
 mod eviction;
 mod plane;

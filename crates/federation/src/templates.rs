@@ -127,13 +127,19 @@ impl Templates {
         }
     }
 
-    /// Where a template is read and written. Not found when its kind is not served.
+    /// Returns where a template is read and written. Not found when its kind is not served, or has another scope than the
+    /// reference: `Namespace tenant/victim` is not the cluster-scoped Namespace `victim`.
     pub async fn target(&self, template: &Template) -> Result<ResourceRef, Status> {
         let resource = self.resource_of(&template.gvk()).await?;
-        Ok(match resource.namespaced {
-            true => ResourceRef::namespaced(&resource.gvr, &template.namespace, &template.name),
-            false => ResourceRef::cluster(&resource.gvr, &template.name),
-        })
+        match (resource.namespaced, template.namespace.as_str()) {
+            (true, "") => Err(Status::not_found(&resource.gvr.group_resource(), &template.name)),
+            (true, namespace) => Ok(ResourceRef::namespaced(&resource.gvr, namespace, &template.name)),
+            (false, "") => Ok(ResourceRef::cluster(&resource.gvr, &template.name)),
+            (false, _) => {
+                let name = format!("{}/{}", template.namespace, template.name);
+                Err(Status::not_found(&resource.gvr.group_resource(), &name))
+            }
+        }
     }
 
     pub async fn resource_of(&self, gvk: &GroupVersionKind) -> Result<Arc<ApiResource>, Status> {

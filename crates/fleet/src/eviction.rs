@@ -22,6 +22,7 @@ use api::policy::{ANNOTATION_APPLIED_PLACEMENT, FailoverBehavior, Placement};
 use api::work::{BindingSpec, BindingStatus};
 use jiff::Timestamp;
 use object::{Object, Status};
+use propagation::binding_scope::check_stored;
 use propagation::eviction::{Eviction, evict, evict_on_record};
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Regarding, Source, commit_object};
 use tokio_util::sync::CancellationToken;
@@ -119,7 +120,9 @@ impl Evictor {
     /// `newer` is the binding where the mirror is known to be late.
     fn gather(&self, tenancy: &Tenancy, newer: Option<Arc<Object>>) -> Option<(Arc<Object>, Vec<Taint>)> {
         let binding = newer.or_else(|| self.plane.bindings[self.kind].get(&tenancy.binding))?;
-        let is_there = !binding.is_deleting() && target_names(&binding).any(|target| target == tenancy.cluster);
+        let is_there = !binding.is_deleting()
+            && target_names(&binding).any(|target| target == tenancy.cluster)
+            && check_stored(&binding).is_ok();
         let taints = no_execute(&*self.plane.cluster(&tenancy.cluster)?);
         (is_there && !taints.is_empty()).then_some((binding, taints))
     }

@@ -17,6 +17,7 @@ use cluster_client::{DeleteOptions, Preconditions, ResourceRef};
 use jiff::{SignedDuration, Timestamp};
 use object::time::{self, format_seconds};
 use object::{Object, Status};
+use propagation::binding_scope::check_stored;
 use reconcile::{
     Change, Committed, Controller, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source, commit_object, commit_status,
 };
@@ -104,6 +105,7 @@ async fn trigger(plane: &Plane, workload: &WorkloadReference, made_at: &str) -> 
         namespace => ResourceRef::namespaced(&RESOURCE_BINDINGS.gvr(), namespace, &name),
     };
     let binding = plane.client.get(target.clone()).await?;
+    check_stored(&binding).map_err(|refusal| Status::bad_request(refusal.to_string()))?;
     if !is_older(binding.str_at(&["spec", "rescheduleTriggeredAt"]), made_at) {
         return Ok(());
     }
@@ -198,7 +200,8 @@ mod tests {
 
     fn seed_binding(api: &MemoryApi, name: &str) {
         let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-            "metadata": {"name": name, "namespace": "default"}, "spec": {"replicas": 1}});
+            "metadata": {"name": name, "namespace": "default"}, "spec": {"replicas": 1,
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "a"}}});
         api.seed(&RESOURCE_BINDINGS.gvr(), testing::object(binding));
     }
 

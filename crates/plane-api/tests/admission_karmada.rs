@@ -106,6 +106,41 @@ async fn bindings_are_shown_in_the_version_asked_for() {
 }
 
 #[tokio::test]
+async fn bindings_reference_objects_of_their_own_scope_only() {
+    const CLUSTER_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings";
+    let world = world("").await;
+    let rows = [
+        (BINDINGS, "v1", "Secret", "karmada-cluster", "spec.resource.namespace: Invalid value: \"karmada-cluster\""),
+        (BINDINGS, "v1", "Secret", "kube-system", "spec.resource.namespace: Invalid value: \"kube-system\""),
+        (BINDINGS, "v1", "Namespace", "", "spec.resource.namespace: Invalid value: \"\""),
+        (BINDINGS, "v1", "Namespace", "team", "spec.resource.kind: Invalid value: \"Namespace\""),
+        (OLD_BINDINGS, "v1", "Secret", "other", "spec.resource.namespace: Invalid value: \"other\""),
+        (CLUSTER_BINDINGS, "v1", "Secret", "team", "spec.resource.namespace: Invalid value: \"team\""),
+        (CLUSTER_BINDINGS, "v1", "Secret", "", "spec.resource.kind: Invalid value: \"Secret\""),
+        (BINDINGS, "v1", "Secret", "team", ""),
+        (BINDINGS, "example.io/v1", "Unknown", "team", ""),
+        (CLUSTER_BINDINGS, "v1", "Namespace", "", ""),
+    ];
+    for (index, (path, api_version, kind, namespace, expected)) in rows.into_iter().enumerate() {
+        let resource = json!({"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": "x"});
+        let spec = json!({"resource": resource, "clusters": [{"name": "m2"}]});
+        let answer = world.ask("POST", path, json!({"metadata": {"name": format!("b{index}")}, "spec": spec})).await;
+        match expected {
+            "" => assert_eq!(answer.code, 201, "{path} {kind} {namespace:?}: {}", answer.message()),
+            text => {
+                assert_eq!(answer.code, 403, "{path} {kind} {namespace:?}");
+                assert!(answer.message().contains(text), "{}", answer.message());
+            }
+        }
+    }
+    // An update does not turn a binding to another object either.
+    let made = world.ask("POST", BINDINGS, binding("turned", 1)).await;
+    assert_eq!(made.code, 201);
+    let patch = json!({"spec": {"resource": {"kind": "Secret", "apiVersion": "v1", "namespace": "other"}}});
+    assert_eq!(world.ask("PATCH", &format!("{BINDINGS}/turned"), patch).await.code, 403);
+}
+
+#[tokio::test]
 async fn a_protected_object_stays_whatever_its_kind() {
     let world = world("").await;
     let path = "/api/v1/namespaces/team/configmaps";
@@ -140,7 +175,9 @@ async fn bindings_are_held_to_the_quotas_of_their_namespace() {
     assert_eq!(world.ask("PATCH", &format!("{BINDINGS}/one"), shrunk).await.code, 200);
     assert_eq!(used().await, "1");
     let elsewhere = BINDINGS.replace("/team/", "/other/");
-    world.make(&elsewhere, binding("three", 30)).await;
+    let mut other = binding("three", 30);
+    other["spec"]["resource"]["namespace"] = json!("other");
+    world.make(&elsewhere, other).await;
 }
 
 #[tokio::test]

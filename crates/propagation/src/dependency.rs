@@ -78,6 +78,15 @@ pub fn refers_to(reference: &DependentObjectReference, target: &ObjectReference,
     selector.is_some_and(|selector| object.is_some_and(|object| selector.matches(object)))
 }
 
+/// Splits dependencies into those of a namespace and the others, which are refused: the template that names them may be
+/// written by users who cannot read them.
+pub fn split_by_namespace(
+    dependencies: Vec<DependentObjectReference>,
+    namespace: &str,
+) -> (Vec<DependentObjectReference>, Vec<DependentObjectReference>) {
+    dependencies.into_iter().partition(|dependency| dependency.namespace == namespace)
+}
+
 /// The binding that carries an object the dependent needs, were there none. It lives beside the dependent.
 pub fn attached_binding(dependent: &Object, needed: &Object) -> Object {
     let name = binding_name(needed.kind(), needed.name());

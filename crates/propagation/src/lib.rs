@@ -1,6 +1,7 @@
 //! Decides what is propagated: policy match and claim, bindings, dependencies, overrides, works, roll-up.
 
 pub mod binding;
+pub mod binding_scope;
 pub mod binding_trigger;
 pub mod claim;
 pub mod dependency;

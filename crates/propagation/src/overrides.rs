@@ -152,7 +152,7 @@ fn apply_all<'p>(
             if !is_meant {
                 continue;
             }
-            if let Err(error) = overriders::apply(manifest, &rule.overriders) {
+            if let Err(error) = apply_rule(manifest, policy, rule) {
                 let verdict = Verdict::Failed { specificity, rule: index, error: error.clone() };
                 considered.push(policy.considered(verdict));
                 return Err(Failure { considered: std::mem::take(considered), error });
@@ -166,6 +166,23 @@ fn apply_all<'p>(
         }));
     }
     Ok(shadows)
+}
+
+/// Applies one rule. A policy of a namespace must leave the object the one its author may propagate: members are written
+/// to with the rights of the control plane.
+fn apply_rule(manifest: &mut Object, policy: &OverridePolicy, rule: &OverrideRule) -> Result<(), OverrideError> {
+    if policy.namespace.is_empty() {
+        return overriders::apply(manifest, &rule.overriders);
+    }
+    let from = identity(manifest);
+    overriders::apply(manifest, &rule.overriders)?;
+    let to = identity(manifest);
+    if from == to { Ok(()) } else { Err(OverrideError::OtherObject { from, to }) }
+}
+
+fn identity(manifest: &Object) -> String {
+    let gvk = manifest.gvk();
+    format!("{}.{} {}/{}", gvk.kind, gvk.group, manifest.namespace(), manifest.name())
 }
 
 impl OverridePolicy {

@@ -139,8 +139,12 @@ impl Policy {
         self.object.is_deleting()
     }
 
-    /// How specifically the policy selects the template: as its most specific selector does. `None` when none does.
+    /// Returns how specifically the policy selects the template: as its most specific selector does. `None` when none
+    /// does, and for templates outside the namespace of a namespaced policy.
     pub fn selects(&self, template: &Object) -> Option<Specificity> {
+        if self.scope() == Scope::Namespaced && self.key.namespace != template.namespace() {
+            return None;
+        }
         self.selectors.iter().filter_map(|selector| selector.selects(template)).max()
     }
 

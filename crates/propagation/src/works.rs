@@ -1,5 +1,6 @@
 //! What is sent to a member: the Work that carries a template there, and whether the one that exists has to change.
 
+pub mod ownership;
 mod prune;
 mod targets;
 
@@ -64,6 +65,8 @@ pub struct DesiredWork {
     pub name: String,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+    /// Labels and annotations that name a binding of the other scope. An existing Work loses them.
+    stale: [&'static [&'static str]; 2],
     /// Set when the Work is made, never changed afterwards.
     pub owner: Option<Value>,
     pub suspend_dispatching: Option<bool>,
@@ -84,6 +87,10 @@ pub enum WorkChange {
 pub enum WorkError {
     #[error("work {namespace}/{name} is being deleted")]
     BeingDeleted { namespace: String, name: String },
+    #[error("work {namespace}/{name} belongs to {owner} and is not taken over")]
+    OwnedByOther { namespace: String, name: String, owner: String },
+    #[error("work {namespace}/{name} carries another object, {object}, and is not taken over")]
+    OtherObject { namespace: String, name: String, object: String },
 }
 
 impl DesiredWork {
@@ -102,6 +109,7 @@ impl DesiredWork {
             name,
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            stale: [&[], &[]],
             owner: None,
             suspend_dispatching: None,
             preserve_resources: None,
@@ -138,6 +146,10 @@ impl DesiredWork {
         Self {
             labels: BTreeMap::from([(id_label.to_owned(), binding.id.to_owned())]),
             annotations,
+            stale: match binding.namespace {
+                "" => [&[LABEL_BINDING_ID], &[ANNOTATION_BINDING_NAMESPACE, ANNOTATION_BINDING_NAME]],
+                _ => [&[LABEL_CLUSTER_BINDING_ID], &[ANNOTATION_CLUSTER_BINDING_NAME]],
+            },
             suspend_dispatching: Some(is_suspended(spec, cluster)),
             preserve_resources: Some(spec.preserve_resources_on_deletion.unwrap_or(false)),
             ..Self::new(cluster, manifest)
@@ -152,8 +164,9 @@ impl DesiredWork {
         }
         record_managed(&mut self.manifest, existing.label(LABEL_WORK_ID));
         let mut metadata = Map::new();
-        put_missing(&mut metadata, "labels", &self.labels, |key| existing.label(key));
-        put_missing(&mut metadata, "annotations", &self.annotations, |key| existing.annotation(key));
+        let [stale_labels, stale_annotations] = self.stale;
+        put_missing(&mut metadata, "labels", &self.labels, stale_labels, |key| existing.label(key));
+        put_missing(&mut metadata, "annotations", &self.annotations, stale_annotations, |key| existing.annotation(key));
         if !existing.has_finalizer(FINALIZER_EXECUTION) {
             let finalizers: Vec<&str> = existing.finalizers().chain([FINALIZER_EXECUTION]).collect();
             metadata.insert("finalizers".to_owned(), finalizers.into());
@@ -235,15 +248,18 @@ pub fn conflict_resolution(template: &Object, spec: &BindingSpec) -> &'static st
     }
 }
 
-/// Puts the entries that are not yet so into a patch.
+/// Puts the entries that differ into a patch, and nulls for stale ones that exist.
 fn put_missing<'a>(
     patch: &mut Map<String, Value>,
     field: &str,
     wanted: &BTreeMap<String, String>,
+    stale: &[&str],
     existing: impl Fn(&str) -> Option<&'a str>,
 ) {
     let missing = wanted.iter().filter(|(key, value)| existing(key) != Some(value.as_str()));
-    let missing: Map<String, Value> = missing.map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+    let mut missing: Map<String, Value> = missing.map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+    let stale = stale.iter().filter(|key| existing(key).is_some());
+    missing.extend(stale.map(|key| ((*key).to_owned(), Value::Null)));
     if !missing.is_empty() {
         patch.insert(field.to_owned(), Value::Object(missing));
     }

@@ -17,6 +17,7 @@ use reconcile::{Outcome, ReconcileError};
 
 use crate::binding::Detector;
 use crate::binding::causes::Cause;
+use crate::bindings::check_scope;
 use crate::plane::{BY_POLICY, FIELD_MANAGER};
 use crate::templates::{BY_CLAIM, Template};
 
@@ -92,6 +93,7 @@ impl Detector {
             Scope::Namespaced => bindings.retain(|binding| binding.namespace() == policy.key.namespace),
             Scope::Cluster => bindings.extend(self.plane.cluster_bindings.list_by(BY_POLICY, &policy.id)),
         }
+        bindings.retain(|binding| check_scope(&self.plane, binding).is_ok());
         let reference = |binding: &Arc<Object>| api::read_at::<ObjectReference>(binding, &["spec", "resource"]);
         bindings.iter().map(|binding| Ok(Template::from(&reference(binding)?))).collect()
     }
@@ -177,7 +179,7 @@ impl Detector {
 
     async fn preempt_one(&self, policy: &Policy, template: &Template) -> Result<(), Status> {
         let Some(object) = self.plane.templates.find_live(template).await? else { return Ok(()) };
-        if object.is_deleting() {
+        if object.is_deleting() || policy.selects(&object).is_none() {
             return Ok(());
         }
         let verdict = {

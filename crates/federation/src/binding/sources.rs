@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::binding::Detector;
 use crate::binding::causes::Cause;
+use crate::bindings::check_scope;
 use crate::templates::{Template, Watched};
 
 /// Follows every resource whose objects may be propagated, until cancelled.
@@ -167,6 +168,7 @@ pub fn binding_sources(detector: &Arc<Detector>) -> Vec<Source<Template>> {
 
 impl Detector {
     fn template_left_behind(&self, binding: &Object) -> Option<Template> {
+        check_scope(&self.plane, binding).ok()?;
         let reference: ObjectReference = api::read_at(binding, &["spec", "resource"]).ok()?;
         let template = Template::from(&reference);
         self.plane.templates.mirror(&template.gvk())?.get(&template.key())?;

@@ -14,12 +14,13 @@ use api::work::{ANNOTATION_DEPENDENCIES, FINALIZER_DEPENDENCIES, ObjectReference
 use interpreter::Operation;
 use object::{GroupVersionKind, Object, Status};
 use parking_lot::Mutex;
-use propagation::dependency::{dependencies_text, recorded_dependencies};
+use propagation::dependency::{dependencies_text, recorded_dependencies, split_by_namespace};
 use reconcile::events::Recorder;
 use reconcile::mirror::ObjectKey;
 use reconcile::{Controller, Outcome, ReconcileError, commit_object};
 use tokio_util::sync::CancellationToken;
 
+use crate::bindings::check_scope;
 use crate::plane::{FIELD_MANAGER, Plane};
 use crate::templates::Template;
 
@@ -56,6 +57,12 @@ impl Distributor {
         // From the API: what was recorded last is where attached bindings are found that no mirror shows yet.
         let target = self.plane.bindings.target(&key);
         let Some(dependent) = self.plane.client.find(target).await? else { return Ok(Outcome::Done) };
+        if let Err(refusal) = check_scope(&self.plane, &dependent)
+            && !dependent.is_deleting()
+        {
+            tracing::debug!(binding = %key, %refusal, "the dependencies of the binding are not propagated");
+            return Ok(Outcome::Done);
+        }
         if !propagates_dependencies(&dependent) || dependent.is_deleting() {
             self.detach_all(&dependent).await?;
             self.commit_finalizer_removal(&dependent).await?;
@@ -92,10 +99,17 @@ impl Distributor {
         if !interpreter.has_hook(&template.gvk(), Operation::InterpretDependency) {
             return Ok(None);
         }
-        interpreter.dependencies(template).await.map(Some).map_err(|error| {
+        let dependencies = interpreter.dependencies(template).await.map_err(|error| {
             self.recorder.warning(template, "GetDependenciesFailed", error.to_string());
             Status::internal(error)
-        })
+        })?;
+        let (own, foreign) = split_by_namespace(dependencies, template.namespace());
+        if !foreign.is_empty() {
+            let (namespace, refused) = (template.namespace(), told(&foreign));
+            let message = format!("dependencies outside namespace {namespace} are not propagated: {refused}");
+            self.recorder.warning(template, "GetDependenciesFailed", message);
+        }
+        Ok(Some(own))
     }
 
     /// Notes on the dependent what it needs, and holds it until what is attached to it is detached.

@@ -13,7 +13,7 @@ use propagation::eviction::{Eviction, Unhealthy, application_eviction, detect_fa
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Source, commit_object};
 use tokio_util::sync::CancellationToken;
 
-use crate::bindings::{Recorders, mirror_of, template_of};
+use crate::bindings::{Recorders, check_scope, mirror_of, template_of};
 use crate::plane::{FIELD_MANAGER, Plane};
 use crate::templates::Template;
 
@@ -91,9 +91,8 @@ impl Context {
         &self,
         key: &ObjectKey,
     ) -> Result<Option<(Arc<Object>, BindingSpec, ApplicationFailoverBehavior)>, ReconcileError> {
-        let Some(binding) = mirror_of(&self.plane, key).get(key).filter(|binding| !binding.is_deleting()) else {
-            return Ok(None);
-        };
+        let acts_on = |binding: &Arc<Object>| !binding.is_deleting() && check_scope(&self.plane, binding).is_ok();
+        let Some(binding) = mirror_of(&self.plane, key).get(key).filter(acts_on) else { return Ok(None) };
         let spec: BindingSpec = api::read(&binding)?;
         let behavior = spec.failover.as_ref().and_then(|failover| failover.application.clone());
         let is_known = !binding.items(&["status", "aggregatedStatus"]).is_empty();

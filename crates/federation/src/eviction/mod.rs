@@ -17,7 +17,7 @@ use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Source};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::bindings::{Recorders, mirror_of, template_of};
+use crate::bindings::{Recorders, check_scope, mirror_of, template_of};
 use crate::plane::{FIELD_MANAGER, Plane};
 use crate::templates::Template;
 
@@ -56,6 +56,10 @@ impl Context {
         let Some(binding) = mirror.get(&key).filter(|binding| !binding.is_deleting()) else {
             return Ok(Outcome::Done);
         };
+        if let Err(refusal) = check_scope(&self.plane, &binding) {
+            tracing::debug!(binding = %key, %refusal, "the evictions of the binding are not completed");
+            return Ok(Outcome::Done);
+        }
         let spec: BindingSpec = api::read(&binding)?;
         let status: BindingStatus = api::read_at(&binding, &["status"])?;
         let now = self.plane.clock.now();

@@ -13,7 +13,7 @@ use propagation::works::BindingRef;
 use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_status};
 use tokio_util::sync::CancellationToken;
 
-use crate::bindings::{Recorders, binding_of_work, mirror_of, title, works_of};
+use crate::bindings::{Recorders, binding_of_work, check_scope, mirror_of, title, works_of};
 use crate::plane::{FIELD_MANAGER, Plane};
 use crate::templates::Template;
 use crate::written::Written;
@@ -116,8 +116,12 @@ impl Context {
         if binding.is_deleting() {
             return Ok(Outcome::Done);
         }
+        if let Err(refusal) = check_scope(&self.plane, &binding) {
+            tracing::debug!(binding = %key, %refusal, "the status of the binding is not aggregated");
+            return Ok(Outcome::Done);
+        }
         let spec: BindingSpec = api::read(&binding)?;
-        let works = works_of(&self.plane, BindingRef::of(&binding).id);
+        let works = works_of(&self.plane, BindingRef::of(&binding));
         let items = rollup::aggregate(works.iter().map(Arc::as_ref), &spec.resource)?;
         self.commit_binding(&key, &binding, &spec, &items).await?;
         self.commit_template(&key, &spec, &items).await

@@ -13,10 +13,11 @@ use futures::stream;
 use interpreter::{Interpreter, Operation};
 use object::{Object, Status};
 use propagation::overrides::{self, Considered, Member, Verdict};
-use propagation::works::{self, BindingRef, Delivery, DesiredWork, WorkChange};
+use propagation::works::ownership::{check_same_object, is_made_by, named_bindings, stands_behind};
+use propagation::works::{self, BindingRef, Delivery, DesiredWork, WorkChange, WorkError};
 use reconcile::{ObjectKey, Outcome, ReconcileError};
 
-use crate::bindings::title;
+use crate::bindings::{check_scope, mirror_of, title};
 use crate::plane::FIELD_MANAGER;
 use crate::work::policies::Candidates;
 use crate::work::{Context, joined};
@@ -115,6 +116,9 @@ impl Context {
         let name = work_name(template.kind(), template.name(), template.namespace());
         let key = ObjectKey::new(&namespace, &name);
         let existing = self.gather_existing(&key, shipment.works).await?;
+        if let Some(work) = &existing {
+            self.check_takeover(work, shipment).await?;
+        }
         if existing.is_none() && cluster.is_deleting() {
             // It is being left, and its namespace takes nothing new.
             return Ok(None);
@@ -157,6 +161,33 @@ impl Context {
             }
             found => Ok(found),
         }
+    }
+
+    /// Refuses to overwrite a work that another binding stands behind, or that carries another object.
+    async fn check_takeover(&self, work: &Object, shipment: &Shipment<'_>) -> Result<(), Trouble> {
+        let own = BindingRef::of(shipment.binding);
+        if is_made_by(work, own) {
+            return Ok(());
+        }
+        for named in named_bindings(work) {
+            let key = ObjectKey::new(named.namespace, named.name);
+            if (named.namespace, named.name) == (own.namespace, own.name) {
+                continue;
+            }
+            let mirror = mirror_of(&self.plane, &key);
+            let other = match mirror.get(&key) {
+                Some(other) => Some(other),
+                None => self.plane.client.find(mirror.target(&key)).await?,
+            };
+            let stands =
+                |other: &Arc<Object>| stands_behind(other, named, work) && check_scope(&self.plane, other).is_ok();
+            if other.is_some_and(|other| stands(&other)) {
+                let (namespace, name) = (work.namespace().to_owned(), work.name().to_owned());
+                let refusal = WorkError::OwnedByOther { namespace, name, owner: title(&key) };
+                return Err(Trouble::Failed(refusal.to_string()));
+            }
+        }
+        check_same_object(work, &shipment.template).map_err(|refusal| Trouble::Failed(refusal.to_string()))
     }
 
     /// Applies the overrides for one member; a failure is told at once.

@@ -13,12 +13,14 @@ use api::names::cluster_of_execution_namespace;
 use api::work::BindingSpec;
 use cluster_client::{DeleteOptions, Patch, Preconditions, WriteOptions};
 use object::{Object, Status};
+use propagation::binding_scope::ScopeError;
+use propagation::works::ownership::is_made_by;
 use propagation::works::{self, BindingRef};
 use reconcile::{Controller, ObjectKey, Outcome, ReconcileError, Recorder, Source};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::bindings::{Recorders, finalizer_of, mirror_of, works_of};
+use crate::bindings::{Recorders, check_scope, finalizer_of, mirror_of, works_of};
 use crate::plane::{FIELD_MANAGER, Plane};
 use crate::templates::Template;
 use crate::work::made::Made;
@@ -108,7 +110,10 @@ impl Context {
         if id.is_empty() && !binding.is_deleting() {
             return Err(ReconcileError::other("the binding has no permanent id, by which its works are known"));
         }
-        let works = self.gather_works(&key, id).await?;
+        if let Err(refusal) = check_scope(&self.plane, &binding) {
+            return self.refuse(&key, &binding, &refusal).await;
+        }
+        let works = self.gather_works(&key, BindingRef::of(&binding)).await?;
         if binding.is_deleting() {
             return self.clean_up(&key, &binding, &works).await;
         }
@@ -121,15 +126,17 @@ impl Context {
             // Its binding goes with it.
             return Ok(Outcome::Done);
         };
+        self.commit_finalizer(&key, &binding).await?;
         self.deliver(&key, &binding, &spec, &template, &works, has_deleted).await
     }
 
     /// All works of the binding, those included that were made too lately for the mirror.
-    async fn gather_works(&self, key: &ObjectKey, id: &str) -> Result<Vec<Arc<Object>>, Status> {
-        let mut works = works_of(&self.plane, id);
+    async fn gather_works(&self, key: &ObjectKey, binding: BindingRef<'_>) -> Result<Vec<Arc<Object>>, Status> {
+        let mut works = works_of(&self.plane, binding);
         for made in self.made.unseen(key, |work| self.plane.works.get(work).is_some()) {
             match self.plane.client.find(self.plane.works.target(&made)).await? {
-                Some(work) => works.push(work),
+                Some(work) if is_made_by(&work, binding) => works.push(work),
+                Some(_) => {}
                 None => self.made.seen(key, &made),
             }
         }
@@ -204,6 +211,32 @@ impl Context {
         !purged.is_empty() && works.iter().any(is_purged)
     }
 
+    /// Leaves a binding alone that reaches beyond its scope. Works that name it are not deleted with it: they may carry
+    /// objects of others, and the binding of such an object takes them back.
+    async fn refuse(&self, key: &ObjectKey, binding: &Object, refusal: &ScopeError) -> Result<Outcome, ReconcileError> {
+        tracing::warn!(binding = %key, %refusal, "the binding is refused");
+        if binding.is_deleting() {
+            return self.commit_finalizer_removal(key, binding).await;
+        }
+        self.recorders.of(key).warning(binding, "SyncWorkFailed", refusal.to_string());
+        Ok(Outcome::Done)
+    }
+
+    /// Holds a binding that someone else made without the finalizer: its works must not outlive it.
+    async fn commit_finalizer(&self, key: &ObjectKey, binding: &Object) -> Result<(), ReconcileError> {
+        let finalizer = finalizer_of(key);
+        if binding.has_finalizer(finalizer) {
+            return Ok(());
+        }
+        let finalizers: Vec<&str> = binding.finalizers().chain([finalizer]).collect();
+        let patch = json!({"metadata": {"uid": binding.uid(), "resourceVersion": binding.resource_version(),
+            "finalizers": finalizers}});
+        let target = mirror_of(&self.plane, key).target(key);
+        let options = WriteOptions::managed_by(FIELD_MANAGER);
+        self.plane.client.patch(target, Patch::merge(patch), options).await?;
+        Ok(())
+    }
+
     /// The binding goes away: its works go first, though not until they are gone.
     async fn clean_up(
         &self,
@@ -212,6 +245,10 @@ impl Context {
         works: &[Arc<Object>],
     ) -> Result<Outcome, ReconcileError> {
         self.commit_deletes(key, &works.iter().collect::<Vec<_>>()).await?;
+        self.commit_finalizer_removal(key, binding).await
+    }
+
+    async fn commit_finalizer_removal(&self, key: &ObjectKey, binding: &Object) -> Result<Outcome, ReconcileError> {
         let finalizer = finalizer_of(key);
         if binding.has_finalizer(finalizer) {
             let rest: Vec<&str> = binding.finalizers().filter(|other| *other != finalizer).collect();

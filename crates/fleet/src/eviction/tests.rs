@@ -13,7 +13,8 @@ fn seed_binding(api: &MemoryApi, name: &str, tolerations: Value) {
     let placement = json!({"clusterTolerations": tolerations}).to_string();
     let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": name, "namespace": "default", "annotations": {ANNOTATION_APPLIED_PLACEMENT: placement}},
-        "spec": {"clusters": [{"name": "m1", "replicas": 1}, {"name": "m2", "replicas": 1}]}});
+        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": name},
+            "clusters": [{"name": "m1", "replicas": 1}, {"name": "m2", "replicas": 1}]}});
     api.seed(&RESOURCE_BINDINGS.gvr(), testing::object(binding));
 }
 

@@ -31,6 +31,10 @@ pub enum OverrideError {
     FieldIsNoText(String),
     #[error("the text at {path} is not {format}: {reason}")]
     FieldUnreadable { path: String, format: &'static str, reason: String },
+    #[error(
+        "an OverridePolicy must not change the group, kind, namespace or name of an object: {from} would become {to}"
+    )]
+    OtherObject { from: String, to: String },
 }
 
 /// Applies the overriders of one rule, in Karmada's order whatever the order they are written in: what is more general

@@ -176,3 +176,28 @@ fn what_was_applied_is_noted_by_name_as_karmada_writes_it() {
     );
     assert_eq!(applied.recorded(), Recorded { cluster: None, namespaced: Some(expected.to_owned()) });
 }
+
+#[test]
+fn policies_of_a_namespace_do_not_turn_an_object_into_another() {
+    let (cluster, spec) = cluster("m1", "eu");
+    let member = Member { cluster: &cluster, spec: &spec };
+    let patch = |path: &str, value: &str| json!([{"overriders": {"plaintext": [{"path": path, "operator": "replace", "value": value}]}}]);
+    let cases = [
+        ("/metadata/namespace", "kube-system", false),
+        ("/metadata/name", "coredns", false),
+        ("/kind", "ClusterRoleBinding", false),
+        ("/apiVersion", "rbac.authorization.k8s.io/v1", false),
+        // Another version of the group is the same object.
+        ("/apiVersion", "v2", true),
+        ("/metadata/labels/app", "y", true),
+    ];
+    for (path, value, is_allowed) in cases {
+        let rules = patch(path, value);
+        let own = [policy("a", "p", by("name"), rules.clone())];
+        let applied = apply(&mut template(), member, [], &own);
+        assert_eq!(applied.is_ok(), is_allowed, "{path} {value}");
+        // Administrators write cluster-wide policies.
+        let wide = [policy("", "p", by("name"), rules)];
+        assert!(apply(&mut template(), member, &wide, []).is_ok(), "{path} {value}");
+    }
+}

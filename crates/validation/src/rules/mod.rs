@@ -15,6 +15,8 @@ mod services;
 mod taints;
 mod works;
 
+pub use bindings::changes_reference;
+
 use kinds::strategies::defaults::{map_at, set_absent, set_empty_str};
 use object::{FieldError, GroupResource, Object};
 
@@ -147,10 +149,22 @@ pub fn validate(write: &Write<'_>, object: &Object, settings: &Settings) -> Resu
         (hpa::GROUP, "federatedhpas") => refuse("federatedhpa.karmada.io", autoscaling::validate(object)),
         (hpa::GROUP, "cronfederatedhpas") => refuse("cronfederatedhpa.karmada.io", autoscaling::validate_cron(object)),
         (work::GROUP, "resourcebindings") => {
-            refuse("resourcebinding.karmada.io", bindings::validate(object, settings.multiple_pod_templates))
+            let hook = "resourcebinding.karmada.io";
+            check_reference(write, object).map_or(Ok(()), |errors| refuse(hook, errors))?;
+            refuse(hook, bindings::validate(object, settings.multiple_pod_templates))
+        }
+        (work::GROUP, "clusterresourcebindings") => {
+            let errors = check_reference(write, object);
+            errors.map_or(Ok(()), |errors| refuse("clusterresourcebinding.karmada.io", errors))
         }
         _ => Ok(()),
     }
+}
+
+/// The problems of the object reference of a binding; `None` when the write leaves the reference alone.
+fn check_reference(write: &Write<'_>, binding: &Object) -> Option<Vec<FieldError>> {
+    let is_changed = bindings::changes_reference(binding, write.old);
+    is_changed.then(|| bindings::validate_reference(binding, write.namespace))
 }
 
 /// What is accepted although Karmada refuses it, and worth a word to whoever wrote it.

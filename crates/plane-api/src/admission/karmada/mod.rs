@@ -8,13 +8,14 @@ mod quotas;
 use std::sync::Arc;
 
 use api::features::Features;
-use api::work::LABEL_DELETION_PROTECTED;
+use api::work::{self, LABEL_DELETION_PROTECTED};
 use async_trait::async_trait;
-use object::{GroupResource, Object, Status};
+use object::{FieldError, FieldPath, GroupResource, GroupVersion, Object, Status};
 use validation::rules::{self, Denial, Settings, Write};
 
 use apiserver::admission::{Admission, Attributes, Operation};
 use apiserver::context::Context;
+use apiserver::served_resources::Resource;
 use apiserver::server::Server;
 
 pub use customizations::CompileScript;
@@ -93,7 +94,7 @@ impl Admission for Rules {
 
     async fn validate(
         &self,
-        _server: &Server,
+        server: &Server,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -102,9 +103,32 @@ impl Admission for Rules {
         let resource = attributes.resource.kind.group_resource();
         let write = write(attributes, &resource);
         rules::validate(&write, object, &self.settings).map_err(|denial| denial.status())?;
+        check_referenced_kind(server, &write, object).map_err(|denial| denial.status())?;
         rules::warnings(&write, object).into_iter().for_each(|warning| ctx.warn(warning));
         Ok(())
     }
+}
+
+/// Refuses a binding of a kind with another scope than its own, where the kind is served here.
+fn check_referenced_kind(server: &Server, write: &Write<'_>, binding: &Object) -> Result<(), Denial> {
+    let (webhook, is_namespaced) = match (write.resource.group.as_str(), write.resource.resource.as_str()) {
+        (work::GROUP, "resourcebindings") => ("resourcebinding.karmada.io", true),
+        (work::GROUP, "clusterresourcebindings") => ("clusterresourcebinding.karmada.io", false),
+        _ => return Ok(()),
+    };
+    let field = |name: &str| binding.str_at(&["spec", "resource", name]);
+    let gvk = GroupVersion::parse(field("apiVersion")).unwrap_or_default().kind(field("kind"));
+    let snapshot = server.registry.snapshot();
+    let is_of_scope = |found: &Arc<Resource>| found.kind.namespaced == is_namespaced;
+    if !rules::changes_reference(binding, write.old) || snapshot.find_kind(&gvk).is_none_or(is_of_scope) {
+        return Ok(());
+    }
+    let path = FieldPath::new("spec").child("resource").child("kind");
+    let text = match is_namespaced {
+        true => "the kind is cluster-scoped: a ResourceBinding propagates namespaced objects of its own namespace only",
+        false => "the kind is namespaced: a ClusterResourceBinding propagates cluster-scoped objects only",
+    };
+    Err(Denial::forbidden(webhook, FieldError::invalid(path, field("kind"), text).to_string()))
 }
 
 /// Objects of any kind that carry the label stay.
