@@ -1,4 +1,4 @@
-//! Tells the control plane every few seconds that the agent lives, by a Lease that belongs to its Cluster.
+//! Renews the Lease of the member's Cluster every few seconds: the heartbeat of the agent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,39 +7,39 @@ use api::Resource;
 use api::cluster::CLUSTERS;
 use api::names::CLUSTER_NAMESPACE;
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
+use membership::registration::{FIELD_MANAGER, owner};
 use object::{Object, Status, time};
 use reconcile::Clock;
 use reconcile::backoff::Backoff;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::registration::{FIELD_MANAGER, owner};
-
 const LEASES: Resource = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
 
-pub struct Pulse {
+/// The lease of one agent.
+pub struct AgentLease {
     pub plane: ClusterClient,
     pub cluster: String,
     pub clock: Arc<dyn Clock>,
-    /// How long others believe in it.
+    /// Time after the last renewal when the lease expires.
     pub duration: Duration,
     pub renew_every: Duration,
 }
 
 /// Renews until cancelled.
-pub async fn keep(pulse: Pulse, cancel: CancellationToken) {
-    let backoff = Backoff { base: Duration::from_millis(200), max: pulse.renew_every };
+pub async fn keep(lease: AgentLease, cancel: CancellationToken) {
+    let backoff = Backoff { base: Duration::from_millis(200), max: lease.renew_every };
     let mut last: Option<Arc<Object>> = None;
     let mut failures = 0;
     loop {
-        let wait = match pulse.renew(last.take()).await {
-            Ok(lease) => {
-                (last, failures) = (lease, 0);
-                pulse.renew_every
+        let wait = match lease.renew(last.take()).await {
+            Ok(renewed) => {
+                (last, failures) = (renewed, 0);
+                lease.renew_every
             }
             Err(status) => {
                 failures += 1;
-                tracing::debug!(%status, "the lease could not be renewed");
+                tracing::debug!(%status, "cannot renew the lease, will retry");
                 backoff.wait(failures)
             }
         };
@@ -50,8 +50,8 @@ pub async fn keep(pulse: Pulse, cancel: CancellationToken) {
     }
 }
 
-impl Pulse {
-    /// The lease as it is then; `None` while there is no Cluster it could belong to.
+impl AgentLease {
+    /// Renews the lease and returns it; `None` while its Cluster does not exist.
     async fn renew(&self, last: Option<Arc<Object>>) -> Result<Option<Arc<Object>>, Status> {
         let target = ResourceRef::namespaced(&LEASES.gvr(), CLUSTER_NAMESPACE, &self.cluster);
         let current = match last {
@@ -61,7 +61,7 @@ impl Pulse {
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         if let Some(current) = current {
             let renewed = self.renewed((*current).clone());
-            // Should it be gone, the Cluster may be too: the next look decides.
+            // If it was deleted, the Cluster may be deleted too: the next renewal reads both again.
             return self.plane.update(target, renewed, options).await.map(Some);
         }
         let Some(cluster) = self.plane.find(ResourceRef::cluster(&CLUSTERS.gvr(), &self.cluster)).await? else {

@@ -1,4 +1,4 @@
-//! The control plane as an agent may use it: where a merge patch is forbidden, the same is said with an update.
+//! A client of the control plane that replaces forbidden merge patches with updates.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub fn connect(plane: ClusterClient) -> Result<ClusterClient, ConnectError> {
 
 struct UpdateInstead {
     plane: ClusterClient,
-    /// What may not be patched, with its subresource; not asked twice. There are few kinds an agent writes.
+    /// Resources and subresources that may not be patched; tried only once. An agent writes few kinds.
     forbidden: Mutex<HashSet<(GroupVersionResource, Option<String>)>>,
 }
 
@@ -29,9 +29,10 @@ impl UpdateInstead {
         let whole = ResourceRef { subresource: None, ..target.clone() };
         let current = self.plane.get(whole).await?;
         let mut changed = current.to_value();
-        // The patch carries the version and the uid it was made for, and the API compares them as it would have.
+        // The patch carries the resource version and UID it was computed for, and the API still compares them.
         patch::merge::apply(&mut changed, &body.body).map_err(|error| error.to_status())?;
-        let object = Object::from_value(changed).ok_or_else(|| Status::internal("a patch made no object"))?;
+        let object =
+            Object::from_value(changed).ok_or_else(|| Status::internal("the patched value is not an object"))?;
         self.plane.call(target, Verb::Update { object, options }).await
     }
 }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_may_not_be_patched_is_updated_and_stays_guarded_by_its_version() {
+    async fn a_forbidden_patch_becomes_an_update_guarded_by_its_version() {
         let api = MemoryApi::default();
         let gvr = GroupVersionResource::new("", "v1", "configmaps");
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
@@ -95,6 +96,6 @@ mod tests {
         let stale = client.patch(target(), patch(&version), WriteOptions::default()).await.expect_err("it is stale");
         assert!(stale.is_conflict(), "{stale}");
         let patches = api.calls().iter().filter(|call| call.starts_with("patch")).count();
-        assert_eq!(patches, 1, "a right that is not there is not asked for again");
+        assert_eq!(patches, 1, "a forbidden patch is not tried again");
     }
 }

@@ -1,4 +1,4 @@
-//! Answers those who ask whether the agent lives, such as the kubelet, and those who ask what it counted.
+//! Serves the agent's health checks and metrics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Questions answered at once; more wait.
-const QUESTIONS_MAX: usize = 16;
-const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
-/// The first line of a question is all that is read.
-const QUESTION_BYTES_MAX: usize = 1024;
+/// Maximum number of concurrent requests; more wait.
+const REQUESTS_MAX: usize = 16;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Only the first line of a request is read.
+const REQUEST_BYTES_MAX: usize = 1024;
 
-/// Answers /healthz, /livez and /readyz until cancelled.
+/// Serves /healthz, /livez and /readyz until cancelled.
 pub async fn serve(address: SocketAddr, cancel: CancellationToken) -> std::io::Result<()> {
     listen(address, None, cancel).await
 }
 
-/// Answers /metrics until cancelled.
+/// Serves /metrics until cancelled.
 pub async fn serve_metrics(address: SocketAddr, metrics: Metrics, cancel: CancellationToken) -> std::io::Result<()> {
     listen(address, Some(metrics), cancel).await
 }
 
 async fn listen(address: SocketAddr, metrics: Option<Metrics>, cancel: CancellationToken) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
-    let room = Arc::new(Semaphore::new(QUESTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(REQUESTS_MAX));
     tokio::spawn(async move {
         loop {
             let accepted = tokio::select! {
@@ -36,14 +36,14 @@ async fn listen(address: SocketAddr, metrics: Option<Metrics>, cancel: Cancellat
                 accepted = listener.accept() => accepted,
             };
             let Ok((stream, _)) = accepted else {
-                tokio::time::sleep(QUESTION_TIME_MAX).await;
+                tokio::time::sleep(REQUEST_TIMEOUT).await;
                 continue;
             };
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             let metrics = metrics.clone();
             tokio::spawn(async move {
-                // Whoever does not listen to the answer has gone.
-                let _ = tokio::time::timeout(QUESTION_TIME_MAX, answer(stream, metrics)).await;
+                // A client that does not read the response has disconnected.
+                let _ = tokio::time::timeout(REQUEST_TIMEOUT, answer(stream, metrics)).await;
                 drop(permit);
             });
         }
@@ -52,10 +52,10 @@ async fn listen(address: SocketAddr, metrics: Option<Metrics>, cancel: Cancellat
 }
 
 async fn answer(mut stream: TcpStream, metrics: Option<Metrics>) -> std::io::Result<()> {
-    let mut question = [0; QUESTION_BYTES_MAX];
-    let length = stream.read(&mut question).await?;
-    let question = String::from_utf8_lossy(&question[..length]);
-    let path = question.split_whitespace().nth(1).unwrap_or_default();
+    let mut request = [0; REQUEST_BYTES_MAX];
+    let length = stream.read(&mut request).await?;
+    let request = String::from_utf8_lossy(&request[..length]);
+    let path = request.split_whitespace().nth(1).unwrap_or_default();
     let (status, kind, body) = match (path.split('?').next(), metrics) {
         (Some("/healthz" | "/livez" | "/readyz"), None) => ("200 OK", "text/plain", "ok".to_owned()),
         (Some("/metrics"), Some(metrics)) => {

@@ -1,4 +1,4 @@
-//! From start to end of an agent: registered once, then in sync until told to stop, whatever the network does.
+//! Runs an agent: registers the member, then keeps it in sync until cancelled, across network failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,48 +6,49 @@ use std::time::Duration;
 use api::features::Features;
 use cluster_client::ClusterClient;
 use member_sync::{MemberParts, Recorders, run_member};
+use membership::credentials;
+use membership::registration::{DuplicateCluster, Registration, RegistrationError, ensure_registered};
+use membership::renewal::{self, AgentKubeconfig, Renewal};
 use metrics::Metrics;
 use plane_state::MemberCapacity;
 use reconcile::backoff::Backoff;
 use reconcile::{Clock, LeaderElection, LeaderElector};
 use tokio_util::sync::CancellationToken;
 
-use crate::credentials;
-use crate::lease::{self, Pulse};
-use crate::registration::{self, Refused, RegisterError, Registration};
-use crate::renewal::{self, Kept, Renewal};
+use crate::lease::{self, AgentLease};
 use crate::tunnel;
 use crate::webhooks::Webhooks;
 
-/// Between tries to register: soon at first, and never seldom.
+/// Backoff between attempts to register.
 const REGISTER_BACKOFF: Backoff = Backoff { base: Duration::from_millis(500), max: Duration::from_secs(30) };
 
-/// What an agent needs.
-pub struct Parts {
+/// Everything an agent needs to run.
+pub struct AgentDeps {
     pub plane: ClusterClient,
     pub member: ClusterClient,
     pub registration: Registration,
-    /// The member's API as its certificate names it; the control plane is offered a way to it. `None` offers none.
+    /// The member's API as its certificate names it, offered to the control plane through a tunnel. `None` opens no
+    /// tunnel.
     pub reachable_at: Option<String>,
-    /// Where the certificate for the plane is kept, for it to be renewed there. `None` renews nothing.
-    pub kept: Option<Kept>,
+    /// The kubeconfig whose certificate is renewed. `None` renews nothing.
+    pub kubeconfig: Option<AgentKubeconfig>,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Metrics,
-    pub settings: Settings,
+    pub settings: AgentSettings,
 }
 
-/// The figures, with Karmada's defaults.
+/// Intervals and limits, with Karmada's defaults.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AgentSettings {
     pub sync: member_sync::Settings,
     pub lease_duration: Duration,
     pub lease_renew_every: Duration,
-    /// Set where several agents look after the same member.
-    pub replicas: Option<Replicas>,
+    /// Set when several agents run for the same member.
+    pub replicas: Option<AgentReplicas>,
 }
 
-impl Default for Settings {
+impl Default for AgentSettings {
     fn default() -> Self {
         Self {
             sync: member_sync::Settings::default(),
@@ -58,105 +59,105 @@ impl Default for Settings {
     }
 }
 
-/// How several agents agree on the one that works. They do it in the member: that one is there when the plane is not.
+/// Leader election among several agents. Its Lease is in the member, which is reachable when the control plane is not.
 #[derive(Clone, Debug)]
-pub struct Replicas {
+pub struct AgentReplicas {
     pub namespace: String,
     pub identity: String,
 }
 
-/// Runs until cancelled. Ends before only when the control plane has another cluster of this name or id.
-pub async fn run(parts: Parts, cancel: CancellationToken) -> Result<(), Refused> {
-    let Some(replicas) = parts.settings.replicas.clone() else { return work(&parts, cancel).await };
-    if let Err(error) = credentials::ensure_namespace(&parts.member, &replicas.namespace).await {
-        // The elector goes on trying, and says so.
-        tracing::warn!(%error, "the namespace of the agent's lease could not be made");
+/// Runs until cancelled. Returns earlier only when the control plane has another cluster with this name or ID.
+pub async fn run(deps: AgentDeps, cancel: CancellationToken) -> Result<(), DuplicateCluster> {
+    let Some(replicas) = deps.settings.replicas.clone() else { return work(&deps, cancel).await };
+    if let Err(error) = credentials::ensure_namespace(&deps.member, &replicas.namespace).await {
+        // The elector retries, and logs its own errors.
+        tracing::warn!(%error, "cannot create the namespace of the agent's lease");
     }
-    let name = format!("karmada-agent-{}", parts.registration.name);
+    let name = format!("karmada-agent-{}", deps.registration.name);
     let election = LeaderElection::new(&replicas.namespace, &name, &replicas.identity);
-    let elector = LeaderElector::new(election, parts.member.clone(), Arc::clone(&parts.clock));
+    let elector = LeaderElector::new(election, deps.member.clone(), Arc::clone(&deps.clock));
     let outcome = parking_lot::Mutex::new(Ok(()));
     let term = |term: CancellationToken| async {
-        let ended = work(&parts, term).await;
+        let ended = work(&deps, term).await;
         *outcome.lock() = ended;
     };
     elector.run(cancel, term).await;
     outcome.into_inner()
 }
 
-async fn work(parts: &Parts, cancel: CancellationToken) -> Result<(), Refused> {
+async fn work(deps: &AgentDeps, cancel: CancellationToken) -> Result<(), DuplicateCluster> {
     let registered = tokio::select! {
         () = cancel.cancelled() => return Ok(()),
-        registered = register(parts) => registered,
+        registered = register(deps) => registered,
     };
     registered?;
-    let cluster = parts.registration.name.clone();
-    tracing::info!(cluster, "the member is registered and pulls its works");
-    let plane = match crate::plane::connect(parts.plane.clone()) {
+    let cluster = deps.registration.name.clone();
+    tracing::info!(cluster, "the member is registered");
+    let plane = match crate::plane::connect(deps.plane.clone()) {
         Ok(plane) => plane,
         Err(error) => unreachable!("a direct connection opens nothing: {error}"),
     };
-    let pulse = Pulse {
-        plane: parts.plane.clone(),
+    let agent_lease = AgentLease {
+        plane: deps.plane.clone(),
         cluster: cluster.clone(),
-        clock: Arc::clone(&parts.clock),
-        duration: parts.settings.lease_duration,
-        renew_every: parts.settings.lease_renew_every,
+        clock: Arc::clone(&deps.clock),
+        duration: deps.settings.lease_duration,
+        renew_every: deps.settings.lease_renew_every,
     };
     let sync = async {
-        // What a kind means must be known before anything is written, or it would be written wrongly.
+        // Interpreter customizations must be loaded before anything is written to the member.
         let interpreter = member_sync::interpretation::follow(plane.clone(), Arc::new(Webhooks), cancel.clone()).await;
         if cancel.is_cancelled() {
             return;
         }
-        let recorders = Recorders::start(&plane, &parts.clock, &cancel);
+        let recorders = Recorders::start(&plane, &deps.clock, &cancel);
         let member = MemberParts {
             plane: plane.clone(),
-            member: parts.member.clone(),
+            member: deps.member.clone(),
             cluster,
             interpreter,
             member_capacity: MemberCapacity::default(),
-            features: Arc::clone(&parts.features),
-            clock: Arc::clone(&parts.clock),
-            metrics: parts.metrics.clone(),
+            features: Arc::clone(&deps.features),
+            clock: Arc::clone(&deps.clock),
+            metrics: deps.metrics.clone(),
             recorders,
-            settings: parts.settings.sync.clone(),
+            settings: deps.settings.sync.clone(),
         };
         run_member(member, cancel.clone()).await;
     };
-    let way = async {
-        if let Some(member) = &parts.reachable_at {
-            let cluster = parts.registration.name.clone();
-            tunnel::keep(parts.plane.clone(), cluster, member.clone(), cancel.clone()).await;
+    let tunnel = async {
+        if let Some(member) = &deps.reachable_at {
+            let cluster = deps.registration.name.clone();
+            tunnel::keep(deps.plane.clone(), cluster, member.clone(), cancel.clone()).await;
         }
     };
     let renewing = async {
-        if let Some(kept) = &parts.kept {
+        if let Some(kubeconfig) = &deps.kubeconfig {
             let renewal = Renewal {
-                plane: parts.plane.clone(),
-                member: parts.member.clone(),
-                cluster: parts.registration.name.clone(),
-                kept: kept.clone(),
-                clock: Arc::clone(&parts.clock),
+                plane: deps.plane.clone(),
+                member: deps.member.clone(),
+                cluster: deps.registration.name.clone(),
+                kubeconfig: kubeconfig.clone(),
+                clock: Arc::clone(&deps.clock),
             };
             renewal::keep(renewal, cancel.clone()).await;
         }
     };
-    tokio::join!(lease::keep(pulse, cancel.clone()), sync, way, renewing);
+    tokio::join!(lease::keep(agent_lease, cancel.clone()), sync, tunnel, renewing);
     Ok(())
 }
 
-/// Tries until it succeeds or must not.
-async fn register(parts: &Parts) -> Result<(), Refused> {
+/// Retries until the member is registered, or refused as a duplicate.
+async fn register(deps: &AgentDeps) -> Result<(), DuplicateCluster> {
     let mut failures = 0;
     loop {
-        match registration::register(&parts.plane, &parts.member, &parts.registration).await {
+        match ensure_registered(&deps.plane, &deps.member, &deps.registration).await {
             Ok(()) => return Ok(()),
-            Err(RegisterError::Refused(refused)) => return Err(refused),
+            Err(RegistrationError::Duplicate(duplicate)) => return Err(duplicate),
             Err(error) => {
                 failures += 1;
                 let wait = REGISTER_BACKOFF.jittered(failures);
-                tracing::warn!(%error, ?wait, "the member could not be registered; trying again");
+                tracing::warn!(%error, ?wait, "cannot register the member, will retry");
                 tokio::time::sleep(wait).await;
             }
         }

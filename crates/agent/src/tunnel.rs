@@ -1,4 +1,4 @@
-//! A way to the member for those at the control plane: opened from here, so that nothing has to reach in.
+//! A tunnel through which the control plane reaches the member, opened from the member's side.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use reconcile::backoff::Backoff;
 use tokio_util::sync::CancellationToken;
 
 const BACKOFF: Backoff = Backoff { base: Duration::from_millis(500), max: Duration::from_secs(30) };
-/// A control plane that knows no such thing (Karmada's) may be replaced by one that does.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(600);
-/// Connections to the member through one way.
+/// Retry interval with a control plane without tunnels (Karmada's): it may be replaced by one that has them.
+const UNSUPPORTED_RETRY: Duration = Duration::from_secs(600);
+/// Maximum number of connections to the member through one tunnel.
 const CONNECTIONS_MAX: u32 = 256;
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
-const PING_EVERY: Duration = Duration::from_secs(10);
+const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Keeps a way open until cancelled, whatever the network does.
+/// Keeps the tunnel open until cancelled, and reopens it after failures.
 pub async fn keep(plane: ClusterClient, cluster: String, member: String, cancel: CancellationToken) {
     let mut failures = 0;
     loop {
@@ -35,22 +35,22 @@ pub async fn keep(plane: ClusterClient, cluster: String, member: String, cancel:
         };
         let wait = match opened {
             Ok(upgraded) => {
-                tracing::info!(cluster, "the control plane can reach the member through this agent");
+                tracing::info!(cluster, "the tunnel to the control plane is open");
                 failures = 0;
                 tokio::select! {
                     () = cancel.cancelled() => return,
-                    ended = serve(upgraded, &member) => tracing::info!(?ended, "the way to the member has ended"),
+                    ended = serve(upgraded, &member) => tracing::info!(?ended, "the tunnel to the control plane was closed"),
                 }
                 BACKOFF.jittered(0)
             }
             Err(status) if matches!(status.code, 403..=405 | 501) => {
-                tracing::info!(%status, "the control plane takes no way to this member");
-                ASK_AGAIN_AFTER
+                tracing::info!(%status, "the control plane does not support tunnels to this member");
+                UNSUPPORTED_RETRY
             }
             Err(status) => {
                 failures += 1;
                 let wait = BACKOFF.jittered(failures);
-                tracing::debug!(%status, ?wait, "no way to the member could be opened; trying again");
+                tracing::debug!(%status, ?wait, "cannot open the tunnel, will retry");
                 wait
             }
         };
@@ -70,11 +70,11 @@ async fn open(plane: &ClusterClient, cluster: &str, member: &str) -> Result<Upgr
     plane.upgrade(request.map_err(|error| Status::bad_request(error.to_string()))?).await
 }
 
-/// Answers as the server of the connection this side has opened: every CONNECT leads to the member's API, nowhere else.
+/// Serves the connection opened from this side: every CONNECT goes to the member's API and nowhere else.
 async fn serve(upgraded: Upgraded, member: &str) -> Result<(), hyper::Error> {
     let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     builder.timer(TokioTimer::new()).max_concurrent_streams(CONNECTIONS_MAX);
-    builder.keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_TIMEOUT);
+    builder.keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
     let member = member.to_owned();
     let service = service_fn(move |request| {
         let member = member.clone();
@@ -92,15 +92,15 @@ async fn connect(request: Request<Incoming>, member: &str) -> Response<Empty<Byt
     let mut stream = match dial(member).await {
         Ok(stream) => stream,
         Err(error) => {
-            tracing::warn!(member, %error, "the member's API cannot be reached for the control plane");
+            tracing::warn!(member, %error, "cannot connect to the member's API for the control plane");
             *response.status_mut() = StatusCode::BAD_GATEWAY;
             return response;
         }
     };
     tokio::spawn(async move {
         match hyper::upgrade::on(request).await {
-            Ok(asked) => drop(tokio::io::copy_bidirectional(&mut TokioIo::new(asked), &mut stream).await),
-            Err(error) => tracing::debug!(%error, "a connection to the member was not taken"),
+            Ok(upgraded) => drop(tokio::io::copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await),
+            Err(error) => tracing::debug!(%error, "a connection through the tunnel failed"),
         }
     });
     response

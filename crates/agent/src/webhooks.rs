@@ -1,4 +1,4 @@
-//! Makes the calls of webhook interpreters from beside the member.
+//! Calls interpreter webhooks from the member's network.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use cluster_client::{ClusterClient, Endpoint, RemoteConfig};
 use interpreter::{WebhookCall, WebhookCaller};
 use serde_json::Value;
 
-/// How long a webhook without a limit of its own may take: nobody waits for ever.
+/// Timeout of a webhook that sets none.
 const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Reaches webhooks by their URL, and services by the name they have in the member's network.
+/// Calls webhooks by their URL, and services by their DNS name in the member's network.
 pub struct Webhooks;
 
-/// Where a call goes.
+/// The server and path of a call.
 #[derive(Debug, PartialEq, Eq)]
-struct Destination {
+struct WebhookTarget {
     server: String,
     path: String,
 }
 
-impl Destination {
+impl WebhookTarget {
     fn of(config: &Value) -> Result<Self, String> {
         if let Some(url) = config["url"].as_str() {
             let uri: http::Uri = url.parse().map_err(|_| format!("{url:?} is not a URL"))?;
@@ -47,7 +47,7 @@ impl Destination {
 #[async_trait]
 impl WebhookCaller for Webhooks {
     async fn call(&self, call: WebhookCall) -> Result<Value, String> {
-        let mut destination = Destination::of(&call.client_config)?;
+        let mut destination = WebhookTarget::of(&call.client_config)?;
         let mut limit = CALL_TIME_MAX;
         if let Some(seconds) = call.timeout_seconds.filter(|seconds| *seconds > 0) {
             destination.path.push(if destination.path.contains('?') { '&' } else { '?' });
@@ -82,19 +82,19 @@ mod tests {
 
     #[track_caller]
     fn check(config: Value, server: &str, path: &str) {
-        let expected = Destination { server: server.to_owned(), path: path.to_owned() };
-        assert_eq!(Destination::of(&config), Ok(expected));
+        let expected = WebhookTarget { server: server.to_owned(), path: path.to_owned() };
+        assert_eq!(WebhookTarget::of(&config), Ok(expected));
     }
 
     #[test]
-    fn webhooks_are_found_by_url_or_by_the_name_of_their_service() {
+    fn webhooks_are_called_by_url_or_by_service_name() {
         check(json!({"url": "https://10.0.0.1:8443/hooks?a=b"}), "https://10.0.0.1:8443", "/hooks?a=b");
         check(json!({"url": "https://hooks.example"}), "https://hooks.example", "/");
         let service = json!({"namespace": "ns", "name": "hooks", "path": "/interpret"});
         check(json!({"service": service}), "https://hooks.ns.svc:443", "/interpret");
         let service = json!({"namespace": "ns", "name": "hooks", "port": 8443});
         check(json!({"service": service}), "https://hooks.ns.svc:8443", "/");
-        assert!(Destination::of(&json!({})).is_err());
-        assert!(Destination::of(&json!({"url": "hooks"})).is_err());
+        assert!(WebhookTarget::of(&json!({})).is_err());
+        assert!(WebhookTarget::of(&json!({"url": "hooks"})).is_err());
     }
 }

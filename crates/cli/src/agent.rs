@@ -1,48 +1,50 @@
-//! `flotilla agent`: looks after one member from beside it, with the flags of karmada-agent.
+//! `flotilla agent`: the agent of a pull-mode member, with the flags of karmada-agent.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::agent::renewal::Kept;
-use ::agent::{Parts, Registration, Replicas, ReportSecrets, Settings};
+use ::agent::{AgentDeps, AgentReplicas, AgentSettings};
+use ::karmadactl::cluster_location::ClusterLocationArgs;
 use ::karmadactl::console::Console;
 use ::karmadactl::durations;
-use ::karmadactl::register::KUBECONFIG_SECRET;
 use ::karmadactl::register::manifest::{self, ManifestArgs};
-use ::karmadactl::whereabouts::WhereaboutsArgs;
 use anyhow::{Context, bail};
 use api::features::Features;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::{ArgAction, Args, Subcommand};
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
+use membership::ClusterLocation;
+use membership::agent_manifests::KUBECONFIG_SECRET;
+use membership::registration::{Registration, ReportSecrets};
+use membership::renewal::AgentKubeconfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::termination::Termination;
 
-/// Where a pod finds the name of its namespace.
+/// File with the namespace of the pod this runs in.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-// As with Go's flags, the last of several counts: manifests are often added to.
+// As with Go's flags, the last value of a repeated flag wins: manifests are often appended to.
 #[derive(Args)]
 #[command(
     args_override_self = true,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "\
-The agent opens connections to the member and to the control plane, and needs none to itself. It registers the member as
-a cluster with syncMode Pull, applies its works, and reports status and capacity. While the control plane cannot be
-reached it keeps the member as it was last told, and tries again for ever."
+The agent connects to the member and to the control plane; it needs no inbound connections. It registers the member as
+a cluster with syncMode Pull, applies its works, and reports status and capacity. While the control plane is
+unreachable, it keeps the member in its last known desired state and retries."
 )]
 pub struct AgentArgs {
     #[command(subcommand)]
     command: Option<AgentCommand>,
     #[command(flatten)]
     agent: Option<RunArgs>,
-    // Not within the above: clap takes optional flags that hold other flags for absent, whatever is said.
+    // Not part of RunArgs: clap treats an optional group with flattened arguments as absent.
     #[command(flatten)]
-    whereabouts: WhereaboutsArgs,
+    location: ClusterLocationArgs,
 }
 
 #[derive(Subcommand)]
@@ -64,68 +66,68 @@ struct RunArgs {
     /// Context in the member's kubeconfig [default: its current context].
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
-    /// Name of the member.
+    /// Name of the cluster.
     #[arg(long, value_name = "NAME")]
     cluster_name: String,
-    /// Namespace of the control plane and of the member that holds the member's secrets.
+    /// Namespace of the cluster's secrets, in the control plane and in the member.
     #[arg(long, default_value = CLUSTER_NAMESPACE, value_name = "NAMESPACE")]
     cluster_namespace: String,
-    /// Where others reach the member's API, when they can.
+    /// URL at which the control plane reaches the member's API.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     cluster_api_endpoint: String,
-    /// Proxy through which others reach it.
+    /// Proxy through which the control plane reaches the member.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     proxy_server_address: String,
-    /// Secrets of the member the control plane may have: KubeCredentials, KubeImpersonator, or None.
+    /// Secrets reported to the control plane: KubeCredentials, KubeImpersonator, or None.
     #[arg(long, value_delimiter = ',', default_value = "KubeCredentials,KubeImpersonator", value_name = "NAME,...")]
     report_secrets: Vec<String>,
-    /// Features to switch on or off.
+    /// Feature gates, such as Failover=true.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME=BOOL,...")]
     feature_gates: String,
-    /// How often the member's status is looked at.
+    /// Interval for updating the member's status.
     #[arg(long, default_value = "10s", value_parser = durations::parse, value_name = "DURATION")]
     cluster_status_update_frequency: Duration,
-    /// How long the control plane believes in the agent without hearing of it.
+    /// Duration of the lease that the agent renews as its heartbeat.
     #[arg(long, default_value = "40s", value_parser = durations::parse, value_name = "DURATION")]
     cluster_lease_duration: Duration,
-    /// The part of that time after which the lease is renewed.
+    /// Fraction of the lease duration after which the lease is renewed.
     #[arg(long, default_value_t = 0.25, value_name = "FRACTION")]
     cluster_lease_renew_interval_fraction: f64,
-    /// How long the member must answer before it counts as ready again.
+    /// Time the member must be healthy before it is ready again.
     #[arg(long, default_value = "30s", value_parser = durations::parse, value_name = "DURATION")]
     cluster_success_threshold: Duration,
-    /// How long the member must fail before it counts as not ready.
+    /// Time the member must fail before it is not ready.
     #[arg(long, default_value = "30s", value_parser = durations::parse, value_name = "DURATION")]
     cluster_failure_threshold: Duration,
-    /// Works applied at the same time.
+    /// Number of works applied concurrently.
     #[arg(long, default_value_t = 16, value_name = "N")]
     concurrent_work_syncs: usize,
-    /// Watch nodes and pods to know what the member can take.
+    /// Watch nodes and pods to estimate the capacity of the member.
     #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     enable_cluster_resource_modeling: bool,
-    /// Agree with other agents of the same member on one that works, by a Lease in the member.
+    /// Elect one active agent among several of the same member, with a Lease in the member.
     #[arg(long, default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     leader_elect: bool,
     /// Namespace of that Lease.
     #[arg(long, default_value = SYSTEM_NAMESPACE, value_name = "NAMESPACE")]
     leader_elect_resource_namespace: String,
-    /// Answer /healthz and /readyz here; 0 for not at all.
+    /// Address for /healthz and /readyz; 0 disables it.
     #[arg(long, default_value = "0", value_name = "HOST:PORT")]
     health_probe_bind_address: String,
-    /// Taken for the sake of manifests made for karmada-agent; everything it could switch always runs.
+    /// Accepted for compatibility with manifests of karmada-agent; all controllers always run.
     #[arg(long, hide = true)]
     controllers: Option<String>,
-    /// Open a way through which the control plane reaches the member for its proxy, logs, exec and port-forward.
+    /// Open a tunnel through which the control plane reaches the member for proxy, logs, exec and port-forward.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     tunnel: bool,
-    /// Renew the agent's certificate for the control plane when two thirds of its life have passed.
+    /// Renew the agent's certificate for the control plane after two thirds of its lifetime.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     rotate_certificate: bool,
-    /// Secret beside the agent that --karmada-kubeconfig is mounted from; a new certificate goes there when the file
-    /// cannot be written.
+    /// Secret that --karmada-kubeconfig is mounted from; a renewed certificate is stored there if the file cannot be
+    /// written.
     #[arg(long, default_value = KUBECONFIG_SECRET, value_name = "NAME")]
     karmada_kubeconfig_secret: String,
-    /// Answer /metrics here; 0 for not at all.
+    /// Address for /metrics; 0 disables it.
     #[arg(long, default_value = "0", value_name = "HOST:PORT")]
     metrics_bind_address: String,
 }
@@ -133,12 +135,12 @@ struct RunArgs {
 pub async fn run(console: &Console, args: AgentArgs) -> anyhow::Result<()> {
     match args {
         AgentArgs { command: Some(AgentCommand::Manifest(args)), .. } => manifest::run(console, &args),
-        AgentArgs { agent: Some(args), whereabouts, .. } => look_after(args, &whereabouts).await,
-        AgentArgs { .. } => bail!("say --karmada-kubeconfig FILE and --cluster-name NAME"),
+        AgentArgs { agent: Some(args), location, .. } => run_agent(args, location.location()).await,
+        AgentArgs { .. } => bail!("--karmada-kubeconfig FILE and --cluster-name NAME are required"),
     }
 }
 
-async fn look_after(args: RunArgs, whereabouts: &WhereaboutsArgs) -> anyhow::Result<()> {
+async fn run_agent(args: RunArgs, location: ClusterLocation) -> anyhow::Result<()> {
     let mut termination = Termination::listen()?;
     let cancel = CancellationToken::new();
     let metrics = metrics::Metrics::default();
@@ -150,19 +152,19 @@ async fn look_after(args: RunArgs, whereabouts: &WhereaboutsArgs) -> anyhow::Res
     if let Some(address) = listen_address("--health-probe-bind-address", &args.health_probe_bind_address)? {
         ::agent::probe::serve(address, cancel.clone()).await.with_context(|| format!("cannot listen on {address}"))?;
     }
-    let working = ::agent::run(args.parts(whereabouts, metrics)?, cancel.clone());
+    let working = ::agent::run(args.deps(location, metrics)?, cancel.clone());
     tokio::pin!(working);
     tokio::select! {
         ended = &mut working => return Ok(ended?),
         () = termination.asked() => {}
     }
-    tracing::info!("stopping: work under way may finish");
+    tracing::info!("shutting down, waiting for work in progress");
     cancel.cancel();
     Ok(working.await?)
 }
 
 impl RunArgs {
-    fn parts(self, whereabouts: &WhereaboutsArgs, metrics: metrics::Metrics) -> anyhow::Result<Parts> {
+    fn deps(self, location: ClusterLocation, metrics: metrics::Metrics) -> anyhow::Result<AgentDeps> {
         let plane = Kubeconfig::load(std::slice::from_ref(&self.karmada_kubeconfig)).context("--karmada-kubeconfig")?;
         let plane = plane.remote(self.karmada_context.as_deref()).context("--karmada-kubeconfig")?;
         let (member, proxy) = self.member()?;
@@ -172,11 +174,9 @@ impl RunArgs {
             report,
             proxy: proxy.unwrap_or_else(|| self.proxy_server_address.clone()),
             insecure: member.insecure_skip_tls_verify,
-            authority: member.ca.as_ref().map(|ca| ca.read()).transpose().context("the member's CA")?,
+            authority: member.ca.as_ref().map(|ca| ca.read()).transpose().context("cannot read the member's CA")?,
             api_endpoint: self.cluster_api_endpoint.clone(),
-            provider: whereabouts.cluster_provider.clone(),
-            region: whereabouts.cluster_region.clone(),
-            zones: whereabouts.zones(),
+            location,
             name: self.cluster_name.clone(),
             namespace: self.cluster_namespace.clone(),
         };
@@ -187,11 +187,11 @@ impl RunArgs {
             ..member
         };
         let reachable_at = (self.tunnel && member.proxy.is_none()).then(|| member.server.clone());
-        Ok(Parts {
+        Ok(AgentDeps {
             reachable_at,
-            kept: self.rotate_certificate.then(|| self.kept()),
+            kubeconfig: self.rotate_certificate.then(|| self.agent_kubeconfig()),
             plane: ClusterClient::connect(Endpoint::Remote(plane)).context("--karmada-kubeconfig")?,
-            member: ClusterClient::connect(Endpoint::Remote(member)).context("the member")?,
+            member: ClusterClient::connect(Endpoint::Remote(member)).context("cannot connect to the member")?,
             registration,
             features: Arc::new(Features::flotilla().with(&self.feature_gates).context("--feature-gates")?),
             clock: Arc::new(reconcile::SystemClock),
@@ -200,19 +200,19 @@ impl RunArgs {
         })
     }
 
-    /// Where the certificate for the control plane is renewed.
-    fn kept(&self) -> Kept {
+    /// Returns the kubeconfig whose certificate is renewed.
+    fn agent_kubeconfig(&self) -> AgentKubeconfig {
         let own = std::fs::read_to_string(NAMESPACE_FILE).ok().map(|text| text.trim().to_owned());
         let own = own.filter(|namespace| !namespace.is_empty());
-        Kept {
-            kubeconfig: self.karmada_kubeconfig.clone(),
+        AgentKubeconfig {
+            path: self.karmada_kubeconfig.clone(),
             context: self.karmada_context.clone(),
             namespace: own.unwrap_or_else(|| self.leader_elect_resource_namespace.clone()),
             secret: self.karmada_kubeconfig_secret.clone(),
         }
     }
 
-    /// How the member is reached, and the proxy its kubeconfig asks for.
+    /// Returns the connection to the member, and the proxy of its kubeconfig.
     fn member(&self) -> anyhow::Result<(RemoteConfig, Option<String>)> {
         let is_named = self.kubeconfig.is_some() || std::env::var_os("KUBECONFIG").is_some_and(|v| !v.is_empty());
         if !is_named && let Ok(in_cluster) = RemoteConfig::in_cluster() {
@@ -222,21 +222,22 @@ impl RunArgs {
             Some(path) => Kubeconfig::load(std::slice::from_ref(path)),
             None => Kubeconfig::load_default(),
         };
-        let kubeconfig = kubeconfig.context("the member: say --kubeconfig FILE where this does not run in it")?;
+        let kubeconfig =
+            kubeconfig.context("cannot reach the member: use --kubeconfig FILE when the agent does not run in it")?;
         let context = self.context.as_deref();
         let proxy = kubeconfig.proxy_url(context).map(str::to_owned);
         Ok((kubeconfig.remote(context).context("--kubeconfig")?, proxy))
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self) -> anyhow::Result<AgentSettings> {
         let fraction = self.cluster_lease_renew_interval_fraction;
         if !(fraction > 0.0 && fraction < 1.0) {
             bail!("--cluster-lease-renew-interval-fraction must be between 0 and 1");
         }
-        let mut settings = Settings {
+        let mut settings = AgentSettings {
             lease_duration: self.cluster_lease_duration,
             lease_renew_every: self.cluster_lease_duration.mul_f64(fraction),
-            ..Settings::default()
+            ..AgentSettings::default()
         };
         settings.sync.heartbeat = self.cluster_status_update_frequency;
         settings.sync.success_threshold = self.cluster_success_threshold;
@@ -245,26 +246,26 @@ impl RunArgs {
         settings.sync.workers = self.concurrent_work_syncs.max(1);
         settings.replicas = self
             .leader_elect
-            .then(|| Replicas { namespace: self.leader_elect_resource_namespace.clone(), identity: identity() });
+            .then(|| AgentReplicas { namespace: self.leader_elect_resource_namespace.clone(), identity: identity() });
         Ok(settings)
     }
 }
 
-/// No two agents of a member share it.
+/// Returns an identity that no two agents of a member share.
 fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "agent".to_owned());
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     format!("{host}_{}_{:x}", std::process::id(), now.as_nanos())
 }
 
-/// `:10357` is every address, as in Go; `0` and nothing are none.
+/// Parses a listen address: `:10357` means all addresses, as in Go; `0` and an empty text mean none.
 fn listen_address(flag: &str, text: &str) -> anyhow::Result<Option<SocketAddr>> {
     if matches!(text, "" | "0") {
         return Ok(None);
     }
     let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     let found = full.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    Ok(Some(found.with_context(|| format!("{flag}: {text:?} is no address"))?))
+    Ok(Some(found.with_context(|| format!("{flag}: {text:?} is not an address"))?))
 }
 
 #[cfg(test)]
@@ -280,20 +281,21 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_those_of_an_agent_or_of_a_command() {
+    fn flags_belong_to_the_agent_or_to_a_subcommand() {
         let read =
             |line: &str| Line::try_parse_from(std::iter::once("agent").chain(line.split(' '))).map(|line| line.args);
         let args = read("--karmada-kubeconfig f --cluster-name m --cluster-region north --cluster-zones=a,b")
             .expect("an agent");
         assert_eq!(args.agent.map(|agent| agent.cluster_name).as_deref(), Some("m"));
-        assert_eq!((args.whereabouts.cluster_region.as_str(), args.whereabouts.zones().len()), ("north", 2));
+        let location = args.location.location();
+        assert_eq!((location.region.as_str(), location.zones.len()), ("north", 2));
         let args = read("manifest --cluster-name m --cluster-region north").expect("a manifest");
         assert!(args.agent.is_none() && args.command.is_some());
         assert!(read("--cluster-name m").is_err());
     }
 
     #[test]
-    fn the_probe_listens_where_karmadas_manifests_say() {
+    fn listen_addresses_are_parsed_as_in_karmada_manifests() {
         let address =
             |text: &str| listen_address("--flag", text).ok().map(|found| found.map(|found| found.to_string()));
         assert_eq!(address("0"), Some(None));

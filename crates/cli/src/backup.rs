@@ -1,4 +1,4 @@
-//! `flotilla backup`: all of a control plane in one file, taken while it runs or while it does not.
+//! `flotilla backup`: writes a control plane to one file, while it is running or stopped.
 
 mod contents;
 pub mod migrate;
@@ -17,10 +17,10 @@ use store::snapshot::{self, Snapshot, file};
 use place::{Place, StorageArgs};
 use progress::Progress;
 
-/// Write everything a control plane knows into one file: its objects, and the keys it is known by.
+/// Back up a control plane into one file: its objects and its keys.
 ///
-/// The control plane may run and be written to meanwhile: the file shows one moment of it. A data directory is read beside the
-/// server that has it open, an etcd over its own API. The file holds secrets and can be read by its owner only.
+/// The control plane may be running: the file is a consistent snapshot. A data directory is read while its server has it
+/// open, etcd over its API. The file contains secrets and is readable by its owner only.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
@@ -37,19 +37,19 @@ Examples:
 pub struct BackupArgs {
     #[command(subcommand)]
     command: Option<BackupCommand>,
-    /// The file to write
+    /// File to write
     #[arg(value_name = "FILE", required = true)]
     file: Option<PathBuf>,
     #[command(flatten)]
     place: StorageArgs,
-    /// Overwrite FILE where it exists
+    /// Overwrite FILE if it exists
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Subcommand)]
 enum BackupCommand {
-    /// Check that a backup is whole, and show when and from what it was made and how many objects of each kind it has.
+    /// Verify a backup, and show its time, its source and the number of objects of each kind.
     #[command(after_help = "\
 Examples:
   flotilla backup inspect plane.flotilla
@@ -62,7 +62,7 @@ struct InspectArgs {
     /// The backup
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// How to show it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Form::Text, value_name = "FORMAT")]
     output: Form,
 }
@@ -80,16 +80,16 @@ pub async fn run(console: &Console, args: BackupArgs) -> anyhow::Result<()> {
             let place = args.place.place()?;
             take(console, &place, &file, args.force).await
         }
-        (None, None) => anyhow::bail!("say the file to write"),
+        (None, None) => anyhow::bail!("the file to write is required"),
     }
 }
 
 async fn take(console: &Console, place: &Place, path: &std::path::Path, force: bool) -> anyhow::Result<()> {
-    anyhow::ensure!(force || !path.exists(), "{} exists already: choose another name, or --force", path.display());
+    anyhow::ensure!(force || !path.exists(), "{} already exists: choose another name, or use --force", path.display());
     let started = std::time::Instant::now();
     let snapshot = place.read(console).await?;
     let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
-    let bytes = file::write(path, &snapshot, force, &|keys| progress.at(keys)).context("the backup was not made")?;
+    let bytes = file::write(path, &snapshot, force, &|keys| progress.at(keys)).context("the backup failed")?;
     console.line(format_args!(
         "{}: {} objects and {} key files at revision {}, {} KiB in {:.1} s",
         path.display(),

@@ -1,4 +1,4 @@
-//! `flotilla completion`: scripts for the shells people use.
+//! `flotilla completion`: completion scripts for shells.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 #[derive(Args)]
 pub struct CompletionArgs {
-    /// The shell to complete in, as in `source <(flotilla completion bash)`.
+    /// Shell to generate the script for, as in `source <(flotilla completion bash)`.
     shell: Shell,
 }
 
@@ -17,7 +17,7 @@ pub fn run(args: &CompletionArgs, name: &'static str) -> anyhow::Result<()> {
     let file = if name == "kubectl karmada" { "kubectl-karmada" } else { name };
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, file, &mut script);
-    // Written here, so that a reader who goes away is no panic.
+    // Written in one call, so that a closed pipe is an error and not a panic.
     std::io::stdout().write_all(&script)?;
     Ok(())
 }

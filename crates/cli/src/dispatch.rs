@@ -1,4 +1,4 @@
-//! The subcommands, and what they share: logging, the runtime and exit codes.
+//! The subcommands, with shared logging, runtime and exit codes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::{agent, backup, completion, doctor, image, member, prepare, registry,
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// What to log: error, warn, info, debug, trace, or a filter such as `info,apiserver=debug`.
+    /// Log level: error, warn, info, debug, trace, or a filter such as `info,apiserver=debug`.
     #[arg(long, global = true, default_value = "info", env = "FLOTILLA_LOG", value_name = "FILTER")]
     log: String,
-    /// How log lines look.
+    /// Log format.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// As karmadactl has it: 4 and above log what is asked of servers.
+    /// karmadactl-compatible verbosity; 4 and above log API requests.
     #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL")]
     verbosity: Option<u8>,
 }
@@ -37,37 +37,37 @@ enum LogFormat {
 enum Command {
     /// Run the control plane: API server, storage, certificates and controllers in one process.
     Server(Box<server::ServerArgs>),
-    /// Look after one member from beside it: register it, pull its works, report its status and capacity.
+    /// Run the agent of a pull-mode member: register it, apply its works, report its status and capacity.
     Agent(Box<agent::AgentArgs>),
-    /// Run a light Kubernetes cluster: API server, workload controllers, pod placement and nodes in one process.
+    /// Run a lightweight Kubernetes cluster: API server, workload controllers, scheduler and nodes in one process.
     Member(Box<member::MemberArgs>),
-    /// Serve images to clusters and clients, as an OCI registry.
+    /// Run an OCI image registry.
     Registry(Box<registry::RegistryArgs>),
-    /// Bring images into registries and into the image stores of members.
+    /// Copy images to registries and to the image stores of members.
     #[command(subcommand)]
     Image(Box<image::ImageCommand>),
     Backup(Box<backup::BackupArgs>),
     Restore(Box<backup::restore::RestoreArgs>),
     Migrate(Box<backup::migrate::MigrateArgs>),
-    /// Look at this host and repair what stands in the way of a testbed.
+    /// Check that this host can run a testbed, and fix what is missing.
     Prepare(prepare::PrepareArgs),
-    /// Find what is wrong with a testbed or a control plane, and the command that repairs it.
+    /// Diagnose a testbed or a control plane, and print the commands that fix it.
     Doctor(doctor::DoctorArgs),
     #[command(flatten)]
     Testbed(testbed::TestbedCommand),
-    /// Print a completion script for your shell.
+    /// Print a shell completion script.
     Completion(completion::CompletionArgs),
     #[command(flatten)]
     Client(::karmadactl::Command),
 }
 
-/// Runs what was typed, under the name the program was called by.
+/// Parses the command line and runs the command; `name` is the name the program was called by.
 pub fn run(name: &'static str) -> anyhow::Result<()> {
     ::testbed::supervisor::tether();
     let matches = program::adapt(Cli::command(), name).try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(&error),
+        Err(error) => return print_clap_error(&error),
     };
     start_logging(&cli)?;
     match cli.command {
@@ -89,13 +89,13 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
     }
 }
 
-/// Help and versions are answers; all else ends with the code kubectl's users know.
-fn not_understood(error: &clap::Error) -> anyhow::Result<()> {
-    error.print().context("cannot write")?;
+/// Prints help or version, or a usage error, which exits with code 1 as in kubectl.
+fn print_clap_error(error: &clap::Error) -> anyhow::Result<()> {
+    error.print().context("cannot write the output")?;
     if error.use_stderr() { Err(::karmadactl::Exit(1).into()) } else { Ok(()) }
 }
 
-/// Says why, unless the reader of the output went away or the command has said it already.
+/// Prints the error, unless the output was closed or the command has already printed it.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
     let broken_pipe = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
     if error.chain().filter_map(|cause| cause.downcast_ref()).any(broken_pipe) {
@@ -123,3 +123,6 @@ fn start_logging(cli: &Cli) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The flags by which any command is told how to reach an etcd.
+//! Flags for the connection to etcd.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use store::etcd::{Options, Tls};
 
 #[derive(Args, Clone)]
 pub struct EtcdArgs {
-    /// CA certificate etcd is verified with
+    /// CA certificate of etcd
     #[arg(long, value_name = "FILE")]
     etcd_cafile: Option<PathBuf>,
-    /// Client certificate shown to etcd
+    /// Client certificate for etcd
     #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
     etcd_certfile: Option<PathBuf>,
     /// Key of the client certificate
@@ -33,7 +33,7 @@ impl EtcdArgs {
     fn tls(&self) -> anyhow::Result<Option<Tls>> {
         let Some(ca) = &self.etcd_cafile else {
             if self.etcd_certfile.is_some() {
-                bail!("--etcd-certfile needs --etcd-cafile, the CA that etcd's own certificate is from");
+                bail!("--etcd-certfile requires --etcd-cafile, the CA of etcd's certificate");
             }
             return Ok(None);
         };

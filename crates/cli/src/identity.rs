@@ -1,4 +1,4 @@
-//! Flags that say whom the server believes beside its own certificates and tokens.
+//! Flags of `flotilla server` for authentication.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,34 +14,34 @@ use pki::token::Secret;
 #[derive(Args)]
 #[command(next_help_heading = "Identity")]
 pub struct IdentityArgs {
-    /// Accept tokens of this OpenID Connect issuer.
+    /// OpenID Connect issuer whose tokens are accepted.
     #[arg(long, value_name = "URL", requires = "oidc_client_id")]
     oidc_issuer_url: Option<String>,
-    /// What the issuer's tokens must be meant for.
+    /// Client ID (audience) of the issuer's tokens.
     #[arg(long, value_name = "ID", requires = "oidc_issuer_url")]
     oidc_client_id: Option<String>,
-    /// CA certificate the issuer is verified with [default: the system's].
+    /// CA certificate of the issuer [default: the system's CAs].
     #[arg(long, value_name = "FILE")]
     oidc_ca_file: Option<PathBuf>,
     /// The claim that holds the user's name.
     #[arg(long, default_value = "sub", value_name = "CLAIM")]
     oidc_username_claim: String,
-    /// Put before every user name; `-` puts nothing [default: the issuer and #, except for e-mail addresses].
+    /// Prefix of user names; `-` means none [default: the issuer and #, except for e-mail addresses].
     #[arg(long, value_name = "PREFIX")]
     oidc_username_prefix: Option<String>,
     /// The claim that holds the user's groups.
     #[arg(long, value_name = "CLAIM")]
     oidc_groups_claim: Option<String>,
-    /// Put before every group.
+    /// Prefix of group names.
     #[arg(long, default_value = "", value_name = "PREFIX")]
     oidc_groups_prefix: String,
-    /// A claim tokens must have, as KEY=VALUE; may be given several times.
+    /// Required claim, as KEY=VALUE (can be repeated).
     #[arg(long, value_name = "KEY=VALUE")]
     oidc_required_claim: Vec<String>,
-    /// File of static tokens, a line each: TOKEN,USER,UID[,"GROUP1,GROUP2"]. For tests: such tokens never expire.
+    /// File of static tokens, one per line: TOKEN,USER,UID[,"GROUP1,GROUP2"]. For tests: they never expire.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// Answer health, version and kube-public/cluster-info to callers without credentials.
+    /// Allow requests without credentials to health checks, version and kube-public/cluster-info.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     pub anonymous_auth: bool,
 }

@@ -1,4 +1,4 @@
-//! `flotilla image`: brings images into registries and into the image stores of members.
+//! `flotilla image`: copies images to registries and to the image stores of members.
 
 mod members;
 mod progress;
@@ -26,9 +26,9 @@ use self::progress::Shown;
 
 #[derive(Subcommand)]
 pub enum ImageCommand {
-    /// Pull images, push them to a registry under names of its own, and look whether all of it arrived.
+    /// Pull images, push them to a registry under its name, and verify them.
     Preload(PreloadArgs),
-    /// Build or read an image, push it to the registry and import it into every member's image store.
+    /// Build or load an image, push it to the registry, and import it into every member's image store.
     Distribute(DistributeArgs),
     /// Copy an image between registries, OCI layouts and archives.
     Copy(CopyArgs),
@@ -38,20 +38,20 @@ pub enum ImageCommand {
 
 #[derive(Args)]
 struct ConnectionArgs {
-    /// Registries besides those on this machine to speak to in plain HTTP.
+    /// Additional registries to access over plain HTTP; those on this machine always are.
     #[arg(long, value_name = "HOST[:PORT]")]
     plain_http: Vec<String>,
-    /// Trust these authorities instead of the system's.
+    /// CA certificates to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Take any certificate.
+    /// Accept any certificate.
     #[arg(long)]
     insecure_skip_tls_verify: bool,
 }
 
 #[derive(Args)]
 struct PlatformArgs {
-    /// Of images for several platforms, take this one [default: this machine's].
+    /// Platform of multi-platform images [default: this machine's].
     #[arg(long, value_name = "OS/ARCH", value_parser = platform)]
     platform: Option<Platform>,
 }
@@ -61,16 +61,16 @@ pub struct PreloadArgs {
     /// Images, archives (docker save, OCI) or OCI layouts.
     #[arg(value_name = "FILE|IMAGE")]
     sources: Vec<String>,
-    /// The same, for those who like to say it.
+    /// Images, as a flag.
     #[arg(long, num_args = 1.., value_name = "FILE|IMAGE")]
     from: Vec<String>,
-    /// The registry they go to.
+    /// Target registry.
     #[arg(long, default_value = "127.0.0.1:32000", value_name = "HOST:PORT")]
     to: String,
-    /// Name for an image whose archive says none.
+    /// Name of an image whose archive has none.
     #[arg(long, short = 't', value_name = "NAME")]
     tag: Option<Reference>,
-    /// Bring the images of all platforms.
+    /// Copy the images of all platforms.
     #[arg(long, conflicts_with = "platform")]
     all_platforms: bool,
     #[command(flatten)]
@@ -81,13 +81,13 @@ pub struct PreloadArgs {
 
 #[derive(Args)]
 struct RecipeArgs {
-    /// Name of the image [default: the directory's, or what the archive says].
+    /// Name of the image [default: the directory's name, or the name in the archive].
     #[arg(long, short = 't', value_name = "NAME")]
     tag: Option<Reference>,
-    /// The Dockerfile [default: Dockerfile in the context].
+    /// Dockerfile [default: Dockerfile in the context].
     #[arg(long, short = 'f', value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Value of an ARG; may be given several times.
+    /// Value of an ARG (can be repeated).
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     build_arg: Vec<(String, String)>,
     #[command(flatten)]
@@ -101,10 +101,10 @@ pub struct DistributeArgs {
     /// An archive, an OCI layout, or a directory with a Dockerfile.
     #[arg(value_name = "FILE|DIR")]
     what: PathBuf,
-    /// The registry it is pushed to [default: the testbed's, else 127.0.0.1:32000].
+    /// Target registry [default: the testbed's, else 127.0.0.1:32000].
     #[arg(long, value_name = "HOST:PORT")]
     to: Option<String>,
-    /// Do not push it to a registry.
+    /// Do not push to a registry.
     #[arg(long, conflicts_with = "to")]
     no_push: bool,
     #[command(flatten)]
@@ -130,9 +130,9 @@ pub struct CopyArgs {
 
 #[derive(Args)]
 pub struct BuildArgs {
-    /// A directory with a Dockerfile.
+    /// Directory with a Dockerfile.
     context: PathBuf,
-    /// Where to save it.
+    /// Archive to write.
     #[arg(long, short = 'o', value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -151,14 +151,16 @@ pub async fn run(console: Arc<Console>, command: ImageCommand) -> anyhow::Result
 async fn run_preload(console: &Arc<Console>, args: PreloadArgs) -> anyhow::Result<()> {
     let sources: Vec<&String> = args.sources.iter().chain(&args.from).collect();
     if sources.is_empty() {
-        bail!("say which images: `flotilla image preload nginx:1.27 registry.k8s.io/pause:3.10`, or files of them");
+        bail!(
+            "no images given; for example: `flotilla image preload nginx:1.27 registry.k8s.io/pause:3.10`, or archive files"
+        );
     }
     let client = args.connection.client()?;
     let options = CopyOptions { platform: args.platform.unless(args.all_platforms), ..CopyOptions::default() };
-    let scratch = Scratch::new().context("cannot make a directory to work in")?;
+    let scratch = Scratch::new().context("cannot create a temporary directory")?;
     let shown = Shown::new(console);
     for text in sources {
-        let from = From::find(text).with_context(|| format!("{text} is neither a file nor an image"))?;
+        let from = From::find(text).with_context(|| format!("{text} is neither a file nor an image reference"))?;
         console.note(format_args!("{from} → {}", args.to));
         let tag = args.tag.as_ref();
         let loaded = preload(&client, &from, tag, &args.to, &options, scratch.path(), &shown).await;
@@ -171,11 +173,11 @@ async fn run_preload(console: &Arc<Console>, args: PreloadArgs) -> anyhow::Resul
 
 async fn run_distribute(console: &Arc<Console>, args: DistributeArgs) -> anyhow::Result<()> {
     let client = args.recipe.connection.client()?;
-    // Asked first: a build of minutes for members that are not there helps nobody.
+    // Checked first: a long build for members that do not exist is a waste of time.
     let (sinks, testbed_registry) = args.members.sinks().await?;
     let to = args.to.or(testbed_registry).unwrap_or_else(|| "127.0.0.1:32000".to_owned());
     let options = args.recipe.options(&args.what, (!args.no_push).then(|| to.clone()))?;
-    let scratch = Scratch::new().context("cannot make a directory to work in")?;
+    let scratch = Scratch::new().context("cannot create a temporary directory")?;
     let shown = Shown::new(console);
     let is_context = args.what.is_dir() && !Layout::is_one(&args.what);
     console.note(format_args!("{} {}", if is_context { "building" } else { "reading" }, args.what.display()));
@@ -184,7 +186,7 @@ async fn run_distribute(console: &Arc<Console>, args: DistributeArgs) -> anyhow:
     if !args.no_push {
         console.note(format_args!("pushing to {to}"));
         let pushed = push_all(&prepared, &client, &to, &shown).await;
-        for image in pushed.context("`flotilla up` starts a registry; --no-push does without")? {
+        for image in pushed.context("cannot push to the registry: `flotilla up` starts one, --no-push skips it")? {
             console.line(format_args!("{}@{}", image.name, image.digest))?;
         }
     }
@@ -202,7 +204,7 @@ async fn run_distribute(console: &Arc<Console>, args: DistributeArgs) -> anyhow:
 
 async fn run_copy(console: &Arc<Console>, args: CopyArgs) -> anyhow::Result<()> {
     let client = args.connection.client()?;
-    let scratch = Scratch::new().context("cannot make a directory to work in")?;
+    let scratch = Scratch::new().context("cannot create a temporary directory")?;
     let options = CopyOptions { platform: args.platform.unless(args.all_platforms), ..CopyOptions::default() };
     let source = open_source(&client, &args.source, scratch.path()).await?;
     let shown = Shown::new(console);
@@ -235,16 +237,16 @@ async fn run_copy(console: &Arc<Console>, args: CopyArgs) -> anyhow::Result<()> 
 
 async fn run_build(console: &Arc<Console>, args: BuildArgs) -> anyhow::Result<()> {
     let client = args.recipe.connection.client()?;
-    let scratch = Scratch::new().context("cannot make a directory to work in")?;
+    let scratch = Scratch::new().context("cannot create a temporary directory")?;
     let options = args.recipe.options(&args.context, None)?;
-    let layout = Layout::create(scratch.path()).context("cannot make a layout to build in")?;
+    let layout = Layout::create(scratch.path()).context("cannot create an OCI layout")?;
     let image = ::oci_registry::build::build(&options, &client, &layout, &Shown::new(console)).await?;
     pack(&layout, &args.output).with_context(|| format!("cannot write {}", args.output.display()))?;
     console.line(format_args!("{}@{} in {}", options.name, image.digest, args.output.display()))?;
     Ok(())
 }
 
-/// The one image a source names.
+/// Loads the single image of a source.
 async fn open_source(client: &Arc<Client>, text: &str, scratch: &Path) -> anyhow::Result<Box<dyn Source>> {
     if let Some(rest) = text.strip_prefix("oci:") {
         let (path, name) = rest.split_once(':').map_or((rest, None), |(path, name)| (path, Some(name)));
@@ -258,7 +260,7 @@ async fn open_source(client: &Arc<Client>, text: &str, scratch: &Path) -> anyhow
     let mut images = open(client, &from, scratch).await?;
     match images.len() {
         1 => Ok(images.remove(0).0),
-        n => bail!("{from} has {n} images; `flotilla image preload` takes them all"),
+        n => bail!("{from} has {n} images; use `flotilla image preload` to copy all of them"),
     }
 }
 
@@ -289,7 +291,7 @@ impl PlatformArgs {
 impl RecipeArgs {
     fn options(&self, context: &Path, mirror: Option<String>) -> anyhow::Result<BuildOptions> {
         if !context.exists() {
-            bail!("{} is not there", context.display());
+            bail!("{} does not exist", context.display());
         }
         let name = match &self.tag {
             Some(name) => name.clone(),
@@ -306,13 +308,13 @@ impl RecipeArgs {
     }
 }
 
-/// An image is called as the directory it is built from.
+/// Returns the default name of an image: the name of its build directory.
 fn name_after(context: &Path) -> anyhow::Result<Reference> {
-    let full = context.canonicalize().with_context(|| format!("{} cannot be read", context.display()))?;
+    let full = context.canonicalize().with_context(|| format!("cannot read {}", context.display()))?;
     let name = full.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_lowercase();
     let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let name = name.trim_matches('-');
-    name.parse().with_context(|| format!("{} gives no name for an image: say --tag NAME", context.display()))
+    name.parse().with_context(|| format!("{} is not a valid image name: use --tag NAME", context.display()))
 }
 
 fn told(step: &Step) -> String {

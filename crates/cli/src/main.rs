@@ -1,4 +1,4 @@
-//! The `flotilla` command: reads what was typed and hands it to the command it names.
+//! The `flotilla` command: parses the command line and runs the command.
 
 mod agent;
 mod backup;

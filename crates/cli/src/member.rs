@@ -1,4 +1,4 @@
-//! `flotilla member`: runs a light Kubernetes cluster until it is told to stop.
+//! `flotilla member`: runs a lightweight Kubernetes cluster until it is terminated.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,56 +11,58 @@ use crate::termination::Termination;
 
 #[derive(Args)]
 pub struct MemberArgs {
-    /// State, keys and the administrator's kubeconfig (member.config) are kept here.
+    /// Directory for state, keys and the administrator's kubeconfig (member.config).
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Address to listen on; port 0 picks a free one.
+    /// Address to listen on; port 0 picks a free port.
     #[arg(long, default_value = "127.0.0.1:16443", value_name = "HOST:PORT")]
     bind: SocketAddr,
-    /// What the cluster is called in its kubeconfig.
+    /// Name of the cluster in its kubeconfig.
     #[arg(long, default_value = "member", value_name = "NAME")]
     cluster_name: String,
-    /// Further DNS names or addresses the server certificate is valid for; may be given several times.
+    /// Additional DNS name or IP address for the server certificate (can be repeated).
     #[arg(long = "tls-san", value_name = "NAME")]
     names: Vec<String>,
-    /// URL written into the kubeconfig, when clients reach the member by another way than --bind.
+    /// URL written into the kubeconfig, if clients do not reach the member at --bind.
     #[arg(long, value_name = "URL")]
     advertise_url: Option<String>,
-    /// What pods run on: simulated nodes, or a node with real containers (needs root, containerd and runc).
+    /// Runtime of pods: simulated, or containerd for real containers (needs root, containerd and runc).
     #[arg(long, value_enum, default_value_t = RuntimeKind::Simulated)]
     runtime: RuntimeKind,
-    /// How many simulated nodes there are.
+    /// Number of simulated nodes.
     #[arg(long, default_value_t = 1, value_name = "N")]
     nodes: u32,
-    /// What nodes are called: NAME-1, NAME-2 and so on [default: the cluster's name and `-node`].
+    /// Prefix of node names: NAME-1, NAME-2 and so on [default: the cluster's name and `-node`].
     #[arg(long, value_name = "NAME")]
     node_prefix: Option<String>,
-    /// What each simulated node has.
+    /// CPUs of each simulated node.
     #[arg(long, default_value = "8", value_name = "QUANTITY")]
     node_cpu: String,
+    /// Memory of each simulated node.
     #[arg(long, default_value = "32Gi", value_name = "QUANTITY")]
     node_memory: String,
+    /// Maximum number of pods on each simulated node.
     #[arg(long, default_value_t = 110, value_name = "N")]
     node_pods: u32,
-    /// Zones the simulated nodes are spread over, separated by commas.
+    /// Comma-separated zones of the simulated nodes.
     #[arg(long, value_delimiter = ',', value_name = "ZONE")]
     zones: Vec<String>,
-    /// The region the simulated nodes are in.
+    /// Region of the simulated nodes.
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
-    /// How long a simulated pod takes until its containers start, and once more until it is ready.
+    /// Delay until the containers of a simulated pod start, and again until the pod is ready.
     #[arg(long, default_value = "200ms", value_name = "DURATION", value_parser = ::karmadactl::durations::parse)]
     pod_delay: Duration,
-    /// Addresses of pods, with real containers.
+    /// Address range of pods, with --runtime containerd.
     #[arg(long, default_value = "10.86.0.0/16", value_name = "CIDR")]
     pod_cidr: String,
-    /// A registry containers come from over plain HTTP, as HOST:PORT or HOST:PORT=URL; may be given several times.
+    /// Registry to pull from over plain HTTP, as HOST:PORT or HOST:PORT=URL (can be repeated).
     #[arg(long, default_value = "localhost:32000=http://127.0.0.1:32000", value_name = "HOST:PORT[=URL]")]
     registry: Vec<String>,
-    /// The Kubernetes version to report, such as 1.33.2.
+    /// Kubernetes version to report, such as 1.33.2.
     #[arg(long, value_name = "VERSION")]
     kubernetes_version: Option<String>,
-    /// Keep objects in memory only: they are gone when the process ends.
+    /// Keep objects in memory only; they are lost when the process ends.
     #[arg(long)]
     in_memory: bool,
 }
@@ -82,7 +84,7 @@ pub async fn run(args: MemberArgs) -> anyhow::Result<()> {
         "the member is ready"
     );
     let ending = termination.asked_unless(member.broken()).await;
-    tracing::info!("stopping: requests under way may finish");
+    tracing::info!("shutting down, waiting for requests in flight");
     member.stop().await;
     ending
 }

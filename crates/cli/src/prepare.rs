@@ -1,4 +1,4 @@
-//! `prepare`: looks at this host, repairs what stands in the way of a testbed, and says what only its owner can.
+//! `prepare`: checks this host for a testbed, fixes what it can, and prints what the user must do.
 
 use std::path::PathBuf;
 
@@ -21,22 +21,22 @@ Examples:
   # And for pods that are real containers
   sudo flotilla prepare --runtime containerd")]
 pub struct PrepareArgs {
-    /// Where members will run
+    /// Provisioner of the members
     #[arg(long, value_enum, default_value_t = Place::Process)]
     provisioner: Place,
-    /// What will run their pods
+    /// Runtime of the pods
     #[arg(long, value_enum, default_value_t = Runtime::Simulated)]
     runtime: Runtime,
-    /// The bridge of the machines [default: lxdbr0, incusbr0 or flotillabr0, whichever is there]
+    /// Network bridge of the system containers [default: the first of lxdbr0, incusbr0, flotillabr0 that exists]
     #[arg(long, value_name = "NAME")]
     bridge: Option<String>,
-    /// Ports that must be free, or ours
+    /// Ports that must be free or used by a testbed
     #[arg(long, value_delimiter = ',', default_values_t = PORTS.iter().copied(), value_name = "PORT,…")]
     ports: Vec<u16>,
-    /// Where testbeds are kept [default: ~/.flotilla]
+    /// Directory of testbeds [default: ~/.flotilla]
     #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
     home: Option<PathBuf>,
-    /// Say what would be done, and do nothing
+    /// Print what would be done, without doing it
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -57,7 +57,7 @@ pub enum Runtime {
     Containerd,
 }
 
-/// What came of a repair.
+/// The result of a fix.
 enum Outcome {
     Done,
     Failed(String),
@@ -68,7 +68,7 @@ enum Outcome {
 pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
     let home = match &args.home {
         Some(home) => home.clone(),
-        None => std::env::home_dir().context("HOME is not set: say --home DIR")?.join(".flotilla"),
+        None => std::env::home_dir().context("HOME is not set: use --home DIR")?.join(".flotilla"),
     };
     let wanted = Wanted {
         lxd: args.provisioner == Place::Lxd,
@@ -98,7 +98,7 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
     if ready { Ok(()) } else { Err(Exit(1).into()) }
 }
 
-/// What is broken and can be repaired by a command; rules of the firewall also where nothing blocks yet.
+/// Returns the failed checks that a command can fix; firewall rules also when nothing blocks traffic yet.
 fn is_to_repair(check: &Check) -> bool {
     let by_command = !matches!(check.repair, None | Some(Repair::Advice(_)));
     by_command && (check.standing == Standing::Broken || check.area == "firewall")
@@ -126,9 +126,9 @@ fn print(
     }
     for (name, repair, outcome) in outcomes {
         let line = match outcome {
-            Outcome::Done => format!("repaired {name}: {repair}"),
-            Outcome::Would => format!("would repair {name}: {repair}"),
-            Outcome::Failed(why) => format!("could not repair {name}: {repair}: {why}"),
+            Outcome::Done => format!("fixed {name}: {repair}"),
+            Outcome::Would => format!("would fix {name}: {repair}"),
+            Outcome::Failed(why) => format!("could not fix {name}: {repair}: {why}"),
         };
         console.line(line)?;
     }

@@ -1,4 +1,4 @@
-//! The flags of `flotilla server` that say how members are looked after, with the names and defaults of Karmada's programs.
+//! Flags of `flotilla server` for propagation and cluster health, with the names and defaults of Karmada's components.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use clap::{Args, ValueEnum};
 use control_plane::Propagation;
 use control_plane::settings::{self, PurgeMode};
 
-/// Whose defaults hold for what can be switched.
+/// The set of defaults in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Compat {
     #[value(name = "karmada-1.18")]
     Karmada118,
 }
 
-/// Evictions per second unless somebody says otherwise: a plane full of applications leaves a lost cluster within minutes,
-/// and no cluster gets more than its API server takes in its stride.
+/// Default evictions per second: a control plane full of applications leaves a failed cluster within minutes, without
+/// overloading the API servers of the others.
 const EVICTION_RATE: f32 = 10.0;
 
 #[derive(Args)]
 #[command(next_help_heading = "Propagation")]
 pub struct PropagationArgs {
-    /// Take the defaults of Karmada for everything that can be switched: no failover of clusters unless the gate Failover
-    /// and --enable-no-execute-taint-eviction say so, no NoExecute taints without a policy, copies given up when their
-    /// time is over.
+    /// Use Karmada's defaults: cluster failover only with the feature gate Failover and
+    /// --enable-no-execute-taint-eviction, no NoExecute taints without a policy, and evicted replicas removed after the
+    /// grace period even if their replacements are not ready.
     #[arg(long, value_enum, value_name = "VERSION")]
     compat: Option<Compat>,
-    /// Features to switch on or off, like Failover=true,WorkloadAffinity=true.
+    /// Feature gates, such as Failover=true,WorkloadAffinity=true.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME=BOOL,...")]
     feature_gates: String,
     /// Certificates of agents that are approved by themselves: those any bootstrap token asks for, as in Karmada, which
@@ -36,82 +36,82 @@ pub struct PropagationArgs {
     /// for with `token create --cluster` (bound).
     #[arg(long, default_value = "any", value_parser = ["any", "bound"], value_name = "WHICH")]
     agent_approval: String,
-    /// Controllers to run: `*` for those that are on by default, NAME for one more, -NAME for one less.
+    /// Controllers to run: `*` enables those on by default, NAME enables one, -NAME disables one.
     #[arg(long, default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
     controllers: String,
-    /// APIs whose objects stay on the control plane: GROUP, GROUP/VERSION or GROUP/VERSION/KIND,KIND; separated by `;`.
+    /// APIs that are not propagated: GROUP, GROUP/VERSION or GROUP/VERSION/KIND,KIND, separated by `;`.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "APIS")]
     skipped_propagating_apis: String,
-    /// Namespaces whose objects stay on the control plane, as regular expressions over the whole name.
+    /// Namespaces that are not propagated, as regular expressions that match the whole name.
     #[arg(long, value_delimiter = ',', default_value = "kube-.*", value_name = "REGEX,...")]
     skipped_propagating_namespaces: Vec<String>,
-    /// How often a push cluster is asked whether it is well and what it can take.
+    /// Interval for updating the status of push-mode clusters.
     #[arg(long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
     cluster_status_update_frequency: Duration,
-    /// How long a cluster must fail before it counts as not ready.
+    /// Time a cluster must fail before it is not ready.
     #[arg(long, value_parser = duration, default_value = "30s", value_name = "DURATION")]
     cluster_failure_threshold: Duration,
-    /// How long a cluster must answer before it counts as ready again.
+    /// Time a cluster must be healthy before it is ready again.
     #[arg(long, value_parser = duration, default_value = "30s", value_name = "DURATION")]
     cluster_success_threshold: Duration,
-    /// How often the signs of life of pull clusters are looked at.
+    /// Interval for checking the leases of pull-mode clusters.
     #[arg(long, value_parser = duration, default_value = "5s", value_name = "DURATION")]
     cluster_monitor_period: Duration,
-    /// How long a pull cluster may be silent before its health is unknown.
+    /// Grace period after the last heartbeat of a pull-mode cluster before its status is unknown.
     #[arg(long, value_parser = duration, default_value = "40s", value_name = "DURATION")]
     cluster_monitor_grace_period: Duration,
-    /// How long a pull cluster may be silent that never said anything.
+    /// Grace period before the first heartbeat of a pull-mode cluster.
     #[arg(long, value_parser = duration, default_value = "60s", value_name = "DURATION")]
     cluster_startup_grace_period: Duration,
-    /// How long what leaves a cluster gracefully may stay there at most.
+    /// Maximum time a gracefully evicted workload may keep running in its old cluster.
     #[arg(long, value_parser = duration, default_value = "10m", value_name = "DURATION")]
     graceful_eviction_timeout: Duration,
-    /// How often the use of federated quotas is counted anew; 0 never does.
+    /// Interval for recalculating the usage of federated quotas; 0 disables it.
     #[arg(long, value_parser = duration, default_value = "5m", value_name = "DURATION")]
     federated_resource_quota_sync_period: Duration,
-    /// Watch nodes and pods of members to know what they can take.
+    /// Watch the nodes and pods of members to estimate their capacity.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     enable_cluster_resource_modeling: bool,
-    /// Act on NoExecute taints of clusters at all (needs the feature gate Failover).
+    /// Enable the NoExecute taint manager (needs the feature gate Failover).
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     enable_taint_manager: bool,
-    /// Evict what does not tolerate a NoExecute taint of its cluster (needs the feature gate Failover) [default: true;
-    /// with --compat false].
+    /// Evict workloads that do not tolerate a NoExecute taint of their cluster (needs the feature gate Failover) [default:
+    /// true; with --compat: false].
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     enable_no_execute_taint_eviction: Option<bool>,
-    /// What becomes of what is evicted so, where no policy says: Gracefully or Directly.
+    /// Default purge mode for evictions: Gracefully or Directly.
     #[arg(long, default_value = "Gracefully", value_name = "MODE")]
     no_execute_taint_eviction_purge_mode: String,
-    /// Let ClusterTaintPolicies put on taints that evict (NoExecute) [default: true; with --compat false].
+    /// Allow ClusterTaintPolicies to add NoExecute taints [default: true; with --compat: false].
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     allow_no_execute_taint_policy: Option<bool>,
-    /// Evictions per second; 0 is one in half an hour [default: 10; with --compat 0.5 of each worker].
+    /// Evictions per second; 0 means one every 30 minutes [default: 10; with --compat: 0.5 per worker].
     #[arg(long, value_name = "RATE")]
     resource_eviction_rate: Option<f32>,
-    /// How long workloads whose policy says nothing stay in a cluster that is not ready, or has no node that is.
+    /// Default toleration of workloads for a cluster that is not ready or has no ready node.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     default_not_ready_toleration_seconds: u64,
-    /// How long workloads whose policy says nothing stay in a cluster nobody hears of.
+    /// Default toleration of workloads for an unreachable cluster.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     default_unreachable_toleration_seconds: u64,
-    /// Only bindings that ask for this scheduler are placed.
+    /// Name of this scheduler; only bindings that request it are scheduled.
     #[arg(long, default_value = "default-scheduler", value_name = "NAME")]
     scheduler_name: String,
-    /// Scheduler plugins: `*` for all, NAME for one more, -NAME for one less.
+    /// Scheduler plugins: `*` enables all, NAME enables one, -NAME disables one.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
     plugins: Vec<String>,
-    /// Take replicas of Deployments that are divided by room away from clusters whose nodes have had no room for them for
-    /// long, so that they go elsewhere.
+    /// Move replicas of Deployments that are divided by available capacity away from clusters where their pods cannot be
+    /// scheduled.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
         value_name = "BOOL")]
     descheduler: bool,
-    /// How often the descheduler looks.
+    /// Interval of the descheduler.
     #[arg(long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     descheduling_interval: Duration,
-    /// How long a pod must have found no node to be taken away.
+    /// Time a pod must be unschedulable before it is descheduled.
     #[arg(long, value_parser = duration, default_value = "5m", value_name = "DURATION")]
     unschedulable_threshold: Duration,
-    /// Bring workloads without replicas to every selected cluster.
+    /// Propagate workloads with zero replicas to every selected cluster.
     #[arg(long)]
     enable_empty_workload_propagation: bool,
 }
@@ -164,7 +164,7 @@ impl PropagationArgs {
         fleet.no_execute_taint_eviction_purge_mode = match self.no_execute_taint_eviction_purge_mode.as_str() {
             "Gracefully" => PurgeMode::Gracefully,
             "Directly" => PurgeMode::Directly,
-            other => bail!("--no-execute-taint-eviction-purge-mode can be Gracefully or Directly, not {other:?}"),
+            other => bail!("--no-execute-taint-eviction-purge-mode must be Gracefully or Directly, not {other:?}"),
         };
         Ok(())
     }

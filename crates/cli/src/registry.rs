@@ -1,4 +1,4 @@
-//! `flotilla registry`: serves images to clusters and clients, and collects what nobody uses any more.
+//! `flotilla registry`: serves images to clusters and clients, and collects unused blobs.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,16 +23,16 @@ pub struct RegistryArgs {
 
 #[derive(Subcommand)]
 enum RegistryCommand {
-    /// Remove what no image uses; also while the registry runs.
+    /// Remove unused blobs; safe while the registry is running.
     Gc(GcArgs),
 }
 
 #[derive(Args)]
 struct ServeArgs {
-    /// Images are kept here [default: registry in $FLOTILLA_HOME or ~/.flotilla].
+    /// Directory for images [default: registry in $FLOTILLA_HOME or ~/.flotilla].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Address to listen on; port 0 picks a free one.
+    /// Address to listen on; port 0 picks a free port.
     #[arg(long, default_value = "127.0.0.1:32000", value_name = "HOST:PORT")]
     bind: SocketAddr,
     /// Serve HTTPS with this certificate instead of HTTP.
@@ -41,41 +41,41 @@ struct ServeArgs {
     /// Key of the certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_key_file: Option<PathBuf>,
-    /// Largest blob taken, in bytes.
+    /// Maximum size of a blob, in bytes.
     #[arg(long, default_value_t = Limits::default().blob_len_max, value_name = "BYTES")]
     max_blob_size: u64,
-    /// Uploads under way at once.
+    /// Maximum number of concurrent uploads.
     #[arg(long, default_value_t = Limits::default().uploads_max, value_name = "N")]
     max_uploads: usize,
-    /// Forget uploads nobody added to for this long.
+    /// Time after which idle uploads expire.
     #[arg(long, default_value = "24h", value_parser = durations::parse, value_name = "DURATION")]
     upload_expiry: Duration,
-    /// How often to collect what no image uses; 0 for never.
+    /// Interval of garbage collection; 0 disables it.
     #[arg(long, default_value = "1h", value_parser = durations::parse, value_name = "DURATION")]
     gc_interval: Duration,
-    /// Never collect what was pushed or asked for within this time.
+    /// Keep blobs that were pushed or requested within this time.
     #[arg(long, default_value = "1h", value_parser = durations::parse, value_name = "DURATION")]
     gc_grace: Duration,
-    /// Collect manifests without a tag as well.
+    /// Also collect untagged manifests.
     #[arg(long)]
     gc_untagged: bool,
-    /// Let clients delete tags, manifests and blobs.
+    /// Allow clients to delete tags, manifests and blobs.
     #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     allow_deletes: bool,
 }
 
 #[derive(Args)]
 struct GcArgs {
-    /// Where the images are [default: registry in $FLOTILLA_HOME or ~/.flotilla].
+    /// Directory of the images [default: registry in $FLOTILLA_HOME or ~/.flotilla].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Keep what was pushed or asked for within this time.
+    /// Keep blobs that were pushed or requested within this time.
     #[arg(long, default_value = "1h", value_parser = durations::parse, value_name = "DURATION")]
     grace: Duration,
-    /// Remove manifests without a tag as well, unless an index or a subject that stays needs them.
+    /// Also remove untagged manifests, unless a remaining index or referrer needs them.
     #[arg(long)]
     untagged: bool,
-    /// Say what would go, remove nothing.
+    /// Print what would be removed, without removing it.
     #[arg(long)]
     dry_run: bool,
 }
@@ -106,7 +106,7 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
     }
-    tracing::info!("stopping: requests under way may finish");
+    tracing::info!("shutting down, waiting for requests in flight");
     cancel.cancel();
     running.stopped().await;
     Ok(())
@@ -114,19 +114,19 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 
 async fn gc(args: GcArgs) -> anyhow::Result<()> {
     let data_dir = data_dir(args.data_dir)?;
-    anyhow::ensure!(data_dir.join("blobs").is_dir(), "there is no registry in {}", data_dir.display());
+    anyhow::ensure!(data_dir.join("blobs").is_dir(), "no registry found in {}", data_dir.display());
     let options = GcOptions { grace: args.grace, untagged: args.untagged, dry_run: args.dry_run };
     let report = server::collect(&data_dir, &options).await?;
     let verb = if args.dry_run { "would remove" } else { "removed" };
     let text = format!(
-        "{verb} {} blobs ({} bytes) and {} manifests; {} blobs stay, {} uploads expired\n",
+        "{verb} {} blobs ({} bytes) and {} manifests; {} blobs kept, {} uploads expired\n",
         report.blobs_removed, report.bytes_freed, report.manifests_removed, report.blobs_kept, report.uploads_expired,
     );
     std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
     Ok(())
 }
 
-/// Where a registry keeps its images when nobody says.
+/// Returns the default directory of a registry.
 fn data_dir(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     if let Some(said) = said {
         return Ok(said);
@@ -134,7 +134,7 @@ fn data_dir(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let home = match std::env::var_os("FLOTILLA_HOME").filter(|home| !home.is_empty()) {
         Some(home) => PathBuf::from(home),
         None => {
-            PathBuf::from(std::env::var_os("HOME").context("HOME is not set: say --data-dir DIR")?).join(".flotilla")
+            PathBuf::from(std::env::var_os("HOME").context("HOME is not set: use --data-dir DIR")?).join(".flotilla")
         }
     };
     Ok(home.join("registry"))

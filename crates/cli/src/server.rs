@@ -1,4 +1,4 @@
-//! `flotilla server`: runs a control plane until it is told to stop.
+//! `flotilla server`: runs a control plane until it is terminated.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,52 +13,52 @@ use crate::termination::Termination;
 
 #[derive(Args)]
 pub struct ServerArgs {
-    /// State, keys and kubeconfigs are kept here [default: ~/.flotilla].
+    /// Directory for state, keys and kubeconfigs [default: ~/.flotilla].
     #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Address to listen on; port 0 picks a free one.
+    /// Address to listen on; port 0 picks a free port.
     #[arg(long, default_value = "127.0.0.1:5443", value_name = "HOST:PORT")]
     bind: SocketAddr,
-    /// Further DNS names or addresses the server certificate is valid for; may be given several times.
+    /// Additional DNS name or IP address for the server certificate (can be repeated).
     #[arg(long = "tls-san", value_name = "NAME")]
     names: Vec<String>,
-    /// URL written into kubeconfigs, when clients reach the server by another way than --bind.
+    /// URL written into kubeconfigs, if clients do not reach the server at --bind.
     #[arg(long, value_name = "URL")]
     advertise_url: Option<String>,
-    /// Where other servers on the same etcd reach this one [default: --bind, or the address on the way to etcd].
+    /// Address at which other servers on the same etcd reach this one [default: --bind, or the local address of the route to etcd].
     #[arg(long, value_name = "HOST:PORT")]
     peer_address: Option<String>,
-    /// Where objects are kept: in the data directory, in an etcd cluster, or nowhere (tests only).
+    /// Storage for objects: the data directory, an etcd cluster, or memory only (for tests).
     #[arg(long, value_enum, default_value_t = StorageKind::Embedded)]
     storage: StorageKind,
-    /// Endpoints of etcd, separated by commas.
+    /// Comma-separated etcd endpoints.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     etcd_servers: Vec<String>,
     #[command(flatten)]
     etcd: crate::etcd::EtcdArgs,
-    /// Write one JSON line per request to this file.
+    /// File for the audit log, one JSON line per request.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
-    /// How much of each request the audit log keeps: None, Metadata or Request.
+    /// Audit level: None, Metadata or Request.
     #[arg(long, default_value = "Metadata", value_name = "LEVEL")]
     audit_level: Level,
-    /// How long events are kept, in seconds.
+    /// Time to live of events, in seconds.
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
     event_ttl: u64,
     #[command(flatten)]
     identity: crate::identity::IdentityArgs,
-    /// Admission steps to leave out, by name, separated by commas.
+    /// Comma-separated admission plugins to disable.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     disable_admission_plugins: Vec<String>,
-    /// Admission steps to run that are off by default: ServiceAccount (it puts tokens of this plane into pods).
+    /// Admission plugins to enable that are off by default: ServiceAccount (mounts tokens of this control plane into pods).
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     enable_admission_plugins: Vec<String>,
     #[command(flatten)]
     propagation: crate::propagation::PropagationArgs,
-    /// Reads that may be answered at once; more wait outside with 429.
+    /// Maximum number of concurrent read requests; excess requests get 429.
     #[arg(long, default_value_t = 400, value_name = "N")]
     max_requests_inflight: usize,
-    /// Writes that may be answered at once.
+    /// Maximum number of concurrent write requests; excess requests get 429.
     #[arg(long, default_value_t = 200, value_name = "N")]
     max_mutating_requests_inflight: usize,
 }
@@ -82,7 +82,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
         "the control plane is ready"
     );
     let ending = termination.asked_unless(plane.broken()).await;
-    tracing::info!("stopping: requests under way may finish");
+    tracing::info!("shutting down, waiting for requests in flight");
     plane.stop().await;
     ending
 }
@@ -92,7 +92,7 @@ impl ServerArgs {
         let storage = self.storage()?;
         let data_dir = match self.data_dir {
             Some(directory) => directory,
-            None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set: say --data-dir DIR")?)
+            None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set: use --data-dir DIR")?)
                 .join(".flotilla"),
         };
         let mut options = Options::new(data_dir, self.bind);
@@ -116,13 +116,13 @@ impl ServerArgs {
 
     fn storage(&self) -> anyhow::Result<Storage> {
         if self.storage != StorageKind::Etcd && !self.etcd_servers.is_empty() {
-            bail!("--etcd-servers needs --storage etcd");
+            bail!("--etcd-servers requires --storage etcd");
         }
         Ok(match self.storage {
             StorageKind::Embedded => Storage::Embedded,
             StorageKind::Memory => Storage::Memory,
             StorageKind::Etcd if self.etcd_servers.is_empty() => {
-                bail!("--storage etcd needs --etcd-servers https://HOST:2379[,...]")
+                bail!("--storage etcd requires --etcd-servers https://HOST:2379[,...]")
             }
             StorageKind::Etcd => Storage::Etcd(self.etcd.options(&self.etcd_servers)?),
         })

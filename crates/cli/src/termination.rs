@@ -1,9 +1,9 @@
-//! How a long-running command is told to end: SIGTERM or Ctrl-C.
+//! Termination of long-running commands: SIGTERM or Ctrl-C.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens from when it is made, so that a signal during the start is not lost.
+/// Listens from its creation, so that a signal during startup is not lost.
 pub struct Termination(Signal);
 
 impl Termination {
@@ -18,7 +18,7 @@ impl Termination {
         }
     }
 
-    /// Fails when `broken` comes first: the process has to end all the same, and not as if all were well.
+    /// Fails if `broken` completes first: the process then ends with an error.
     pub async fn asked_unless(&mut self, broken: impl Future<Output = anyhow::Error>) -> anyhow::Result<()> {
         tokio::select! {
             () = self.asked() => Ok(()),

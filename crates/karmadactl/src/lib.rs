@@ -1,6 +1,7 @@
 //! The commands that talk to a control plane, as a library: what they accept, and what they do.
 
 pub mod absent;
+pub mod cluster_location;
 pub mod console;
 pub mod cordon;
 pub mod describe;
@@ -13,6 +14,7 @@ pub mod join;
 mod jsonpath;
 pub mod kubectl;
 mod manifests;
+mod membership_progress;
 mod output;
 pub mod plane;
 pub mod program;
@@ -29,7 +31,6 @@ pub mod top;
 pub mod unjoin;
 pub mod unregister;
 pub mod version;
-pub mod whereabouts;
 pub mod why;
 
 use clap::Subcommand;

@@ -11,11 +11,11 @@ use provisioners::lxd::{ImageSource, Limits, Lxd, MACHINE_LOG, Settings, microk8
 use provisioners::{Condition, Machine, Provisioner};
 use tokio::time::Instant;
 
-use crate::clusters::{is_ready, rewrite, write_if_changed};
+use crate::clusters::{NotReady, check_ready, rewrite, write_if_changed};
 use crate::display::Line;
 use crate::place::{PLANE, PLANE_CONTEXT, Place, REGISTRY};
 use crate::spec::{Kind, MachineSpec, MemberSpec, Mode, Spec, loopback};
-use crate::supervisor::client::{Supervisor, this_program};
+use crate::supervisor::client::{SupervisorClient, this_program};
 
 const POLL: Duration = Duration::from_millis(15);
 /// One question whether something is ready.
@@ -27,7 +27,7 @@ const MICROK8S_IMAGE: &str = "ubuntu:22.04";
 pub struct Bed {
     pub place: Place,
     pub spec: Spec,
-    pub supervisor: Supervisor,
+    pub supervisor: SupervisorClient,
     pub members: Arc<dyn Provisioner>,
     pub program: PathBuf,
 }
@@ -36,11 +36,11 @@ impl Bed {
     /// A testbed that runs.
     pub async fn running(place: &Place) -> anyhow::Result<Self> {
         let spec = Spec::existing(place)?;
-        let supervisor = Supervisor::running(place).await?;
+        let supervisor = SupervisorClient::running(place).await?;
         Self::new(place, spec, supervisor).await
     }
 
-    pub async fn new(place: &Place, spec: Spec, supervisor: Supervisor) -> anyhow::Result<Self> {
+    pub async fn new(place: &Place, spec: Spec, supervisor: SupervisorClient) -> anyhow::Result<Self> {
         let program = this_program()?;
         let members: Arc<dyn Provisioner> = match spec.provisioner {
             Kind::Process => Arc::new(supervisor.clone()),
@@ -59,7 +59,7 @@ impl Bed {
                 && let Ok(text) = rewrite(&text, PLANE_CONTEXT, &format!("https://{}", loopback(self.spec.plane_port)))
             {
                 write_if_changed(&self.place.plane_config(), &text)?;
-                if is_ready(&self.place.plane_config(), ASK_PATIENCE).await.is_ok() {
+                if check_ready(&self.place.plane_config(), ASK_PATIENCE).await.is_ok() {
                     return Ok(());
                 }
             }
@@ -92,7 +92,7 @@ impl Bed {
             if let Ok(text) = self.read_member_config(member).await {
                 let config = self.place.member_config(&member.name);
                 write_if_changed(&config, &text)?;
-                if is_ready(&config, ASK_PATIENCE).await.is_ok() {
+                if check_ready(&config, ASK_PATIENCE).await.is_ok() {
                     return Ok(());
                 }
             }
@@ -103,22 +103,22 @@ impl Bed {
     /// MicroK8s is installed once; one that answers is left alone.
     async fn install_microk8s(&self, member: &MemberSpec, line: &Line) -> anyhow::Result<()> {
         let config = self.place.member_config(&member.name);
-        if is_ready(&config, ASK_PATIENCE).await.is_ok() {
+        if check_ready(&config, ASK_PATIENCE).await.is_ok() {
             return Ok(());
         }
         line.say("installing MicroK8s");
         let server = format!("https://{}", loopback(member.port));
         let text = microk8s::install(&*self.members, &member.name, &server).await?;
         write_if_changed(&config, &rewrite(&text, &member.name, &server)?)?;
-        is_ready(&config, READY_PATIENCE).await.map_err(anyhow::Error::msg)
+        Ok(check_ready(&config, READY_PATIENCE).await?)
     }
 
     /// A member that was started a moment ago answers soon.
     pub async fn wait_member(&self, member: &MemberSpec) -> anyhow::Result<()> {
         let deadline = Instant::now() + READY_PATIENCE;
-        while let Err(why) = is_ready(&self.place.member_config(&member.name), ASK_PATIENCE).await {
-            // One that is made to answer with errors is there.
-            if why.contains("503") {
+        while let Err(error) = check_ready(&self.place.member_config(&member.name), ASK_PATIENCE).await {
+            // The fault `errors` makes a running member answer with 503.
+            if matches!(error, NotReady::Answered { code: http::StatusCode::SERVICE_UNAVAILABLE, .. }) {
                 return Ok(());
             }
             self.patience(&*self.members, &member.name, deadline).await?;

@@ -29,14 +29,25 @@ pub fn open_within(kubeconfig: &Path, patience: Duration) -> anyhow::Result<Clus
     Ok(ClusterClient::connect(Endpoint::Remote(remote))?)
 }
 
-/// Does the API behind a kubeconfig say that it is ready?
-pub async fn is_ready(kubeconfig: &Path, patience: Duration) -> Result<(), String> {
-    let client = open_within(kubeconfig, patience).map_err(|error| format!("{error:#}"))?;
-    let request = http::Request::get("/readyz").body(bytes::Bytes::new()).map_err(|error| error.to_string())?;
-    let response = client.raw(request).await.map_err(|status| status.to_string())?;
-    match response.status().as_u16() {
-        200 => Ok(()),
-        code => Err(format!("/readyz answers {code}: {}", String::from_utf8_lossy(response.body()).trim())),
+/// Why an API server is not ready.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReady {
+    #[error("{0}")]
+    NoConnection(String),
+    /// The server answered /readyz with an error.
+    #[error("/readyz returned {code}: {body}")]
+    Answered { code: http::StatusCode, body: String },
+}
+
+/// Checks /readyz of the API server of a kubeconfig.
+pub async fn check_ready(kubeconfig: &Path, timeout: Duration) -> Result<(), NotReady> {
+    let failed = |error: String| NotReady::NoConnection(error);
+    let client = open_within(kubeconfig, timeout).map_err(|error| failed(format!("{error:#}")))?;
+    let request = http::Request::get("/readyz").body(bytes::Bytes::new()).map_err(|error| failed(error.to_string()))?;
+    let response = client.raw(request).await.map_err(|status| failed(status.to_string()))?;
+    match response.status() {
+        http::StatusCode::OK => Ok(()),
+        code => Err(NotReady::Answered { code, body: String::from_utf8_lossy(response.body()).trim().to_owned() }),
     }
 }
 

@@ -10,7 +10,7 @@ pub mod faults;
 pub mod lifecycle;
 pub mod place;
 pub mod plan;
-mod ports;
+pub mod ports;
 mod registration;
 pub mod snapshot;
 pub mod spec;

@@ -17,7 +17,7 @@ use crate::place::{Place, agent_of};
 use crate::registration;
 use crate::snapshot;
 use crate::spec::{Kind, MemberSpec, Mode, Spec};
-use crate::supervisor::client::{Supervisor, this_program};
+use crate::supervisor::client::{SupervisorClient, this_program};
 use crate::up::{bring_up, hold};
 
 /// How long a member that was killed may take to come back, to be stopped in order.
@@ -38,7 +38,7 @@ pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Res
         Some(spec) => revive_killed(place, &spec).await?,
         None => {}
     }
-    let was_running = match Supervisor::find(place).await? {
+    let was_running = match SupervisorClient::find(place).await? {
         Some(supervisor) => supervisor.shut_down().await.map(|()| true)?,
         None => false,
     };
@@ -64,7 +64,7 @@ async fn leave_clusters(place: &Place, spec: &Spec) -> anyhow::Result<()> {
     if spec.members.is_empty() {
         return Ok(());
     }
-    if Supervisor::find(place).await?.is_none() {
+    if SupervisorClient::find(place).await?.is_none() {
         bail!(
             "the control plane must run to take back what it made in your clusters: start it with `flotilla up --name {}`",
             place.name()
@@ -92,7 +92,7 @@ async fn revive_killed(place: &Place, spec: &Spec) -> anyhow::Result<()> {
     if orphaned.is_empty() {
         return Ok(());
     }
-    let supervisor = Supervisor::ensure(place, &this_program()?).await?;
+    let supervisor = SupervisorClient::ensure(place, &this_program()?).await?;
     let bed = Bed::new(place, spec.clone(), supervisor).await?;
     let running = bed.supervisor.reports().await?;
     for member in orphaned {
@@ -116,7 +116,7 @@ fn has_processes(directory: &Path) -> bool {
 
 async fn end_containers(place: &Place, spec: Spec, delete: bool) -> anyhow::Result<()> {
     // The containers are reached without the supervisor; it is only needed to say where things are.
-    let supervisor = Supervisor::ensure(place, &this_program()?).await?;
+    let supervisor = SupervisorClient::ensure(place, &this_program()?).await?;
     let bed = Bed::new(place, spec, supervisor).await?;
     for member in &bed.spec.members {
         let ended = if delete { bed.members.delete(&member.name).await } else { bed.members.stop(&member.name).await };
@@ -177,7 +177,7 @@ pub async fn reset(console: &Arc<Console>, place: &Place, patience: Duration) ->
         end_containers(place, spec.clone(), true).await?;
     }
     revive_killed(place, &spec).await?;
-    if let Some(supervisor) = Supervisor::find(place).await? {
+    if let Some(supervisor) = SupervisorClient::find(place).await? {
         supervisor.shut_down().await?;
     }
     for part in ["data", "agents", "faults.json", "logs"] {
@@ -194,7 +194,7 @@ pub async fn take_snapshot(console: &Console, place: &Place, name: &str) -> anyh
     refuse_others(&Spec::existing(place)?)?;
     snapshot::folder(place, name)?;
     let started = Instant::now();
-    match Supervisor::find(place).await? {
+    match SupervisorClient::find(place).await? {
         Some(supervisor) => supervisor.snapshot(name).await?,
         // Nothing runs, so nothing needs to be held still.
         None => snapshot::copy_out(place, name)?,
@@ -214,7 +214,7 @@ pub async fn restore(console: &Arc<Console>, place: &Place, name: &str, patience
         return snapshot::copy_in(place, name);
     }
     revive_killed(place, &Spec::existing(place)?).await?;
-    if let Some(supervisor) = Supervisor::find(place).await? {
+    if let Some(supervisor) = SupervisorClient::find(place).await? {
         supervisor.shut_down().await?;
     }
     snapshot::copy_in(place, name)?;

@@ -213,7 +213,7 @@ impl MemberSpec {
 
 /// Names that machines of the testbed itself have, or that cannot be names of clusters.
 pub fn check_member_name(name: &str) -> anyhow::Result<()> {
-    karmadactl::join::check_name(name)?;
+    membership::cluster_name::check_name(name)?;
     if [PLANE, REGISTRY, "kubeconfig", "supervisor", "karmada-apiserver"].contains(&name) || name.ends_with("-agent") {
         bail!("{name} cannot be the name of a member: the testbed uses it itself");
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use karmadactl::console::Console;
+use membership::join::Readiness;
 use provisioners::Condition;
 use provisioners::process::Report;
 use serde::Serialize;
@@ -13,7 +14,7 @@ use crate::faults;
 use crate::place::{PLANE, Place, REGISTRY, agent_of};
 use crate::registration::readiness;
 use crate::spec::{MemberSpec, Mode, Spec};
-use crate::supervisor::client::Supervisor;
+use crate::supervisor::client::SupervisorClient;
 
 const ASK_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -49,7 +50,7 @@ pub struct Part {
 
 pub async fn look(place: &Place) -> anyhow::Result<Status> {
     let spec = Spec::existing(place)?;
-    let supervisor = Supervisor::find(place).await?;
+    let supervisor = SupervisorClient::find(place).await?;
     let mut parts = Vec::new();
     if let Some(supervisor) = &supervisor {
         let bed = Bed::new(place, spec.clone(), supervisor.clone()).await?;
@@ -115,7 +116,10 @@ fn role(member: &MemberSpec) -> &'static str {
 
 async fn ready(bed: &Bed, member: &str) -> Result<(), String> {
     let plane = open_within(&bed.place.plane_config(), ASK_PATIENCE).map_err(|error| format!("{error:#}"))?;
-    readiness(&plane, member).await.map_err(|error| format!("{error:#}"))?
+    match readiness(&plane, member).await.map_err(|error| format!("{error:#}"))? {
+        Readiness::Ready => Ok(()),
+        Readiness::NotReady(reason) => Err(reason),
+    }
 }
 
 fn part(name: &str, role: &'static str, report: Option<&Report>, address: Option<String>) -> Part {

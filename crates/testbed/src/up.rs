@@ -18,10 +18,10 @@ use crate::faults::{self, Faults};
 use crate::place::{Place, REGISTRY};
 use crate::plan::{Wanted, plan};
 use crate::ports::Ports;
-use crate::registration::{self, Known};
+use crate::registration::{self, RegistrationState};
 use crate::spec::{Kind, MemberSpec, Mode, Spec};
-use crate::supervisor::Held;
-use crate::supervisor::client::{Supervisor, this_program};
+use crate::supervisor::FileLock;
+use crate::supervisor::client::{SupervisorClient, this_program};
 
 const PLANE_LINE: &str = "control plane";
 const NODES_POLL: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ const NODES_POLL: Duration = Duration::from_millis(100);
 pub async fn up(console: &Arc<Console>, place: &Place, wanted: &Wanted, patience: Duration) -> anyhow::Result<()> {
     let _held = hold(place)?;
     let existing = Spec::load(place)?;
-    let is_running = Supervisor::find(place).await?.is_some();
+    let is_running = SupervisorClient::find(place).await?.is_some();
     let mut ports = Ports::new(existing.iter().flat_map(ports_of));
     let spec = plan(existing, wanted, &mut ports, is_running)?;
     spec.save(place)?;
@@ -41,10 +41,10 @@ pub async fn up(console: &Arc<Console>, place: &Place, wanted: &Wanted, patience
 }
 
 /// One command at a time changes a testbed.
-pub fn hold(place: &Place) -> anyhow::Result<Held> {
+pub fn hold(place: &Place) -> anyhow::Result<FileLock> {
     let directory = place.directory();
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-    Held::try_hold(&place.change_lock_file())?.with_context(|| {
+    FileLock::try_hold(&place.change_lock_file())?.with_context(|| {
         format!("another command is changing the testbed {}; try again when it has ended", place.name())
     })
 }
@@ -63,7 +63,7 @@ pub async fn bring_up(
 ) -> anyhow::Result<Display> {
     let width = spec.members.iter().map(|member| member.name.len()).max().unwrap_or_default().max(PLANE_LINE.len());
     let display = Display::new(Arc::clone(console), width);
-    let supervisor = Supervisor::ensure(place, &this_program()?).await?;
+    let supervisor = SupervisorClient::ensure(place, &this_program()?).await?;
     let bed = Arc::new(Bed::new(place, spec, supervisor).await?);
     let healed = Arc::new(faults::heal_ways(&bed).await?);
     let deadline = Instant::now() + patience;
@@ -147,12 +147,12 @@ async fn bring_member(
     }
     faults::heal_member(bed, member, faults).await?;
     let plane = open(&bed.place.plane_config())?;
-    let known = registration::look_up(&plane, &bed.place, member).await?;
-    if let Known::Wrongly(why) = &known {
-        line.say(&format!("registering anew: {why}"));
+    let state = registration::look_up(&plane, &bed.place, member).await?;
+    if let RegistrationState::Stale(reason) = &state {
+        line.say(&format!("registering again: {reason}"));
         registration::forget(&plane, member, deadline).await?;
     }
-    if !matches!(known, Known::Rightly) {
+    if !matches!(state, RegistrationState::Current) {
         line.say("registering");
         match member.mode {
             Mode::Push => registration::join(&bed.place, member).await?,

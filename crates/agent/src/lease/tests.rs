@@ -1,13 +1,13 @@
-//! The lease against an API in memory and paused time: renewed, owned, and patient while the plane is away.
+//! The lease against an API in memory with paused time: renewal, ownership, and an unreachable control plane.
 
 use cluster_client::testing::MemoryApi;
 use reconcile::VirtualClock;
 
 use super::*;
 
-fn pulse(api: &MemoryApi) -> Pulse {
+fn agent_lease(api: &MemoryApi) -> AgentLease {
     let start = "2026-01-01T00:00:00Z".parse().expect("a time");
-    Pulse {
+    AgentLease {
         plane: api.client(),
         cluster: "m1".into(),
         clock: Arc::new(VirtualClock::new(start)),
@@ -29,7 +29,7 @@ fn seed_cluster(api: &MemoryApi) -> Arc<Object> {
 async fn the_lease_is_renewed_every_ten_seconds_and_belongs_to_the_cluster() {
     let (api, cancel) = (MemoryApi::default(), CancellationToken::new());
     let cluster = seed_cluster(&api);
-    let kept = tokio::spawn(keep(pulse(&api), cancel.clone()));
+    let kept = tokio::spawn(keep(agent_lease(&api), cancel.clone()));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let first = lease(&api).await.expect("a lease");
     assert_eq!(first.i64_at(&["spec", "leaseDurationSeconds"]), Some(40));
@@ -45,10 +45,10 @@ async fn the_lease_is_renewed_every_ten_seconds_and_belongs_to_the_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plane_that_was_away_hears_of_it_again_as_soon_as_it_is_back() {
+async fn renewal_resumes_as_soon_as_the_control_plane_is_back() {
     let (api, cancel) = (MemoryApi::default(), CancellationToken::new());
     seed_cluster(&api);
-    let kept = tokio::spawn(keep(pulse(&api), cancel.clone()));
+    let kept = tokio::spawn(keep(agent_lease(&api), cancel.clone()));
     tokio::time::sleep(Duration::from_secs(1)).await;
     api.set_fault(|_| Some(Status::unavailable("away")));
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -61,9 +61,9 @@ async fn a_plane_that_was_away_hears_of_it_again_as_soon_as_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_lease_is_made_for_a_cluster_that_is_gone() {
+async fn no_lease_is_created_without_its_cluster() {
     let (api, cancel) = (MemoryApi::default(), CancellationToken::new());
-    let kept = tokio::spawn(keep(pulse(&api), cancel.clone()));
+    let kept = tokio::spawn(keep(agent_lease(&api), cancel.clone()));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(lease(&api).await.is_none());
     seed_cluster(&api);

@@ -1,4 +1,4 @@
-//! What belongs to a control plane beside its objects: the keys it is known by, as files or in the storage it shares.
+//! The keys of a control plane in a backup: files of a data directory, or shared keys in the storage.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -14,10 +14,10 @@ use store::snapshot::{Snapshot, SnapshotFile};
 /// The directory of keys and certificates in a data directory.
 const KEYS: &str = "pki";
 const KUBECONFIG: &str = "karmada-apiserver.config";
-/// No key or certificate comes near it.
+/// Maximum size of a key file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Says when and by what a snapshot was taken.
+/// Records when and by which program a snapshot was taken.
 pub fn describe(snapshot: &mut Snapshot) {
     snapshot.about.taken_at = now();
     snapshot.about.program = format!("flotilla {}", env!("CARGO_PKG_VERSION"));
@@ -27,7 +27,7 @@ pub fn now() -> String {
     jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap_or_default().to_string()
 }
 
-/// Adds the key files of a data directory, and where its server was reached.
+/// Adds the key files of a data directory, and the address of its server.
 pub fn add_files(snapshot: &mut Snapshot, directory: &Path) -> anyhow::Result<()> {
     let kubeconfig = Kubeconfig::load(&[directory.join(KUBECONFIG)]);
     snapshot.about.url = kubeconfig.ok().and_then(|config| config.remote(None).ok()).map(|remote| remote.server);
@@ -52,15 +52,15 @@ pub fn add_files(snapshot: &mut Snapshot, directory: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// For a data directory: keys that were shared through the storage become files.
+/// For a data directory: turns shared keys into files.
 pub fn for_key_files(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
     let Some(at) = snapshot.kvs.iter().position(|kv| &*kv.key == shared_keys::KEY) else { return Ok(snapshot) };
     let shared = snapshot.kvs.remove(at);
     let shared: BTreeMap<String, String> =
-        serde_json::from_slice(&shared.value).context("the shared keys in the backup cannot be understood")?;
+        serde_json::from_slice(&shared.value).context("the shared keys in the backup are not valid")?;
     for (name, content) in shared {
         let path = format!("{KEYS}/{name}");
-        // What is shared is what counts; a file beside it can only be older.
+        // The shared keys are authoritative; a file of the same name can only be older.
         snapshot.files.retain(|file| file.path != path);
         let mode = if name.ends_with(".key") { 0o600 } else { 0o644 };
         snapshot.files.push(SnapshotFile { path, mode, bytes: content.into_bytes() });
@@ -68,7 +68,7 @@ pub fn for_key_files(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// For a storage that servers share: the key files become the shared keys.
+/// For shared storage: turns key files into shared keys.
 pub fn for_shared_keys(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
     let place = snapshot.kvs.binary_search_by(|kv| (*kv.key).cmp(shared_keys::KEY));
     let Err(place) = place else { return Ok(snapshot) };
@@ -95,7 +95,7 @@ pub fn for_shared_keys(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// A directory with keys of its own belongs to another control plane, whose clients would be locked out.
+/// Refuses a directory with keys of another control plane, whose clients would lose access.
 pub fn refuse_foreign_keys(snapshot: &Snapshot, directory: &Path, replace: bool) -> anyhow::Result<()> {
     if replace {
         return Ok(());
@@ -112,13 +112,13 @@ pub fn refuse_foreign_keys(snapshot: &Snapshot, directory: &Path, replace: bool)
 pub fn write_files(snapshot: &Snapshot, directory: &Path) -> anyhow::Result<()> {
     for file in &snapshot.files {
         let relative = Path::new(&file.path);
-        // A name in a backup must not lead anywhere else.
+        // A file name in a backup must not escape the data directory.
         if relative.components().any(|part| !matches!(part, Component::Normal(_))) {
-            bail!("the backup has a file called {:?}, which leads out of the data directory", file.path);
+            bail!("the backup has a file {:?}, which is outside the data directory", file.path);
         }
         let path = directory.join(relative);
         if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+            std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
             std::fs::set_permissions(parent, std::fs::Permissions::from_mode(0o700)).ok();
         }
         key_dir::write_atomic(&path, &file.bytes, file.mode)?;

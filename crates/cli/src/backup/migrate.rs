@@ -1,4 +1,4 @@
-//! `flotilla migrate`: the state of a control plane from one kind of storage to another.
+//! `flotilla migrate`: moves the state of a control plane between kinds of storage.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,11 @@ use crate::etcd::EtcdArgs;
 
 /// Move the state of a control plane from embedded storage to etcd, or back.
 ///
-/// Everything goes along: objects, leases, the keys the plane is known by, and its revisions, which only ever grow. What was
-/// written is read back and compared. The source stays as it was, but no server starts on it any more, so that there are never
-/// two of one plane. Stop the servers first.
+/// Copies objects, leases, keys and revisions, which never decrease, then reads everything back and compares it. The source
+/// is left unchanged but marked, so that no server starts on it and the control plane never runs twice. Stop the servers
+/// first.
 ///
-/// An interrupted move leaves a target that no server starts on: run it again with --force.
+/// After an interrupted migration no server starts on the target: run it again with --force.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,15 +30,15 @@ Examples:
   # And back
   flotilla migrate --from etcd:http://127.0.0.1:2379 --to embedded:/var/lib/flotilla2")]
 pub struct MigrateArgs {
-    /// Where the state is: embedded:DATA_DIR or etcd:URL[,URL]
+    /// Source: embedded:DATA_DIR or etcd:URL[,URL]
     #[arg(long, value_name = "PLACE")]
     from: String,
-    /// Where it shall be, empty: embedded:DATA_DIR or etcd:URL[,URL]
+    /// Target, which must be empty: embedded:DATA_DIR or etcd:URL[,URL]
     #[arg(long, value_name = "PLACE")]
     to: String,
     #[command(flatten)]
     etcd: EtcdArgs,
-    /// Replace what is in the target. A data directory keeps it aside; in an etcd it is gone
+    /// Replace the contents of the target. A data directory is kept as a copy; the contents of an etcd are lost
     #[arg(long)]
     force: bool,
 }
@@ -49,7 +49,7 @@ pub async fn run(console: &Console, args: MigrateArgs) -> anyhow::Result<()> {
         bail!("{} is both source and target", args.from);
     }
     let doing = format!(
-        "a move from {from} to {to} was begun at {} and did not come to its end: run `flotilla migrate` again with --force",
+        "a migration from {from} to {to}, started at {}, did not finish: run `flotilla migrate` again with --force",
         now()
     );
     if let Place::Etcd { .. } = from {
@@ -60,12 +60,12 @@ pub async fn run(console: &Console, args: MigrateArgs) -> anyhow::Result<()> {
     let count = match moved {
         Ok(count) => count,
         Err(error) => {
-            return_to(&from).await.with_context(|| format!("{from} stays marked as moved, because"))?;
+            return_to(&from).await.with_context(|| format!("{from} is still marked as migrated"))?;
             return Err(error);
         }
     };
-    leave(&from, &format!("its contents were moved to {to} at {}", now())).await?;
-    console.line(format_args!("{count} objects moved from {from} to {to}, read back and found equal"))?;
+    leave(&from, &format!("its contents were migrated to {to} at {}", now())).await?;
+    console.line(format_args!("{count} objects migrated from {from} to {to} and verified"))?;
     Ok(())
 }
 
@@ -76,7 +76,7 @@ async fn move_state(console: &Console, from: &Place, to: &Place, doing: String, 
     Ok(count)
 }
 
-/// The mark of the move is ours, and no reason not to read.
+/// Ignores the mark of this migration when reading.
 async fn read_marked(console: &Console, from: &Place) -> anyhow::Result<store::snapshot::Snapshot> {
     match from {
         Place::Directory(_) => from.read(console).await,
@@ -89,7 +89,7 @@ async fn read_marked(console: &Console, from: &Place) -> anyhow::Result<store::s
     }
 }
 
-/// From here on no server starts on it.
+/// Marks the source, so that no server starts on it.
 async fn leave(from: &Place, text: &str) -> anyhow::Result<()> {
     match from {
         Place::Directory(directory) => {
@@ -102,7 +102,7 @@ async fn leave(from: &Place, text: &str) -> anyhow::Result<()> {
         Place::Etcd { .. } => {
             let raw = from.connect().await?;
             match reserved::check(&*raw, &from.to_string()).await {
-                // A mark of an earlier try, or of ourselves a moment ago.
+                // A mark of an earlier attempt, or of this one.
                 Ok(()) | Err(store::Error::Unfinished(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -125,6 +125,6 @@ fn parse(text: &str, etcd: &EtcdArgs) -> anyhow::Result<Place> {
             let servers: Vec<String> = servers.split(',').map(str::to_owned).collect();
             Ok(Place::Etcd { options: etcd.options(&servers)?, directory: None })
         }
-        _ => bail!("{text:?} is not a place: say embedded:DATA_DIR or etcd:URL[,URL]"),
+        _ => bail!("{text:?} is not valid: use embedded:DATA_DIR or etcd:URL[,URL]"),
     }
 }

@@ -1,4 +1,4 @@
-//! Where the state of a control plane lies: a data directory, or an etcd and the keys in it.
+//! The state of a control plane: a data directory, or an etcd and the keys in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,42 +15,42 @@ use super::contents;
 use super::progress::Progress;
 use crate::etcd::EtcdArgs;
 
-/// How long an etcd must show no write before it counts as used by nobody. A server that leads writes more often.
+/// Time without writes after which an etcd is considered unused. A leading server writes more often.
 const QUIET: Duration = Duration::from_secs(6);
 
-/// Which state; the flags are those of `flotilla server`.
+/// Flags that select the state, named as those of `flotilla server`.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Storage")]
 pub struct StorageArgs {
-    /// The data directory of a server with embedded storage
+    /// Data directory of a server with embedded storage
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Endpoints of the etcd of servers with --storage etcd, separated by commas
+    /// Comma-separated endpoints of the etcd of servers with --storage etcd
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     etcd_servers: Vec<String>,
     #[command(flatten)]
     etcd: EtcdArgs,
 }
 
-/// A place that was named.
+/// The storage of a control plane's state.
 pub enum Place {
     Directory(PathBuf),
     Etcd {
         options: store::etcd::Options,
-        /// Of a server on it, where its key files and kubeconfig are.
+        /// Data directory of a server on this etcd, with its key files and kubeconfig.
         directory: Option<PathBuf>,
     },
 }
 
 impl StorageArgs {
-    /// Whether any state was named.
+    /// Returns true if a storage was selected.
     pub fn is_named(&self) -> bool {
         self.data_dir.is_some() || !self.etcd_servers.is_empty()
     }
 
     pub fn place(&self) -> anyhow::Result<Place> {
         match (&self.data_dir, self.etcd_servers.is_empty()) {
-            (None, true) => bail!("say which control plane: --data-dir DIR, or --etcd-servers URL[,URL]"),
+            (None, true) => bail!("select the control plane: --data-dir DIR, or --etcd-servers URL[,URL]"),
             (Some(directory), true) => Ok(Place::Directory(directory.clone())),
             (directory, false) => {
                 Ok(Place::Etcd { options: self.etcd.options(&self.etcd_servers)?, directory: directory.clone() })
@@ -71,7 +71,7 @@ impl std::fmt::Display for Place {
 }
 
 impl Place {
-    /// Everything there, with the keys of the plane.
+    /// Reads everything, with the keys of the control plane.
     pub async fn read(&self, console: &Console) -> anyhow::Result<Snapshot> {
         let mut snapshot = match self {
             Place::Directory(directory) => {
@@ -92,7 +92,7 @@ impl Place {
         Ok(snapshot)
     }
 
-    /// Puts everything there. What is in the way is refused, or replaced.
+    /// Writes everything. Existing contents are refused, or replaced.
     pub async fn write(&self, console: &Console, snapshot: Snapshot, fill: &Fill, replace: bool) -> anyhow::Result<()> {
         match self {
             Place::Directory(directory) => write_directory(console, directory, snapshot, fill, replace),
@@ -116,16 +116,16 @@ impl Place {
         }
         if replace && count > 0 {
             let cleared = snapshot::clear(&*raw, &fill.doing).await?;
-            console.note(format_args!("{cleared} objects that were in {self} are removed"));
+            console.note(format_args!("removed {cleared} objects from {self}"));
         }
         let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
         let filled = snapshot::fill(&*raw, &snapshot, fill, &|keys| progress.at(keys)).await;
-        filled.with_context(|| format!("{self} was not filled (--force replaces what is there)"))?;
+        filled.with_context(|| format!("cannot write to {self} (--force replaces its contents)"))?;
         raw.close().await;
         Ok(())
     }
 
-    /// Fails when a server seems to be at work there.
+    /// Fails if a server seems to be running on it.
     pub async fn refuse_use(&self, raw: &dyn Store) -> anyhow::Result<()> {
         let from = raw.revision().await? + 1;
         let mut watch = raw.watch("/", from).await?;
@@ -142,10 +142,10 @@ impl Place {
         match tokio::time::timeout(QUIET, first).await {
             Err(_) => Ok(()),
             Ok(Ok(key)) => bail!(
-                "{self} is in use: {} was written a moment ago. Stop every server on it first",
+                "{self} is in use: {} was just written. Stop all servers on it first",
                 key.as_deref().unwrap_or("a key")
             ),
-            Ok(Err(error)) => Err(error).with_context(|| format!("cannot see whether {self} is in use")),
+            Ok(Err(error)) => Err(error).with_context(|| format!("cannot determine whether {self} is in use")),
         }
     }
 
@@ -156,7 +156,7 @@ impl Place {
         }
     }
 
-    /// The etcd with its own revisions.
+    /// Connects to the etcd with its own revisions.
     pub async fn connect(&self) -> anyhow::Result<Arc<dyn Store>> {
         match self {
             Place::Etcd { options, .. } => Ok(Arc::new(Etcd::connect(options).await.context("cannot use etcd")?)),
@@ -172,7 +172,7 @@ impl Place {
     }
 }
 
-/// Where the store of a server's data directory is.
+/// Returns the path of the store in a data directory.
 pub fn store_directory(data_dir: &Path) -> PathBuf {
     data_dir.join("store")
 }
@@ -188,10 +188,10 @@ fn write_directory(
     contents::refuse_foreign_keys(&snapshot, directory, replace)?;
     let store = store_directory(directory);
     let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
-    // Blocks, but a command has nothing else to do.
+    // Blocking is fine here: the command does nothing else.
     let filled = embedded::fill(&store, &snapshot, fill, replace, &|keys| progress.at(keys))?;
     if let Some(kept) = &filled.kept {
-        console.note(format_args!("what was there before is kept in {}", kept.display()));
+        console.note(format_args!("the previous contents are kept in {}", kept.display()));
     }
     contents::write_files(&snapshot, directory)?;
     filled.finish()?;

@@ -1,4 +1,4 @@
-//! Tells the person in front of a long copy how far it has come, at most once a second.
+//! Progress of a long copy, printed at most once per second.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -16,7 +16,7 @@ pub struct Progress<'c> {
 }
 
 impl<'c> Progress<'c> {
-    /// `done` is a participle: `read`, `written`. A total of 0 is not known.
+    /// `done` is a participle: `read`, `written`. A total of 0 means unknown.
     pub fn new(console: &'c Console, done: &'static str, total: u64) -> Self {
         Self { console, done, total, told: Mutex::new(Instant::now()) }
     }

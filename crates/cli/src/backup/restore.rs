@@ -1,4 +1,4 @@
-//! `flotilla restore`: a backup back into a data directory or an etcd, and the safe mode that follows.
+//! `flotilla restore`: restores a backup into a data directory or an etcd; the server then starts in safe mode.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use super::contents::now;
 use super::place::StorageArgs;
 use crate::testbed;
 
-/// Put a backup into an empty data directory or etcd; or bring the testbed back to a snapshot.
+/// Restore a backup into an empty data directory or etcd, or restore a snapshot of the testbed.
 ///
-/// With --data-dir or --etcd-servers the argument is a backup. The server that starts on it afterwards is in safe mode.
+/// With --data-dir or --etcd-servers the argument is a backup. The next server on it starts in safe mode.
 ///
-/// The whole file is checked before anything is written. While a restore is under way, and when it was interrupted, no server
-/// starts on the target. Servers on the target must be stopped; so must the plane the backup is of, if it still runs elsewhere.
+/// The whole file is verified before anything is written. No server starts on the target during a restore or after an
+/// interrupted one. Stop the servers on the target, and the original control plane if it is still running elsewhere.
 ///
-/// In safe mode the plane creates what is new, but changes, deletes, moves and brings back nothing in members:
-/// `flotilla restore status` shows what it holds back, `flotilla restore confirm` ends it.
+/// In safe mode the control plane creates new objects in members, but does not change, delete, move or recreate any:
+/// `flotilla restore status` shows the pending changes, `flotilla restore confirm` ends safe mode.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
@@ -44,14 +44,14 @@ Examples:
 pub struct RestoreArgs {
     #[command(subcommand)]
     command: Option<RestoreCommand>,
-    /// The backup, or the name of a snapshot of the testbed
+    /// Backup file, or name of a snapshot of the testbed
     #[arg(value_name = "FILE|SNAPSHOT", required = true)]
     file: Option<PathBuf>,
     #[command(flatten)]
     place: StorageArgs,
     #[command(flatten)]
     testbed: testbed::SnapshotRestoreArgs,
-    /// Replace what is there. A data directory keeps it aside; in an etcd it is gone
+    /// Replace existing contents. A data directory is kept as a copy; the contents of an etcd are lost
     #[arg(long)]
     force: bool,
 }
@@ -67,7 +67,7 @@ pub async fn run(console: &Arc<Console>, args: RestoreArgs) -> anyhow::Result<()
         (Some(RestoreCommand::Status(args)), _) => return restored::status(console, args).await,
         (Some(RestoreCommand::Confirm(args)), _) => return restored::confirm(console, args).await,
         (None, Some(path)) => path,
-        (None, None) => anyhow::bail!("say the backup"),
+        (None, None) => anyhow::bail!("the backup or snapshot is required"),
     };
     if !args.place.is_named() {
         return restore_testbed(console, &args.testbed, &path).await;
@@ -76,21 +76,21 @@ pub async fn run(console: &Arc<Console>, args: RestoreArgs) -> anyhow::Result<()
     let snapshot = file::read(&path)?;
     let (revision, count) = (snapshot.about.revision, snapshot.kvs.len());
     let restored = Restored {
-        instance: pki::token::random_lowercase(16).context("no randomness")?,
+        instance: pki::token::random_lowercase(16).context("no random numbers are available")?,
         restored_at: now(),
         backup_taken_at: snapshot.about.taken_at.clone(),
         backup_revision: revision,
         former_url: snapshot.about.url.clone(),
     };
     let doing = format!(
-        "a restore of {} was begun at {} and did not come to its end: run `flotilla restore` again with --force",
+        "a restore of {}, started at {}, did not finish: run `flotilla restore` again with --force",
         path.display(),
         restored.restored_at
     );
     let fill = Fill { restored: Some(restored), doing };
     place.write(console, snapshot, &fill, args.force).await?;
     console.line(format_args!(
-        "{place}: {count} objects restored; revisions go on after {}. The server starts in safe mode: see `{} restore status`",
+        "{place}: {count} objects restored; revisions continue after {}. The server starts in safe mode: see `{} restore status`",
         revision + REVISION_GAP,
         console.program,
     ))?;
@@ -104,9 +104,9 @@ async fn restore_testbed(
 ) -> anyhow::Result<()> {
     anyhow::ensure!(
         !name.is_file(),
-        "{} is a file: say where it shall go, --data-dir DIR or --etcd-servers URL[,URL]",
+        "{} is a file: select the target with --data-dir DIR or --etcd-servers URL[,URL]",
         name.display()
     );
-    let name = name.to_str().context("the name of a snapshot is plain text")?;
+    let name = name.to_str().context("the name of a snapshot must be valid UTF-8")?;
     testbed::restore(console, args, name).await
 }

@@ -1,4 +1,4 @@
-//! The image stores of members: those of a testbed, or containerds that are named.
+//! The image stores of members: those of a testbed, or given containerd sockets.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use async_trait::async_trait;
 use clap::Args;
 use provisioners::Provisioner;
 
-/// Where a member in a machine of its own keeps its containerd.
+/// Containerd socket of a member in a system container.
 const CONTAINER_SOCKET: &str = "/var/lib/flotilla/containerd/containerd.sock";
 
 #[derive(Args)]
 pub struct MembersArgs {
-    /// Import into these containerds instead of a testbed's members; may be given several times.
+    /// Import into this containerd instead of the testbed's members (can be repeated).
     #[arg(long, value_name = "NAME=SOCKET", value_parser = named_socket)]
     containerd: Vec<(String, PathBuf)>,
-    /// Only these members.
+    /// Members to import into [default: all].
     #[arg(long, short = 'C', value_delimiter = ',', value_name = "NAME,...")]
     clusters: Vec<String>,
-    /// Import into no member.
+    /// Do not import into members.
     #[arg(long, conflicts_with_all = ["containerd", "clusters"])]
     no_import: bool,
-    /// Testbeds are kept here [default: ~/.flotilla].
+    /// Directory of testbeds [default: ~/.flotilla].
     #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
     home: Option<PathBuf>,
     /// Name of the testbed.
@@ -38,7 +38,7 @@ pub struct MembersArgs {
 type Sinks = Vec<Box<dyn ImageSink>>;
 
 impl MembersArgs {
-    /// Where images go, and the testbed's registry if it has one.
+    /// Returns the image stores, and the testbed's registry if it has one.
     pub async fn sinks(&self) -> anyhow::Result<(Sinks, Option<String>)> {
         if !self.containerd.is_empty() {
             let sink = |(name, socket): &(String, PathBuf)| Box::new(ContainerdSink::new(name, socket)) as Box<_>;
@@ -50,9 +50,8 @@ impl MembersArgs {
         if self.no_import {
             return Ok((Vec::new(), registry));
         }
-        let hint =
-            "`flotilla up` makes a testbed; --containerd NAME=SOCKET names other image stores; --no-import uses none";
-        let spec = found.with_context(|| format!("there is no testbed in {}; {hint}", place.directory().display()))?;
+        let hint = "create one with `flotilla up`, use --containerd NAME=SOCKET for other image stores, or --no-import";
+        let spec = found.with_context(|| format!("no testbed found in {}: {hint}", place.directory().display()))?;
         for name in &self.clusters {
             spec.member(name)?;
         }
@@ -80,7 +79,7 @@ async fn sink_of(place: &Place, spec: &Spec, member: &MemberSpec) -> anyhow::Res
     })
 }
 
-/// Where the containerd of a member listens: its configuration says it, since long paths are no addresses of sockets.
+/// Returns the containerd socket of a member from its configuration: long paths cannot be socket addresses.
 fn socket_in(data: &Path) -> PathBuf {
     let usual = data.join("containerd");
     let configured = std::fs::read_to_string(usual.join("config.toml")).unwrap_or_default();
@@ -88,7 +87,7 @@ fn socket_in(data: &Path) -> PathBuf {
     address.map_or_else(|| usual.join("containerd.sock"), |address| address.trim_matches('"').into())
 }
 
-/// A machine of a provisioner, for imports.
+/// Imports into a machine of a provisioner.
 struct Inside {
     provisioner: Arc<dyn Provisioner>,
     machine: String,
@@ -106,11 +105,11 @@ impl Machine for Inside {
             return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
         }
         let said = String::from_utf8_lossy(&done.stderr);
-        Err(format!("{} ended with {}: {}", command.join(" "), done.code, said.trim()))
+        Err(format!("{} exited with code {}: {}", command.join(" "), done.code, said.trim()))
     }
 }
 
-/// A cluster the user has made.
+/// A cluster of the user, which is skipped.
 struct OutOfReach {
     member: String,
 }

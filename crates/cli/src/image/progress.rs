@@ -1,4 +1,4 @@
-//! What a person sees while images travel: a bar per blob, or a line per blob where nobody watches.
+//! Progress of image copies: a bar per blob on a terminal, otherwise a line per blob.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 pub struct Shown {
     console: Arc<Console>,
-    /// Only where standard error is a terminal.
+    /// Set only if standard error is a terminal.
     live: Option<MultiProgress>,
     bars: Mutex<HashMap<Digest, ProgressBar>>,
     sizes: Mutex<HashMap<Digest, u64>>,
@@ -43,8 +43,8 @@ impl Shown {
         let len = lock(&self.sizes).remove(blob);
         let how = match how {
             How::Copied => "copied",
-            How::TakenOver => "taken over from another repository",
-            How::WasThere => "was there",
+            How::TakenOver => "mounted from another repository",
+            How::WasThere => "already exists",
         };
         let len = len.map(|len| format!(" ({})", size(len))).unwrap_or_default();
         let line = format!("  {} {how}{len}", blob.short());

@@ -4,7 +4,7 @@ use ::karmadactl::console::Console;
 use ::testbed::clusters;
 use ::testbed::expose::{self, Exposure, ExposureReport, PodChoice};
 use ::testbed::spec::Spec;
-use ::testbed::supervisor::client::Supervisor;
+use ::testbed::supervisor::client::SupervisorClient;
 use anyhow::{Context, bail};
 use clap::Args;
 
@@ -64,7 +64,7 @@ pub async fn expose(console: &Console, args: &ExposeArgs) -> anyhow::Result<()> 
         bail!("{:?} is no name for a forward: {}", args.forward, problems.join("; "));
     }
     let member = Spec::existing(&place)?.member(&args.cluster)?.name.clone();
-    let supervisor = Supervisor::running(&place).await?;
+    let supervisor = SupervisorClient::running(&place).await?;
     let kubeconfig = place.member_config(&member);
     let client = clusters::open(&kubeconfig)?;
     let pod = expose::pod::understand(&client, &args.namespace, &args.pod).await?;
@@ -86,7 +86,7 @@ pub async fn expose(console: &Console, args: &ExposeArgs) -> anyhow::Result<()> 
 }
 
 pub async fn forwards(console: &Console, args: &ForwardsArgs) -> anyhow::Result<()> {
-    let supervisor = Supervisor::running(&args.place.place()?).await?;
+    let supervisor = SupervisorClient::running(&args.place.place()?).await?;
     let machines = supervisor.reports().await?;
     let exposures = supervisor.exposures().await?;
     if args.output == Format::Json {
@@ -117,7 +117,7 @@ pub async fn forwards(console: &Console, args: &ForwardsArgs) -> anyhow::Result<
 }
 
 pub async fn unexpose(console: &Console, args: &UnexposeArgs) -> anyhow::Result<()> {
-    Supervisor::running(&args.place.place()?).await?.unexpose(&args.forward).await?;
+    SupervisorClient::running(&args.place.place()?).await?.unexpose(&args.forward).await?;
     console.line(format!("{} is closed", args.forward))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `agent manifest`: what an agent is in its cluster, as YAML for a repository, without asking anybody.
+//! `agent manifest`: prints the manifests of an agent without contacting any cluster.
 
 use std::path::PathBuf;
 
@@ -6,33 +6,33 @@ use anyhow::{Context, bail};
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::Args;
 use cluster_client::Kubeconfig;
+use membership::agent_manifests::{self, AgentFlags, AgentInstallation, KUBECONFIG_SECRET, KubeconfigSecret};
+use membership::cluster_name::check_name;
 
+use crate::cluster_location::ClusterLocationArgs;
 use crate::console::Console;
-use crate::join::check_name;
-use crate::register::manifests::{self, AgentFlags, Installation, KUBECONFIG_SECRET, PlaneAccess};
-use crate::whereabouts::WhereaboutsArgs;
 
-/// Print the manifests of an agent: namespace, service account, rights, secret and Deployment.
+/// Print the manifests of an agent: namespace, service account, permissions, secret and Deployment.
 ///
-/// Nothing is asked and nothing is changed, in the control plane or in the cluster.
+/// Neither the control plane nor the cluster is contacted or changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  # The kubeconfig is in a secret of its own, encrypted in the repository with SOPS
+  # The kubeconfig is in a separate secret, encrypted in the repository with SOPS
   flotilla agent manifest --cluster-name robbinsdale --kubeconfig-secret karmada-kubeconfig > agent.yaml
 
-  # All in one, as `kubectl apply` takes it
+  # Include the kubeconfig secret
   flotilla agent manifest --cluster-name robbinsdale --karmada-kubeconfig robbinsdale.config | kubectl apply -f -
 
-The kubeconfig is what `flotilla register --print-manifest-only` makes. The key in its secret is karmada-kubeconfig.")]
+`flotilla register --print-manifest-only` creates the kubeconfig. The key in its secret is karmada-kubeconfig.")]
 pub struct ManifestArgs {
     /// Name of the cluster
     #[arg(long, value_name = "NAME")]
     cluster_name: String,
-    /// Kubeconfig of the control plane, to be put into the secret
+    /// Kubeconfig of the control plane to store in the secret
     #[arg(long, value_name = "FILE", conflicts_with = "kubeconfig_secret")]
     karmada_kubeconfig: Option<PathBuf>,
-    /// Secret that holds it already, or will [default: karmada-kubeconfig]
+    /// Name of a secret that contains the kubeconfig [default: karmada-kubeconfig]
     #[arg(long, value_name = "NAME")]
     kubeconfig_secret: Option<String>,
     /// Namespace of the agent in the cluster
@@ -41,21 +41,21 @@ pub struct ManifestArgs {
     /// Namespace in the control plane where the cluster's secrets are stored
     #[arg(long, default_value = CLUSTER_NAMESPACE, value_name = "NAMESPACE")]
     cluster_namespace: String,
-    /// Where others reach the cluster's API, when they can
+    /// URL at which the control plane reaches the cluster's API
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     cluster_api_endpoint: String,
     #[command(flatten)]
-    whereabouts: WhereaboutsArgs,
-    /// Proxy through which others reach the cluster
+    location: ClusterLocationArgs,
+    /// Proxy through which the control plane reaches the cluster
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     proxy_server_address: String,
-    /// Image of the agent; it must have `flotilla` in its path
-    #[arg(long, default_value = manifests::IMAGE, value_name = "IMAGE")]
+    /// Image of the agent; it must have `flotilla` in its PATH
+    #[arg(long, default_value = agent_manifests::IMAGE, value_name = "IMAGE")]
     image: String,
-    /// Agents to run; one of them works
+    /// Replicas of the agent; one is active at a time
     #[arg(long, default_value_t = 1, value_name = "N")]
     replicas: u32,
-    /// A further flag of `flotilla agent`, like --agent-flag=--tunnel=false; may be given several times
+    /// Additional flag of `flotilla agent`, such as --agent-flag=--tunnel=false (can be repeated)
     #[arg(long = "agent-flag", value_name = "FLAG", allow_hyphen_values = true)]
     flags: Vec<String>,
 }
@@ -65,40 +65,41 @@ pub fn run(console: &Console, args: &ManifestArgs) -> anyhow::Result<()> {
 }
 
 impl ManifestArgs {
-    fn installation(&self) -> anyhow::Result<Installation> {
+    fn installation(&self) -> anyhow::Result<AgentInstallation> {
         check_name(&self.cluster_name)?;
         if let Some(flag) = self.flags.iter().find(|flag| !flag.starts_with("--")) {
-            bail!("--agent-flag: {flag:?} is not a flag; say it like --agent-flag=--tunnel=false");
+            bail!("--agent-flag: {flag:?} is not a flag; use for example --agent-flag=--tunnel=false");
         }
+        let location = self.location.location();
         let flags = AgentFlags {
             cluster_name: &self.cluster_name,
             cluster_api_endpoint: &self.cluster_api_endpoint,
-            whereabouts: &self.whereabouts,
+            location: &location,
             proxy_server_address: &self.proxy_server_address,
             cluster_namespace: &self.cluster_namespace,
             namespace: &self.namespace,
         };
         let mut arguments = flags.arguments();
         arguments.extend(self.flags.iter().cloned());
-        Ok(Installation {
+        Ok(AgentInstallation {
             namespace: self.namespace.clone(),
-            kubeconfig: self.access()?,
+            kubeconfig: self.kubeconfig()?,
             image: self.image.clone(),
             replicas: self.replicas,
             arguments,
         })
     }
 
-    fn access(&self) -> anyhow::Result<PlaneAccess> {
+    fn kubeconfig(&self) -> anyhow::Result<KubeconfigSecret> {
         let Some(path) = &self.karmada_kubeconfig else {
             let name = self.kubeconfig_secret.as_deref().unwrap_or(KUBECONFIG_SECRET);
-            return Ok(PlaneAccess::Secret(name.to_owned()));
+            return Ok(KubeconfigSecret::Existing(name.to_owned()));
         };
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        // What no agent could use is better noticed here than in a pod that does not start.
+        // An invalid kubeconfig is reported here rather than by a pod that does not start.
         let parsed = Kubeconfig::parse(&text, std::path::Path::new("/"))?;
-        parsed.remote(None).with_context(|| format!("{} is of no use to an agent", path.display()))?;
-        Ok(PlaneAccess::Given(text))
+        parsed.remote(None).with_context(|| format!("{} cannot be used by an agent", path.display()))?;
+        Ok(KubeconfigSecret::Create(text))
     }
 }
 
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_made_elsewhere_is_only_named_and_flags_reach_the_agent() {
+    fn an_existing_secret_is_only_referenced_and_flags_reach_the_agent() {
         let objects = objects(&["--kubeconfig-secret=sealed", "--cluster-zones=a,b", "--agent-flag=--tunnel=false"]);
         let kinds: Vec<&str> = objects.iter().map(Object::kind).collect();
         assert_eq!(kinds, ["Namespace", "ClusterRole", "ServiceAccount", "ClusterRoleBinding", "Deployment"]);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_kubeconfig_is_refused() {
+    fn an_invalid_kubeconfig_is_rejected() {
         let line = ["manifest", "--cluster-name=ottawa", "--karmada-kubeconfig=/dev/null"];
         let line = Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
         assert!(line.args.installation().is_err());

@@ -9,7 +9,7 @@ use super::patient::Hints;
 use super::{Check, Evidence, Finding, Layer, Patient, broken};
 use crate::expose::ExposureReport;
 use crate::spec::loopback;
-use crate::supervisor::client::Supervisor;
+use crate::supervisor::client::SupervisorClient;
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -30,7 +30,9 @@ impl Check for Connections {
 
     async fn gather(&self, patient: &Patient) -> Evidence {
         let Some((place, _)) = patient.bed() else { return Evidence::Connections(Vec::new()) };
-        let Ok(Some(supervisor)) = Supervisor::find(place).await else { return Evidence::Connections(Vec::new()) };
+        let Ok(Some(supervisor)) = SupervisorClient::find(place).await else {
+            return Evidence::Connections(Vec::new());
+        };
         let mut seen = Vec::new();
         for report in supervisor.exposures().await.unwrap_or_default() {
             let connecting = TcpStream::connect(loopback(report.exposure.listen));

@@ -12,7 +12,7 @@ use crate::bed::Bed;
 use crate::faults;
 use crate::place::{PLANE, REGISTRY, agent_of};
 use crate::spec::{Mode, Spec};
-use crate::supervisor::client::Supervisor;
+use crate::supervisor::client::SupervisorClient;
 
 /// How much of a log explains an end.
 const LOG_LINES: usize = 3;
@@ -45,7 +45,7 @@ impl Check for Machines {
 
     async fn gather(&self, patient: &Patient) -> Evidence {
         let Some((place, spec)) = patient.bed() else { return Evidence::Machines(Seen::default()) };
-        let supervisor = match Supervisor::find(place).await {
+        let supervisor = match SupervisorClient::find(place).await {
             Ok(Some(supervisor)) => supervisor,
             Ok(None) => return Evidence::Machines(unsupervised("nobody holds the testbed's lock")),
             Err(error) => return Evidence::Machines(unsupervised(&format!("{error:#}"))),

@@ -5,7 +5,7 @@ use api::names::CLUSTER_NAMESPACE;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{Patch, ResourceRef, WriteOptions};
-use karmadactl::join::SECRETS;
+use membership::credentials::SECRETS;
 use object::yaml;
 use provisioners::Provisioner;
 use serde_json::{Value, json};

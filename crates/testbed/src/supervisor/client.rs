@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::expose::{Exposure, ExposureReport};
 use crate::place::Place;
 use crate::supervisor::protocol::{Answer, Request};
-use crate::supervisor::{Held, socket};
+use crate::supervisor::{FileLock, socket};
 
 const START_PATIENCE: Duration = Duration::from_secs(10);
 const END_PATIENCE: Duration = Duration::from_secs(40);
@@ -23,11 +23,11 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// A supervisor that is there. Machines are processes of this host, so that files are used without it.
 #[derive(Clone)]
-pub struct Supervisor {
+pub struct SupervisorClient {
     place: Place,
 }
 
-impl Supervisor {
+impl SupervisorClient {
     /// `None` where none runs.
     pub async fn find(place: &Place) -> anyhow::Result<Option<Self>> {
         match socket::connect(&place.socket()).await {
@@ -56,7 +56,7 @@ impl Supervisor {
         let log_path = place.log_of("supervisor");
         let log = File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
         let mut command = Command::new(program);
-        command.arg("supervise").arg("--home").arg(place.home()).args(["--name", place.name()]);
+        command.args(supervise_arguments(place));
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).current_dir("/");
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         let deadline = Instant::now() + START_PATIENCE;
@@ -121,7 +121,7 @@ impl Supervisor {
         let deadline = Instant::now() + END_PATIENCE;
         // One that has ended and was not yet asked how has no command line.
         let is_there = || std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
-        while is_there() || Held::try_hold(&self.place.lock_file())?.is_none() {
+        while is_there() || FileLock::try_hold(&self.place.lock_file())?.is_none() {
             if Instant::now() >= deadline {
                 bail!("the supervisor does not end; see {}", self.place.log_of("supervisor").display());
             }
@@ -152,7 +152,7 @@ impl Supervisor {
 }
 
 #[async_trait]
-impl Provisioner for Supervisor {
+impl Provisioner for SupervisorClient {
     fn name(&self) -> &'static str {
         "process"
     }
@@ -201,7 +201,13 @@ impl Provisioner for Supervisor {
     }
 }
 
-/// This program, which every process of a testbed is.
+/// Returns the arguments that start the supervisor of a testbed.
+pub fn supervise_arguments(place: &Place) -> Vec<std::ffi::OsString> {
+    let home = place.home().as_os_str().to_owned();
+    vec!["supervise".into(), "--home".into(), home, "--name".into(), place.name().into()]
+}
+
+/// Returns the path of this program, which all processes of a testbed run.
 pub fn this_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("this program does not know where it is")
 }

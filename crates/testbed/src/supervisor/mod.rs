@@ -25,11 +25,11 @@ use crate::supervisor::protocol::{Answer, Request};
 pub use tether::tether;
 
 /// A lock on a file, for as long as it is held.
-pub struct Held {
+pub struct FileLock {
     _file: File,
 }
 
-impl Held {
+impl FileLock {
     /// `None` when another process holds it.
     pub fn try_hold(path: &Path) -> anyhow::Result<Option<Self>> {
         let file = Self::open(path)?;
@@ -46,7 +46,8 @@ impl Held {
     }
 }
 
-struct Supervisor {
+/// The state of a running supervisor.
+struct SupervisorProcess {
     place: Place,
     processes: Processes,
     exposures: Exposures,
@@ -58,7 +59,7 @@ struct Supervisor {
 pub async fn run(place: Place) -> anyhow::Result<()> {
     // From a terminal of its own nobody can hang up on it. One that leads its group already has nothing to gain.
     let _ = rustix::process::setsid();
-    let Some(_held) = Held::try_hold(&place.lock_file())? else {
+    let Some(_held) = FileLock::try_hold(&place.lock_file())? else {
         bail!("another supervisor runs this testbed");
     };
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
@@ -66,7 +67,7 @@ pub async fn run(place: Place) -> anyhow::Result<()> {
     let mut hang_up = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener =
         socket::listen(&place.socket()).with_context(|| format!("cannot listen on {}", place.socket().display()))?;
-    let supervisor = Arc::new(Supervisor {
+    let supervisor = Arc::new(SupervisorProcess {
         processes: Processes::new(place.data(), place.logs()),
         exposures: Exposures::load(&place).await,
         end: CancellationToken::new(),
@@ -88,7 +89,7 @@ pub async fn run(place: Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn serve(listener: UnixListener, supervisor: Arc<Supervisor>) {
+async fn serve(listener: UnixListener, supervisor: Arc<SupervisorProcess>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -102,7 +103,7 @@ async fn serve(listener: UnixListener, supervisor: Arc<Supervisor>) {
     }
 }
 
-async fn converse(mut stream: UnixStream, supervisor: Arc<Supervisor>) {
+async fn converse(mut stream: UnixStream, supervisor: Arc<SupervisorProcess>) {
     while let Ok(Some(request)) = socket::receive::<Request>(&mut stream).await {
         let is_end = matches!(request, Request::Shutdown);
         let answer = supervisor.answer(request).await.unwrap_or_else(Answer::from);
@@ -116,7 +117,7 @@ async fn converse(mut stream: UnixStream, supervisor: Arc<Supervisor>) {
     }
 }
 
-impl Supervisor {
+impl SupervisorProcess {
     async fn answer(&self, request: Request) -> Result<Answer, Error> {
         let processes = &self.processes;
         match request {

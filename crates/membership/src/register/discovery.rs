@@ -1,8 +1,7 @@
-//! Who the control plane is: `cluster-info`, read without trust, is believed by its signature and the hash of its CA.
+//! Identifies the control plane: `cluster-info`, read without trust, is verified by its signature and the hash of its CA.
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use cluster_client::remote::config::{ClientCertificate, Pem};
@@ -11,58 +10,44 @@ use object::{GroupVersionResource, Object, Status};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::console::Console;
-use crate::register::signing::Keyed;
+use crate::register::signing::IssuedCertificate;
+use crate::token::{BootstrapToken, key_pins};
+use crate::{MembershipError, Progress};
 
 const RETRY: Duration = Duration::from_secs(2);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A bootstrap token: a public id and a secret.
-pub struct Token {
-    id: String,
-    secret: String,
-}
-
-impl Token {
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let is_part = |part: &str, length: usize| {
-            part.len() == length && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        };
-        match text.split_once('.') {
-            Some((id, secret)) if is_part(id, 6) && is_part(secret, 16) => {
-                Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
-            }
-            _ => bail!("the bootstrap token must be of the form [a-z0-9]{{6}}.[a-z0-9]{{16}}"),
-        }
-    }
-}
-
-/// What makes the control plane believed beside its signature.
-pub enum Trust {
-    /// Nothing.
-    Signature,
-    /// One of these hashes of its CA's public key.
+/// How the control plane is verified.
+#[derive(Clone, Debug)]
+pub enum CaVerification {
+    /// Only by the signature made with the token.
+    SignatureOnly,
+    /// By the signature, and one of these hashes of the public key of its CA.
     Pins(Vec<String>),
 }
 
-/// A control plane that is believed.
-pub struct Discovered {
+/// A verified control plane.
+pub struct VerifiedControlPlane {
     /// PEM.
     pub authority: Vec<u8>,
 }
 
-impl Discovered {
-    pub fn connect_with_token(&self, server: &str, token: &Token) -> anyhow::Result<ClusterClient> {
+impl VerifiedControlPlane {
+    pub fn connect_with_token(&self, server: &str, token: &BootstrapToken) -> Result<ClusterClient, MembershipError> {
         let mut remote = self.remote(server);
-        remote.credentials.token = Some(format!("{}.{}", token.id, token.secret));
+        remote.credentials.token = Some(token.to_string());
         Ok(ClusterClient::connect(Endpoint::Remote(remote))?)
     }
 
-    pub fn connect_with_certificate(&self, server: &str, keyed: &Keyed) -> anyhow::Result<ClusterClient> {
+    pub fn connect_with_certificate(
+        &self,
+        server: &str,
+        issued: &IssuedCertificate,
+    ) -> Result<ClusterClient, MembershipError> {
         let mut remote = self.remote(server);
         remote.credentials.client_certificate = Some(ClientCertificate {
-            certificate: Pem::Text(keyed.certificate.clone()),
-            key: Pem::Text(keyed.key.clone().into_bytes()),
+            certificate: Pem::Text(issued.certificate.clone()),
+            key: Pem::Text(issued.key.clone().into_bytes()),
         });
         Ok(ClusterClient::connect(Endpoint::Remote(remote))?)
     }
@@ -76,52 +61,66 @@ impl Discovered {
     }
 }
 
-/// Asks until there is an answer signed with the token, and believes it or says why not.
+/// Reads `cluster-info` until it is signed with the token, then verifies it.
 pub async fn discover(
-    console: &Console,
     server: &str,
-    token: &Token,
-    trust: &Trust,
+    token: &BootstrapToken,
+    verification: &CaVerification,
     deadline: Instant,
-) -> anyhow::Result<Discovered> {
-    // Nobody is trusted yet: nothing secret is sent, and nothing is believed before it is verified.
-    let unsure =
+    progress: &dyn Progress,
+) -> Result<VerifiedControlPlane, MembershipError> {
+    // The server is not verified yet: nothing secret is sent, and nothing is used before it is verified.
+    let unverified =
         RemoteConfig { insecure_skip_tls_verify: true, request_timeout: REQUEST_TIMEOUT, ..RemoteConfig::new(server) };
-    let client = ClusterClient::connect(Endpoint::Remote(unsure))?;
-    let mut told = String::new();
+    let client = ClusterClient::connect(Endpoint::Remote(unverified))?;
+    let mut shown = String::new();
     loop {
         let problem = match cluster_info(&client).await {
             Ok(info) if signature_of(&info, &token.id).is_some() => {
                 let text = verify(&info, token)?;
                 let authority = authority_in(text)?;
-                return confirm(server, &info, authority, trust).await;
+                return confirm(server, &info, authority, verification).await;
             }
-            Ok(_) => format!("it is not signed with the token {}; is that token still good?", token.id),
+            Ok(_) => format!("it is not signed with the token {}; is the token still valid?", token.id),
             Err(status) => status.to_string(),
         };
         if Instant::now() + RETRY >= deadline {
-            bail!("cluster-info of {server} could not be had in time: {problem}");
+            return Err(MembershipError::Discovery(format!(
+                "cannot read cluster-info of {server} before the timeout: {problem}"
+            )));
         }
-        if problem != told {
-            console.note(format!("[discovery] waiting for cluster-info of {server}: {problem}"));
-            told = problem;
+        if problem != shown {
+            progress.note(&format!("[discovery] waiting for cluster-info of {server}: {problem}"));
+            shown = problem;
         }
         tokio::time::sleep(RETRY).await;
     }
 }
 
-/// With pins, the CA must be the one that is expected, and the server must prove that it is certified by it.
-async fn confirm(server: &str, info: &Object, authority: Vec<u8>, trust: &Trust) -> anyhow::Result<Discovered> {
-    let discovered = Discovered { authority };
-    if let Trust::Pins(pins) = trust {
-        let found = crate::token::key_pins(&discovered.authority)?;
+/// With pins, the CA must be a pinned one, and the server must have a certificate of that CA.
+async fn confirm(
+    server: &str,
+    info: &Object,
+    authority: Vec<u8>,
+    verification: &CaVerification,
+) -> Result<VerifiedControlPlane, MembershipError> {
+    let discovered = VerifiedControlPlane { authority };
+    if let CaVerification::Pins(pins) = verification {
+        let found = key_pins(&discovered.authority)?;
         if !found.iter().any(|found| pins.iter().any(|pin| pin.eq_ignore_ascii_case(found))) {
-            bail!("cluster CA found in cluster-info ConfigMap is invalid: none of its public keys {found:?} is pinned");
+            return Err(MembershipError::Discovery(format!(
+                "cluster CA found in cluster-info ConfigMap is invalid: none of its public keys {found:?} is pinned"
+            )));
         }
-        let sure = ClusterClient::connect(Endpoint::Remote(discovered.remote(server)))?;
-        let again = cluster_info(&sure).await.context("the server does not prove to be who cluster-info says")?;
+        let verified = ClusterClient::connect(Endpoint::Remote(discovered.remote(server)))?;
+        let again = cluster_info(&verified).await.map_err(|status| MembershipError::DiscoveryRequest {
+            context: "the server's certificate does not match the CA in cluster-info".to_owned(),
+            status,
+        })?;
         if again.str_at(&["data", "kubeconfig"]) != info.str_at(&["data", "kubeconfig"]) {
-            bail!("the second cluster-info ConfigMap, read with the CA of the first, is another");
+            return Err(MembershipError::Discovery(
+                "the second cluster-info ConfigMap, read with the CA of the first, differs from it".to_owned(),
+            ));
         }
     }
     Ok(discovered)
@@ -136,15 +135,15 @@ fn signature_of<'a>(info: &'a Object, id: &str) -> Option<&'a str> {
     info.get(&["data", &format!("jws-kubeconfig-{id}")]).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// The kubeconfig in cluster-info, once its detached signature holds.
-fn verify<'a>(info: &'a Object, token: &Token) -> anyhow::Result<&'a str> {
+/// Returns the kubeconfig in cluster-info if its detached signature is valid.
+fn verify<'a>(info: &'a Object, token: &BootstrapToken) -> Result<&'a str, MembershipError> {
     let text = info.str_at(&["data", "kubeconfig"]);
-    let bad = || anyhow!("the signature of cluster-info is not made with this token");
+    let bad = || MembershipError::Discovery("cluster-info is not signed with this token".to_owned());
     let (header, rest) = signature_of(info, &token.id).and_then(|text| text.split_once('.')).ok_or_else(bad)?;
     let signature = rest.strip_prefix('.').ok_or_else(bad)?;
     let decoded = URL_SAFE_NO_PAD.decode(header).map_err(|_| bad())?;
     let decoded: Value = serde_json::from_slice(&decoded).map_err(|_| bad())?;
-    // A header that could choose another method could choose none.
+    // The algorithm is fixed: a header that chooses it could choose none.
     if decoded["alg"] != "HS256" || decoded["kid"] != token.id.as_str() {
         return Err(bad());
     }
@@ -155,20 +154,22 @@ fn verify<'a>(info: &'a Object, token: &Token) -> anyhow::Result<&'a str> {
     Ok(text)
 }
 
-/// The CA of the one cluster a kubeconfig describes.
-fn authority_in(kubeconfig: &str) -> anyhow::Result<Vec<u8>> {
-    let config: Value = serde_saphyr::from_str(kubeconfig).context("cluster-info holds no kubeconfig")?;
+/// Returns the CA of the only cluster in a kubeconfig.
+fn authority_in(kubeconfig: &str) -> Result<Vec<u8>, MembershipError> {
+    let invalid = |text: &str| MembershipError::Discovery(text.to_owned());
+    let config: Value =
+        serde_saphyr::from_str(kubeconfig).map_err(|_| invalid("cluster-info contains no kubeconfig"))?;
     let clusters = config["clusters"].as_array().map(Vec::as_slice).unwrap_or_default();
     let [only] = clusters else {
-        bail!(
+        return Err(MembershipError::Discovery(format!(
             "expected the kubeconfig file in the cluster-info ConfigMap to have a single cluster, but it had {}",
             clusters.len()
-        );
+        )));
     };
     let data = only["cluster"]["certificate-authority-data"].as_str().unwrap_or_default();
-    let authority = STANDARD.decode(data).context("the CA in cluster-info is not base64")?;
+    let authority = STANDARD.decode(data).map_err(|_| invalid("the CA in cluster-info is not base64"))?;
     if authority.is_empty() {
-        bail!("cluster-info has no CA");
+        return Err(invalid("cluster-info has no CA"));
     }
     Ok(authority)
 }
@@ -192,13 +193,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(info: &Object, is_believed: bool) {
-        let token = Token::parse(&format!("abcdef.{SECRET}")).expect("a token");
-        assert_eq!(verify(info, &token).is_ok(), is_believed, "{info:?}");
+    fn check(info: &Object, is_accepted: bool) {
+        let token = BootstrapToken::parse(&format!("abcdef.{SECRET}")).expect("a token");
+        assert_eq!(verify(info, &token).is_ok(), is_accepted, "{info:?}");
     }
 
     #[test]
-    fn cluster_info_is_believed_only_when_signed_with_the_token() {
+    fn cluster_info_is_accepted_only_when_signed_with_the_token() {
         let header = || json!({"alg": "HS256", "kid": "abcdef"});
         check(&signed(header(), SECRET, CONFIG), true);
         check(&signed(header(), "another-secret00", CONFIG), false);
@@ -208,13 +209,6 @@ mod tests {
         let mut cut = signed(header(), SECRET, CONFIG);
         cut.set(&["data", "jws-kubeconfig-abcdef"], "no.jws");
         check(&cut, false);
-    }
-
-    #[test]
-    fn tokens_have_an_id_of_six_and_a_secret_of_sixteen() {
-        for text in ["abcdef", "abcde.0123456789abcdef", "abcdef.0123456789ABCDEF", "abcdef.0123456789abcdef0", ""] {
-            assert!(Token::parse(text).is_err(), "{text}");
-        }
     }
 
     #[test]

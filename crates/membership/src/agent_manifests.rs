@@ -1,6 +1,5 @@
-//! What an agent is in its cluster: a namespace, a kubeconfig, rights, and a Deployment.
+//! The objects of an agent in its cluster: namespace, kubeconfig secret, permissions, and Deployment.
 
-use agent::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS};
 use api::Resource;
 use api::cluster::LABEL_SYSTEM;
 use base64::Engine;
@@ -8,11 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use object::Object;
 use serde_json::json;
 
-use crate::whereabouts::WhereaboutsArgs;
+use crate::ClusterLocation;
+use crate::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS};
 
 pub const AGENT: &str = "karmada-agent";
 pub const AGENT_ACCOUNT: &str = "karmada-agent-sa";
-/// The name of the secret, and of the key in it.
+/// Name of the secret, and of the key in it.
 pub const KUBECONFIG_SECRET: &str = "karmada-kubeconfig";
 pub const DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "Deployment", "deployments");
 pub const IMAGE: &str = concat!("flotilla:v", env!("CARGO_PKG_VERSION"));
@@ -20,19 +20,21 @@ pub const IMAGE: &str = concat!("flotilla:v", env!("CARGO_PKG_VERSION"));
 const RESOURCES: [Resource; 6] =
     [NAMESPACES, SECRETS, SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, DEPLOYMENTS];
 
-pub struct Installation {
+/// An agent to install in its cluster.
+#[derive(Clone, Debug)]
+pub struct AgentInstallation {
     pub namespace: String,
-    pub kubeconfig: PlaneAccess,
+    pub kubeconfig: KubeconfigSecret,
     pub image: String,
     pub replicas: u32,
     pub arguments: Vec<String>,
 }
 
-/// What an agent is told of its member and of itself.
+/// Flags of an agent that describe its cluster.
 pub struct AgentFlags<'a> {
     pub cluster_name: &'a str,
     pub cluster_api_endpoint: &'a str,
-    pub whereabouts: &'a WhereaboutsArgs,
+    pub location: &'a ClusterLocation,
     pub proxy_server_address: &'a str,
     pub cluster_namespace: &'a str,
     pub namespace: &'a str,
@@ -44,7 +46,7 @@ impl AgentFlags<'_> {
             format!("--cluster-name={}", self.cluster_name),
             format!("--cluster-api-endpoint={}", self.cluster_api_endpoint),
         ];
-        arguments.extend(self.whereabouts.flags());
+        arguments.extend(self.location.flags());
         arguments.extend([
             format!("--proxy-server-address={}", self.proxy_server_address),
             format!("--cluster-namespace={}", self.cluster_namespace),
@@ -54,26 +56,27 @@ impl AgentFlags<'_> {
     }
 }
 
-/// Where the agent has the kubeconfig of the control plane from.
-pub enum PlaneAccess {
-    /// A secret with this text, made with the agent.
-    Given(String),
-    /// A secret that is made by other means, encrypted in a repository perhaps.
-    Secret(String),
+/// The secret with the agent's kubeconfig for the control plane.
+#[derive(Clone, Debug)]
+pub enum KubeconfigSecret {
+    /// Created with the agent, with this kubeconfig.
+    Create(String),
+    /// Created by other means, for example from an encrypted file in a repository; this is its name.
+    Existing(String),
 }
 
-/// How an object of the agent is called in the API.
+/// Returns the API resource of an object of the agent.
 pub fn resource_of(object: &Object) -> Option<Resource> {
     RESOURCES.into_iter().find(|resource| resource.kind == object.kind())
 }
 
-impl Installation {
-    /// In the order they need each other.
+impl AgentInstallation {
+    /// Returns the objects in the order of their dependencies.
     pub fn objects(&self) -> Vec<Object> {
         let namespace = self.namespace.as_str();
         let secret = match &self.kubeconfig {
-            PlaneAccess::Secret(_) => None,
-            PlaneAccess::Given(text) => {
+            KubeconfigSecret::Existing(_) => None,
+            KubeconfigSecret::Create(text) => {
                 let mut secret = SECRETS.object(namespace, KUBECONFIG_SECRET);
                 secret.set(&["type"], "Opaque");
                 secret.set(&["data"], json!({KUBECONFIG_SECRET: STANDARD.encode(text)}));
@@ -106,8 +109,8 @@ impl Installation {
         deployment.set_label("app", AGENT);
         let mut arguments = vec!["--karmada-kubeconfig=/etc/kubeconfig/karmada-kubeconfig".to_owned()];
         let secret = match &self.kubeconfig {
-            PlaneAccess::Given(_) => KUBECONFIG_SECRET,
-            PlaneAccess::Secret(name) => name,
+            KubeconfigSecret::Create(_) => KUBECONFIG_SECRET,
+            KubeconfigSecret::Existing(name) => name,
         };
         if secret != KUBECONFIG_SECRET {
             arguments.push(format!("--karmada-kubeconfig-secret={secret}"));
@@ -152,11 +155,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_object_of_the_agent_has_its_place_and_flags_say_only_what_is_known() {
+    fn every_object_has_a_resource_and_empty_flags_are_left_out() {
         let arguments = vec!["--cluster-name=m1".to_owned(), "--cluster-region=".to_owned()];
-        let installation = Installation {
+        let installation = AgentInstallation {
             namespace: "karmada-system".into(),
-            kubeconfig: PlaneAccess::Given("text".into()),
+            kubeconfig: KubeconfigSecret::Create("text".into()),
             image: "registry.example/flotilla:1".into(),
             replicas: 2,
             arguments,
@@ -170,9 +173,9 @@ mod tests {
             container["args"].as_array().expect("args").iter().filter_map(|a| a.as_str()).collect();
         assert!(arguments.contains(&"--cluster-name=m1") && arguments.contains(&"--leader-elect=true"));
         assert!(!arguments.iter().any(|argument| argument.starts_with("--cluster-region")), "{arguments:?}");
-        let referring = Installation { kubeconfig: PlaneAccess::Secret("sealed".into()), ..installation };
+        let referring = AgentInstallation { kubeconfig: KubeconfigSecret::Existing("sealed".into()), ..installation };
         let objects = referring.objects();
-        assert!(objects.iter().all(|object| object.kind() != "Secret"), "what is made elsewhere is not made here");
+        assert!(objects.iter().all(|object| object.kind() != "Secret"), "an existing secret is not created again");
         let volume = &objects[4].items(&["spec", "template", "spec", "volumes"])[0];
         assert_eq!(volume["secret"]["secretName"], "sealed");
     }

@@ -1,4 +1,4 @@
-//! Makes the member known to the control plane: its secrets and its Cluster, once under one name.
+//! Registration of a pull-mode member by its agent: its secrets and its Cluster, once under one name.
 
 use std::sync::Arc;
 
@@ -9,31 +9,30 @@ use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOption
 use object::{Object, Status};
 use serde_json::{Value, json};
 
+use crate::ClusterLocation;
 use crate::credentials::{self, CredentialError, NAMESPACES, SECRETS, Token};
 
-/// Whoever writes for the agent itself.
+/// Field manager of the agent's own writes.
 pub const FIELD_MANAGER: &str = "karmada-agent";
 
-/// What the control plane gets to know of the member.
+/// The member as its agent registers it.
 #[derive(Clone, Debug, Default)]
 pub struct Registration {
     pub name: String,
-    /// Where the member's secrets are, on both sides.
+    /// Namespace of the member's secrets, in the control plane and in the member.
     pub namespace: String,
     pub report: ReportSecrets,
-    /// Where others reach the member, when they can.
+    /// URL others reach the member at; empty when there is none.
     pub api_endpoint: String,
-    /// Through which proxy.
+    /// Proxy through which others reach the member.
     pub proxy: String,
     pub insecure: bool,
-    pub provider: String,
-    pub region: String,
-    pub zones: Vec<String>,
-    /// The CA of the member, where the token does not bring one.
+    pub location: ClusterLocation,
+    /// CA of the member, used when the token comes without one.
     pub authority: Option<Vec<u8>>,
 }
 
-/// Which secrets of the member the control plane may have.
+/// Secrets of the member that are reported to the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportSecrets {
     pub credentials: bool,
@@ -47,7 +46,7 @@ impl Default for ReportSecrets {
 }
 
 impl ReportSecrets {
-    /// From the words of `--report-secrets`.
+    /// Parses the values of `--report-secrets`.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut report = Self { credentials: false, impersonator: false };
         let mut is_none = false;
@@ -56,50 +55,50 @@ impl ReportSecrets {
                 "KubeCredentials" => report.credentials = true,
                 "KubeImpersonator" => report.impersonator = true,
                 "None" => is_none = true,
-                other => return Err(format!("{other:?} is none of KubeCredentials, KubeImpersonator and None")),
+                other => return Err(format!("{other:?} is not valid: use KubeCredentials, KubeImpersonator or None")),
             }
         }
         match is_none && (report.credentials || report.impersonator) {
-            true => Err("None goes with nothing else".to_owned()),
+            true => Err("None cannot be combined with other values".to_owned()),
             false => Ok(report),
         }
     }
 }
 
-/// The control plane has another cluster of this name or id, so this agent must not act for it.
+/// The control plane has another cluster with this name or ID, so this agent must not act for it.
 #[derive(Debug, thiserror::Error)]
-#[error("the cluster ID {id} or the cluster name {name} has been registered: {why}")]
-pub struct Refused {
+#[error("the cluster ID {id} or the cluster name {name} has been registered: {reason}")]
+pub struct DuplicateCluster {
     pub id: String,
     pub name: String,
-    pub why: String,
+    pub reason: String,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum RegisterError {
+pub enum RegistrationError {
     #[error(transparent)]
-    Refused(#[from] Refused),
-    #[error("the control plane: {0}")]
-    Plane(#[source] Status),
-    #[error("the member: {0}")]
+    Duplicate(#[from] DuplicateCluster),
+    #[error("cannot register in the control plane: {0}")]
+    ControlPlane(#[source] Status),
+    #[error("cannot prepare credentials in the member: {0}")]
     Member(#[source] CredentialError),
 }
 
-/// Registers the member, or brings what is registered up to date.
-pub async fn register(
+/// Registers the member, or updates its registration.
+pub async fn ensure_registered(
     plane: &ClusterClient,
     member: &ClusterClient,
     registration: &Registration,
-) -> Result<(), RegisterError> {
+) -> Result<(), RegistrationError> {
     let id = member.get(ResourceRef::cluster(&NAMESPACES.gvr(), "kube-system")).await;
-    let id = id.map_err(|status| RegisterError::Member(status.into()))?.uid().to_owned();
-    let known = known_clusters(plane, &registration.name).await.map_err(RegisterError::Plane)?;
-    let current = judge(&known, &id, &registration.name)?;
-    let tokens = tokens(member, registration).await.map_err(RegisterError::Member)?;
-    write(plane, registration, &id, current, &tokens).await.map_err(RegisterError::Plane)
+    let id = id.map_err(|status| RegistrationError::Member(status.into()))?.uid().to_owned();
+    let known = known_clusters(plane, &registration.name).await.map_err(RegistrationError::ControlPlane)?;
+    let current = find_current(&known, &id, &registration.name)?;
+    let tokens = tokens(member, registration).await.map_err(RegistrationError::Member)?;
+    write(plane, registration, &id, current, &tokens).await.map_err(RegistrationError::ControlPlane)
 }
 
-/// All clusters, or where an agent may see but its own, that.
+/// Lists all clusters, or only the agent's own when it may not list them.
 async fn known_clusters(plane: &ClusterClient, name: &str) -> Result<Vec<Arc<Object>>, Status> {
     match plane.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await {
         Ok(list) => Ok(list.items),
@@ -111,10 +110,14 @@ async fn known_clusters(plane: &ClusterClient, name: &str) -> Result<Vec<Arc<Obj
     }
 }
 
-/// The Cluster this member has already, or the reason why it may have none.
-fn judge<'a>(known: &'a [Arc<Object>], id: &str, name: &str) -> Result<Option<&'a Arc<Object>>, Refused> {
+/// Returns the existing Cluster of this member, or refuses a duplicate.
+fn find_current<'a>(
+    known: &'a [Arc<Object>],
+    id: &str,
+    name: &str,
+) -> Result<Option<&'a Arc<Object>>, DuplicateCluster> {
     let id_of = |cluster: &Object| cluster.str_at(&["spec", "id"]).to_owned();
-    let refused = |why: String| Refused { id: id.to_owned(), name: name.to_owned(), why };
+    let refused = |reason: String| DuplicateCluster { id: id.to_owned(), name: name.to_owned(), reason };
     let own = known.iter().find(|cluster| cluster.name() == name);
     if let Some(own) = own {
         return match id_of(own) == id {
@@ -129,14 +132,14 @@ fn judge<'a>(known: &'a [Arc<Object>], id: &str, name: &str) -> Result<Option<&'
 }
 
 #[derive(Default)]
-struct Tokens {
+struct MemberTokens {
     cluster: Option<Token>,
     impersonator: Option<Token>,
 }
 
-async fn tokens(member: &ClusterClient, registration: &Registration) -> Result<Tokens, CredentialError> {
+async fn tokens(member: &ClusterClient, registration: &Registration) -> Result<MemberTokens, CredentialError> {
     let namespace = registration.namespace.as_str();
-    let mut tokens = Tokens::default();
+    let mut tokens = MemberTokens::default();
     if registration.report == (ReportSecrets { credentials: false, impersonator: false }) {
         return Ok(tokens);
     }
@@ -149,19 +152,19 @@ async fn tokens(member: &ClusterClient, registration: &Registration) -> Result<T
     }
     for token in [&tokens.impersonator, &tokens.cluster].into_iter().flatten() {
         if let Some(expires) = &token.expires {
-            tracing::warn!(expires, "the member makes no tokens that last; it must be registered anew before then");
+            tracing::warn!(expires, "the member issues only tokens that expire; register it again before then");
         }
     }
     Ok(tokens)
 }
 
-/// Secrets first, so that whoever sees the Cluster finds its credentials.
+/// Writes the secrets before the Cluster, so that the Cluster never lacks its credentials.
 async fn write(
     plane: &ClusterClient,
     registration: &Registration,
     id: &str,
     current: Option<&Arc<Object>>,
-    tokens: &Tokens,
+    tokens: &MemberTokens,
 ) -> Result<(), Status> {
     let namespace = registration.namespace.as_str();
     ensure_plane_namespace(plane, namespace).await?;
@@ -195,16 +198,17 @@ async fn update_cluster(
     }
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), current.name());
     match plane.update(target, desired, WriteOptions::managed_by(FIELD_MANAGER)).await {
-        // Karmada's agents may not change their Cluster; what it said before still leads to the member.
+        // Karmada's agents may not change their Cluster; its previous spec still works.
         Err(status) if status.code == 403 => {
-            tracing::warn!(%status, "the Cluster is not as this agent was told it should be");
+            tracing::warn!(%status, "the agent may not update its Cluster; its spec differs from the agent's flags");
             Ok(Arc::clone(current))
         }
         answer => answer,
     }
 }
 
-/// An agent may not make namespaces, nor always see them; where it is not there, the secrets say so.
+/// Creates the namespace if allowed. An agent may not be able to create or read it; a missing namespace then shows when
+/// the secrets are written.
 async fn ensure_plane_namespace(plane: &ClusterClient, name: &str) -> Result<(), Status> {
     match plane.find(ResourceRef::cluster(&NAMESPACES.gvr(), name)).await {
         Ok(None) => {}
@@ -220,7 +224,7 @@ async fn ensure_plane_namespace(plane: &ClusterClient, name: &str) -> Result<(),
     }
 }
 
-fn secrets_of(registration: &Registration, tokens: &Tokens) -> Vec<(String, Value)> {
+fn secrets_of(registration: &Registration, tokens: &MemberTokens) -> Vec<(String, Value)> {
     let impersonator = tokens.impersonator.as_ref().map(|token| {
         (format!("{}-impersonator", registration.name), json!({SECRET_TOKEN: STANDARD.encode(&token.text)}))
     });
@@ -232,7 +236,7 @@ fn secrets_of(registration: &Registration, tokens: &Tokens) -> Vec<(String, Valu
     impersonator.into_iter().chain(cluster).collect()
 }
 
-/// Registering by command leaves an empty secret to fill, and then an agent may make none.
+/// Patches the secret first: `register` creates empty secrets, and its agents may not create any.
 async fn put_secret(plane: &ClusterClient, namespace: &str, name: &str, data: &Value) -> Result<(), Status> {
     let options = WriteOptions::managed_by(FIELD_MANAGER);
     let target = ResourceRef::namespaced(&SECRETS.gvr(), namespace, name);
@@ -246,14 +250,14 @@ async fn put_secret(plane: &ClusterClient, namespace: &str, name: &str, data: &V
     plane.create(ResourceRef::within(&SECRETS.gvr(), namespace), secret, options).await.map(drop)
 }
 
-/// The secret goes when the Cluster goes.
+/// Makes the Cluster the owner of the secret, so that they are deleted together.
 async fn own_secret(plane: &ClusterClient, namespace: &str, name: &str, cluster: &Object) -> Result<(), Status> {
     let patch = Patch::merge(json!({"metadata": {"ownerReferences": [owner(cluster, true)]}}));
     let target = ResourceRef::namespaced(&SECRETS.gvr(), namespace, name);
     plane.patch(target, patch, WriteOptions::managed_by(FIELD_MANAGER)).await.map(drop)
 }
 
-/// The Cluster as the owner of something.
+/// Builds an owner reference to the Cluster.
 pub fn owner(cluster: &Object, is_controller: bool) -> Value {
     let mut owner = json!({
         "apiVersion": CLUSTERS.api_version(), "kind": CLUSTERS.kind, "name": cluster.name(), "uid": cluster.uid(),
@@ -265,7 +269,7 @@ pub fn owner(cluster: &Object, is_controller: bool) -> Value {
     owner
 }
 
-/// The Cluster as it should be: what the agent says of it, and all else as it is.
+/// Builds the desired Cluster: the fields the agent sets, and all others as they are.
 pub fn cluster_object(current: Option<&Object>, registration: &Registration, id: &str) -> Result<Object, Status> {
     let mut cluster = current.cloned().unwrap_or_else(|| CLUSTERS.object("", &registration.name));
     let mut spec: ClusterSpec = api::read(&cluster)?;
@@ -275,13 +279,14 @@ pub fn cluster_object(current: Option<&Object>, registration: &Registration, id:
     spec.api_endpoint = registration.api_endpoint.clone();
     spec.proxy_url = registration.proxy.clone();
     spec.insecure_skip_tls_verification = registration.insecure;
-    for (field, said) in [(&mut spec.provider, &registration.provider), (&mut spec.region, &registration.region)] {
-        if !said.is_empty() {
-            field.clone_from(said);
+    let location = &registration.location;
+    for (field, value) in [(&mut spec.provider, &location.provider), (&mut spec.region, &location.region)] {
+        if !value.is_empty() {
+            field.clone_from(value);
         }
     }
-    if !registration.zones.is_empty() {
-        spec.zones.clone_from(&registration.zones);
+    if !location.zones.is_empty() {
+        spec.zones.clone_from(&location.zones);
     }
     if registration.report.credentials {
         spec.secret_ref = secret(registration.name.clone());

@@ -1,15 +1,12 @@
-//! Unjoining against APIs in memory: it ends, it says what it waits for, and force removes only what is ours.
+//! Unjoining against APIs in memory: it ends, it reports what it waits for, and force removes only our finalizers.
 
 use api::cluster::FINALIZER;
+use api::names::CLUSTER_NAMESPACE;
 use api::work::FINALIZER_EXECUTION;
 use cluster_client::testing::MemoryApi;
 
 use super::*;
-use crate::console::testing;
-
-fn leaving(force: bool) -> Leaving {
-    Leaving { name: "m1".into(), namespace: CLUSTER_NAMESPACE.into(), wait: Duration::from_secs(20), force }
-}
+use crate::progress::testing::RecordedProgress;
 
 fn plane_with_cluster(mode: &str, finalizers: &[&str]) -> MemoryApi {
     let api = MemoryApi::default();
@@ -32,25 +29,31 @@ async fn is_gone(api: &MemoryApi) -> bool {
     api.client().find(ResourceRef::cluster(&CLUSTERS.gvr(), "m1")).await.unwrap().is_none()
 }
 
-async fn check(api: &MemoryApi, force: bool, member: Option<&MemoryApi>) -> (Result<(), String>, String) {
-    let plane = Plane::given(api.client(), []);
-    let (console, _, err) = testing::console();
-    let member = member.map(MemoryApi::client);
-    let result = unjoin(&console, &plane, &leaving(force), member.as_ref(), false).await;
-    (result.map_err(|error| error.to_string()), err.text())
+async fn check(api: &MemoryApi, force: bool, member: Option<&MemoryApi>) -> (Result<UnjoinOutcome, String>, String) {
+    let options = UnjoinOptions {
+        control_plane: api.client(),
+        member: member.map(MemoryApi::client),
+        name: "m1".into(),
+        namespace: CLUSTER_NAMESPACE.into(),
+        wait: Duration::from_secs(20),
+        force,
+        dry_run: false,
+    };
+    let progress = RecordedProgress::default();
+    let result = unjoin(&options, &progress).await;
+    (result.map_err(|error| error.to_string()), progress.text())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_nothing_holds_goes_at_once() {
+async fn a_cluster_without_finalizers_is_removed_at_once() {
     let api = plane_with_cluster("Push", &[]);
-    let (result, said) = check(&api, false, None).await;
-    result.unwrap();
+    let (result, _) = check(&api, false, None).await;
+    assert_eq!(result, Ok(UnjoinOutcome::Removed { member_is_clean: false }));
     assert!(is_gone(&api).await);
-    assert!(said.contains("service account karmada-m1 and its rights stay in the cluster"), "{said}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_waited_for_is_said_and_the_wait_ends() {
+async fn the_wait_is_explained_and_ends() {
     let api = plane_with_cluster("Push", &[FINALIZER]);
     add_work(&api, "nginx-1");
     let (result, said) = check(&api, false, None).await;
@@ -60,12 +63,11 @@ async fn what_is_waited_for_is_said_and_the_wait_ends() {
         "{said}"
     );
     assert!(error.starts_with("cluster m1 is not removed after 20s: 1 object(s)"), "{error}");
-    assert!(error.contains("flotilla unjoin m1 --force"), "{error}");
     assert!(!is_gone(&api).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn workloads_that_stay_on_it_are_named() {
+async fn workloads_still_placed_on_it_are_named() {
     let api = plane_with_cluster("Push", &[FINALIZER]);
     let mut binding = RESOURCE_BINDINGS.object("default", "nginx-deployment");
     binding.set(&["spec"], json!({"clusters": [{"name": "m1"}], "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"}}));
@@ -75,7 +77,7 @@ async fn workloads_that_stay_on_it_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn force_gives_up_on_what_is_left() {
+async fn force_abandons_the_remaining_works() {
     let api = plane_with_cluster("Push", &[FINALIZER]);
     add_work(&api, "nginx-1");
     let (result, said) = check(&api, true, None).await;
@@ -87,18 +89,18 @@ async fn force_gives_up_on_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn force_leaves_the_finalizers_of_others() {
+async fn force_keeps_the_finalizers_of_others() {
     let api = plane_with_cluster("Push", &[FINALIZER, "example.com/billing"]);
     let (result, _) = check(&api, true, None).await;
     let error = result.unwrap_err();
     assert_eq!(
         error,
-        "cluster m1 could not be removed by force: the controllers of example.com/billing have not let go of it"
+        "cluster m1 could not be removed by force: waiting for the controllers of its finalizers example.com/billing"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_join_made_in_the_member_goes_too() {
+async fn objects_created_by_join_are_deleted_in_the_member() {
     let (api, member) = (plane_with_cluster("Push", &[]), MemoryApi::default());
     let (result, _) = check(&api, false, Some(&member)).await;
     result.unwrap();

@@ -1,68 +1,61 @@
-//! What a bootstrap token may do that was made for one cluster: get the certificate of its agent, and make its Cluster.
+//! Permissions of a bootstrap token created for one cluster: get the certificate of its agent, and create its Cluster.
 //!
-//! Any other token gets the identity that gives agents their rights, and with it every right there is. For this one the
-//! rights of the agent are there already, made by whoever made the token; what it may create has no name in the role, since
-//! no such right can, and is held to the cluster by the server.
+//! Any other token can get the identity that grants agents their permissions, and with it every permission. For this one
+//! the agent's permissions are granted when the token is created. RBAC cannot limit `create` by name, so the server
+//! limits what the token creates to its cluster.
 
-use agent::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, SECRETS};
-use anyhow::{Context, bail};
 use api::Resource;
 use api::cluster::CLUSTERS;
-use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
+use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use object::Object;
 use serde_json::json;
 
-use crate::console::Console;
-use crate::join::check_name;
-use crate::register::rights::{LEASES, ROLE_BINDINGS, ROLES, Rights, ensure, role};
+use crate::cluster_name::check_name;
+use crate::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, SECRETS};
+use crate::rights::{AgentRights, LEASES, ROLE_BINDINGS, ROLES, ensure, remove, role};
+use crate::{MembershipError, Progress};
 
 const GROUP_PREFIX: &str = "system:bootstrappers:karmada:cluster:";
-/// Its agent would have the name of the identity that may do everything.
+/// An agent of this name would have the name of the identity with full access.
 const NAME_RESERVED: &str = "rbac-generator";
 
 const REVIEWS: Resource = Resource::cluster("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews");
 
-/// A cluster that may register with a token of its own.
+/// Permission for one cluster to register with its own token.
 pub struct Invitation {
     cluster: String,
-    /// Where its secrets are.
+    /// Namespace of its secrets.
     namespace: String,
 }
 
 impl Invitation {
-    pub fn new(cluster: &str, namespace: &str) -> anyhow::Result<Self> {
+    pub fn new(cluster: &str, namespace: &str) -> Result<Self, MembershipError> {
         check_name(cluster)?;
         if cluster == NAME_RESERVED {
-            bail!("no cluster can be called {NAME_RESERVED}");
+            return Err(MembershipError::ReservedName(cluster.to_owned()));
         }
         Ok(Self { cluster: cluster.to_owned(), namespace: namespace.to_owned() })
     }
 
-    /// The group of its tokens.
+    /// Returns the group of its tokens.
     pub fn group(&self) -> String {
         format!("{GROUP_PREFIX}{}", self.cluster)
     }
 
-    /// Gives the agent its rights in advance, and the token those to register it.
-    pub async fn give(&self, plane: &ClusterClient) -> anyhow::Result<()> {
-        Rights::new(&self.cluster, &self.namespace).give_in_advance(plane).await?;
+    /// Grants the agent its permissions, and the token those to register it.
+    pub async fn grant(&self, plane: &ClusterClient) -> Result<(), MembershipError> {
+        AgentRights::new(&self.cluster, &self.namespace).grant_permissions(plane).await?;
         for (resource, object) in self.objects() {
             ensure(plane, &resource, object).await?;
         }
         Ok(())
     }
 
-    /// Takes away what tokens of this cluster may do; what its agent may, stays.
-    pub async fn take(&self, console: &Console, plane: &ClusterClient) {
-        for (resource, object) in self.objects().into_iter().rev() {
-            let target = ResourceRef::of(&resource.gvr(), &object);
-            match plane.delete(target, DeleteOptions::default()).await {
-                Err(status) if !status.is_not_found() => {
-                    console.warn(format!("{} {} stays in the control plane: {status}", resource.kind, object.name()));
-                }
-                _ => {}
-            }
-        }
+    /// Revokes the permissions of this cluster's tokens; the agent keeps its own.
+    pub async fn revoke(&self, plane: &ClusterClient, progress: &dyn Progress) {
+        let objects = self.objects().into_iter().rev();
+        let targets = objects.map(|(resource, o)| (resource, o.namespace().to_owned(), o.name().to_owned()));
+        remove(plane, targets.collect(), progress).await;
     }
 
     fn objects(&self) -> Vec<(Resource, Object)> {
@@ -72,7 +65,7 @@ impl Invitation {
         let everywhere = json!([
             {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
                 "verbs": ["get", "create"]},
-            // What the approval of certificates goes by.
+            // The approval of certificates checks this permission.
             {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests/clusteragent"],
                 "resourceNames": own, "verbs": ["create"]},
             {"apiGroups": [CLUSTERS.group], "resources": [CLUSTERS.plural], "verbs": ["create"]},
@@ -91,22 +84,22 @@ impl Invitation {
     }
 }
 
-/// The cluster a token of these groups was made for.
+/// Returns the cluster a token with these groups was created for.
 pub fn cluster_of<'a>(groups: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     groups.into_iter().find_map(|group| group.strip_prefix(GROUP_PREFIX))
 }
 
-/// The cluster the token was made for that this client calls with; `None` for one that was made for any.
-pub async fn bound_to(bootstrap: &ClusterClient) -> anyhow::Result<Option<String>> {
+/// Returns the cluster the token of this client was created for; `None` for a token that any cluster can use.
+pub async fn bound_to(bootstrap: &ClusterClient) -> Result<Option<String>, MembershipError> {
     let review = REVIEWS.object("", "");
     match bootstrap.create(ResourceRef::all(&REVIEWS.gvr()), review, WriteOptions::default()).await {
         Ok(answer) => {
             let groups = answer.items(&["status", "userInfo", "groups"]).iter().filter_map(|group| group.as_str());
             Ok(cluster_of(groups).map(str::to_owned))
         }
-        // A plane that tells nobody who they are knows no such tokens.
+        // A control plane without SelfSubjectReview has no such tokens.
         Err(status) if status.code == 403 || status.is_not_found() => Ok(None),
-        Err(status) => Err(status).context("the control plane does not know the token"),
+        Err(status) => Err(MembershipError::RejectedToken(status)),
     }
 }
 
@@ -115,27 +108,26 @@ mod tests {
     use cluster_client::testing::MemoryApi;
 
     use super::*;
-    use crate::console::testing;
+    use crate::NoProgress;
 
     #[tokio::test]
-    async fn an_invitation_is_for_one_cluster_and_can_be_taken_back() {
+    async fn an_invitation_covers_one_cluster_and_can_be_revoked() {
         let api = MemoryApi::default();
         let invitation = Invitation::new("m1", "karmada-cluster").expect("a name");
-        invitation.give(&api.client()).await.expect("given");
+        invitation.grant(&api.client()).await.expect("granted");
         let role = ResourceRef::cluster(&CLUSTER_ROLES.gvr(), "system:karmada:m1:bootstrap");
         let rules = api.client().get(role.clone()).await.expect("there").items(&["rules"]).to_vec();
         let approval = rules.iter().find(|rule| rule["resources"][0] == "certificatesigningrequests/clusteragent");
         assert_eq!(approval.expect("a rule")["resourceNames"], json!(["m1"]));
-        invitation.give(&api.client()).await.expect("twice is as good as once");
-        let (console, _, _) = testing::console();
-        invitation.take(&console, &api.client()).await;
+        invitation.grant(&api.client()).await.expect("granting twice is harmless");
+        invitation.revoke(&api.client(), &NoProgress).await;
         assert!(api.client().find(role).await.expect("answers").is_none());
         let agents = ResourceRef::cluster(&CLUSTER_ROLES.gvr(), "system:karmada:m1:agent");
-        assert!(api.client().find(agents).await.expect("answers").is_some(), "the agent keeps its rights");
+        assert!(api.client().find(agents).await.expect("answers").is_some(), "the agent keeps its permissions");
     }
 
     #[test]
-    fn some_names_are_no_clusters() {
+    fn reserved_and_invalid_names_are_rejected() {
         for name in ["rbac-generator", "UPPER", "", "a:b"] {
             assert!(Invitation::new(name, "n").is_err(), "{name}");
         }

@@ -1,10 +1,10 @@
-//! Registration against APIs in memory: what is made on both sides, what is kept, and what is refused.
+//! Registration against APIs in memory: created objects, kept fields, refused duplicates.
 
 use cluster_client::testing::MemoryApi;
 
 use super::*;
 
-/// What the API in memory calls the first object it gets: the namespace kube-system.
+/// UID the API in memory gives its first object: the namespace kube-system.
 const ID: &str = "uid-1";
 
 fn object(value: Value) -> Object {
@@ -16,7 +16,7 @@ fn cluster(name: &str, id: &str) -> Arc<Object> {
         "metadata": {"name": name}, "spec": {"id": id, "syncMode": "Pull"}})))
 }
 
-/// A member whose token secrets are filled already.
+/// A member whose token secrets are populated.
 fn member() -> MemoryApi {
     let api = MemoryApi::default();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
@@ -35,10 +35,10 @@ fn registration() -> Registration {
 }
 
 #[test]
-fn a_member_is_known_once_under_one_name() {
-    let judged = |known: &[Arc<Object>]| match judge(known, ID, "m1") {
+fn a_member_is_registered_once_under_one_name() {
+    let judged = |known: &[Arc<Object>]| match find_current(known, ID, "m1") {
         Ok(current) => current.map_or("new".to_owned(), |cluster| format!("known as {}", cluster.name())),
-        Err(refused) => refused.why,
+        Err(refused) => refused.reason,
     };
     assert_eq!(judged(&[]), "new");
     assert_eq!(judged(&[cluster("m2", "other")]), "new");
@@ -48,7 +48,7 @@ fn a_member_is_known_once_under_one_name() {
 }
 
 #[test]
-fn secrets_are_reported_as_the_flag_says() {
+fn report_secrets_selects_the_reported_secrets() {
     #[track_caller]
     fn check(words: &[&str], expected: Option<(bool, bool)>) {
         let parsed = ReportSecrets::parse(words.iter().copied());
@@ -71,10 +71,13 @@ async fn registered(plane: &MemoryApi) -> Arc<Object> {
 }
 
 #[tokio::test]
-async fn a_member_registers_with_its_secrets_which_go_when_it_goes() {
+async fn registered_secrets_are_owned_by_the_cluster() {
     let (plane, member) = (MemoryApi::default(), member());
-    let wanted = Registration { region: "north".into(), zones: vec!["a".into()], ..registration() };
-    register(&plane.client(), &member.client(), &wanted).await.expect("registered");
+    let desired = Registration {
+        location: ClusterLocation { region: "north".into(), zones: vec!["a".into()], ..Default::default() },
+        ..registration()
+    };
+    ensure_registered(&plane.client(), &member.client(), &desired).await.expect("registered");
     let cluster = registered(&plane).await;
     let spec = cluster.get(&["spec"]).cloned().expect("a spec");
     assert_eq!(
@@ -93,10 +96,12 @@ async fn a_member_registers_with_its_secrets_which_go_when_it_goes() {
 }
 
 #[tokio::test]
-async fn without_secrets_nothing_is_made_in_the_member() {
+async fn without_reported_secrets_nothing_is_created_in_the_member() {
     let (plane, member) = (MemoryApi::default(), member());
     let report = ReportSecrets { credentials: false, impersonator: false };
-    register(&plane.client(), &member.client(), &Registration { report, ..registration() }).await.expect("registered");
+    ensure_registered(&plane.client(), &member.client(), &Registration { report, ..registration() })
+        .await
+        .expect("registered");
     assert_eq!(registered(&plane).await.get(&["spec", "secretRef"]), None);
     assert!(secret(&plane, "m1").await.is_none());
     let writes: Vec<String> = member.calls().into_iter().filter(|call| !call.starts_with("get")).collect();
@@ -104,14 +109,14 @@ async fn without_secrets_nothing_is_made_in_the_member() {
 }
 
 #[tokio::test]
-async fn an_agent_that_starts_again_keeps_what_others_said_of_its_cluster() {
+async fn a_restarted_agent_keeps_fields_set_by_others() {
     let (plane, member) = (MemoryApi::default(), member());
     let mut known = (*cluster("m1", ID)).clone();
     known.set(&["spec", "taints"], json!([{"key": "k", "effect": "NoSchedule"}]));
     known.set(&["spec", "later"], "unknown here");
     plane.seed(&CLUSTERS.gvr(), known);
-    let wanted = Registration { api_endpoint: "https://10.0.0.1:6443".into(), ..registration() };
-    register(&plane.client(), &member.client(), &wanted).await.expect("registered");
+    let desired = Registration { api_endpoint: "https://10.0.0.1:6443".into(), ..registration() };
+    ensure_registered(&plane.client(), &member.client(), &desired).await.expect("registered");
     let cluster = registered(&plane).await;
     assert_eq!(cluster.str_at(&["spec", "apiEndpoint"]), "https://10.0.0.1:6443");
     assert_eq!(cluster.str_at(&["spec", "later"]), "unknown here");
@@ -119,7 +124,7 @@ async fn an_agent_that_starts_again_keeps_what_others_said_of_its_cluster() {
 }
 
 #[tokio::test]
-async fn an_agent_that_may_see_only_its_own_cluster_and_not_change_it_goes_on() {
+async fn an_agent_with_access_to_its_own_cluster_only_registers() {
     let (plane, member) = (MemoryApi::default(), member());
     plane.seed(&CLUSTERS.gvr(), (*cluster("m1", ID)).clone());
     plane.set_fault(|call| {
@@ -127,7 +132,7 @@ async fn an_agent_that_may_see_only_its_own_cluster_and_not_change_it_goes_on() 
         let is_forbidden = matches!(call.verb, cluster_client::Verb::List(_) | cluster_client::Verb::Update { .. });
         (is_cluster && is_forbidden).then(|| Status::new(403, "Forbidden", "no"))
     });
-    register(&plane.client(), &member.client(), &registration()).await.expect("registered");
+    ensure_registered(&plane.client(), &member.client(), &registration()).await.expect("registered");
     assert_eq!(registered(&plane).await.get(&["spec", "secretRef"]), None);
 }
 
@@ -135,7 +140,7 @@ async fn an_agent_that_may_see_only_its_own_cluster_and_not_change_it_goes_on() 
 async fn another_cluster_of_the_same_name_is_left_alone() {
     let (plane, member) = (MemoryApi::default(), member());
     plane.seed(&CLUSTERS.gvr(), (*cluster("m1", "other")).clone());
-    let error = register(&plane.client(), &member.client(), &registration()).await.expect_err("refused");
-    assert!(matches!(error, RegisterError::Refused(_)), "{error}");
-    assert!(secret(&plane, "m1").await.is_none(), "its secrets are not this agent's to write");
+    let error = ensure_registered(&plane.client(), &member.client(), &registration()).await.expect_err("refused");
+    assert!(matches!(error, RegistrationError::Duplicate(_)), "{error}");
+    assert!(secret(&plane, "m1").await.is_none(), "the secrets of another cluster are not written");
 }

@@ -1,44 +1,45 @@
-//! What an agent may do in the control plane: its own works, Cluster, lease, secrets and certificate, nothing else.
+//! Permissions of an agent in the control plane: its own works, Cluster, lease, secrets and certificate, nothing else.
 //!
-//! Karmada lets agents create Clusters, secrets and leases of any name, since such a right cannot name the object. Here
-//! these are made for the agent in advance, so that it needs no right to create what could be another's. Nor may it change
-//! the spec of its Cluster: that names the secret the control plane sends to the endpoint it names.
+//! Karmada lets agents create Clusters, secrets and leases of any name, since RBAC cannot limit `create` by name. Here
+//! these objects are created for the agent in advance, so that it needs no `create` permission that would cover objects
+//! of others. It may not change the spec of its Cluster either: that names the secret the control plane sends to the
+//! endpoint it names.
 
-use agent::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SECRETS};
-use anyhow::Context;
 use api::Resource;
 use api::cluster::{CLUSTERS, LABEL_SYSTEM};
 use api::names::{CLUSTER_NAMESPACE, execution_namespace};
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
-use object::{Object, Status};
+use object::Object;
 use serde_json::{Value, json};
 
-use crate::console::Console;
+use crate::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SECRETS, ignore_missing, target_of};
+use crate::registration::owner;
+use crate::{MembershipError, Progress};
 
 pub const ROLES: Resource = Resource::namespaced("rbac.authorization.k8s.io", "v1", "Role", "roles");
 pub const ROLE_BINDINGS: Resource =
     Resource::namespaced("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings");
 pub const LEASES: Resource = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
 
-/// The rights of one agent.
-pub struct Rights {
+/// Permissions of one agent.
+pub struct AgentRights {
     cluster: String,
     namespace: String,
 }
 
-impl Rights {
+impl AgentRights {
     pub fn new(cluster: &str, namespace: &str) -> Self {
         Self { cluster: cluster.to_owned(), namespace: namespace.to_owned() }
     }
 
-    /// Gives them, and makes what the agent finds in place.
-    pub async fn give(&self, plane: &ClusterClient, cluster: Object) -> anyhow::Result<()> {
-        self.give_in_advance(plane).await?;
-        self.make_own(plane, cluster).await
+    /// Grants the permissions and creates the objects the agent expects.
+    pub async fn grant(&self, plane: &ClusterClient, cluster: Object) -> Result<(), MembershipError> {
+        self.grant_permissions(plane).await?;
+        self.create_objects(plane, cluster).await
     }
 
-    /// Gives them to an agent that is still to come.
-    pub async fn give_in_advance(&self, plane: &ClusterClient) -> anyhow::Result<()> {
+    /// Grants the permissions, possibly before the agent exists.
+    pub async fn grant_permissions(&self, plane: &ClusterClient) -> Result<(), MembershipError> {
         for namespace in self.namespaces() {
             ensure(plane, &NAMESPACES, NAMESPACES.object("", &namespace)).await?;
         }
@@ -48,43 +49,37 @@ impl Rights {
         Ok(())
     }
 
-    /// Makes what the agent finds in place: its secrets, its Cluster and its lease.
-    pub async fn make_own(&self, plane: &ClusterClient, cluster: Object) -> anyhow::Result<()> {
+    /// Creates the objects the agent expects: its secrets, its Cluster and its lease.
+    pub async fn create_objects(&self, plane: &ClusterClient, cluster: Object) -> Result<(), MembershipError> {
         for name in self.secrets() {
             ensure(plane, &SECRETS, SECRETS.object(&self.namespace, &name)).await?;
         }
         ensure(plane, &CLUSTERS, cluster).await?;
         let cluster = plane.get(ResourceRef::cluster(&CLUSTERS.gvr(), &self.cluster)).await?;
         let mut lease = LEASES.object(CLUSTER_NAMESPACE, &self.cluster);
-        lease.set(&["metadata", "ownerReferences"], json!([agent::registration::owner(&cluster, false)]));
+        lease.set(&["metadata", "ownerReferences"], json!([owner(&cluster, false)]));
         ensure(plane, &LEASES, lease).await
     }
 
-    /// Takes them away again; with `and_cluster` also what was made for the agent.
-    pub async fn take(&self, console: &Console, plane: &ClusterClient, and_cluster: bool) {
-        let mut targets: Vec<(Resource, String, String)> = Vec::new();
-        if and_cluster {
-            targets.push((CLUSTERS, String::new(), self.cluster.clone()));
-            targets.push((LEASES, CLUSTER_NAMESPACE.to_owned(), self.cluster.clone()));
-            targets.extend(self.secrets().into_iter().map(|name| (SECRETS, self.namespace.clone(), name)));
-        }
-        let rights = self.objects().into_iter().rev();
-        targets.extend(rights.map(|(resource, o)| (resource, o.namespace().to_owned(), o.name().to_owned())));
-        for (resource, namespace, name) in targets {
-            let target = match namespace.as_str() {
-                "" => ResourceRef::cluster(&resource.gvr(), &name),
-                namespace => ResourceRef::namespaced(&resource.gvr(), namespace, &name),
-            };
-            match plane.delete(target, DeleteOptions::default()).await {
-                Err(status) if !status.is_not_found() => {
-                    console.warn(format!("{} {name} stays in the control plane: {status}", resource.kind));
-                }
-                _ => {}
-            }
-        }
+    /// Revokes the permissions. Failures are reported as warnings.
+    pub async fn revoke(&self, plane: &ClusterClient, progress: &dyn Progress) {
+        let permissions = self.objects().into_iter().rev();
+        let targets = permissions.map(|(resource, o)| (resource, o.namespace().to_owned(), o.name().to_owned()));
+        remove(plane, targets.collect(), progress).await;
     }
 
-    /// `Kind namespace/name` of each, for people.
+    /// Revokes the permissions and removes the objects created for the agent.
+    pub async fn revoke_with_objects(&self, plane: &ClusterClient, progress: &dyn Progress) {
+        let mut targets = vec![
+            (CLUSTERS, String::new(), self.cluster.clone()),
+            (LEASES, CLUSTER_NAMESPACE.to_owned(), self.cluster.clone()),
+        ];
+        targets.extend(self.secrets().into_iter().map(|name| (SECRETS, self.namespace.clone(), name)));
+        remove(plane, targets, progress).await;
+        self.revoke(plane, progress).await;
+    }
+
+    /// Returns `Kind namespace/name` of each object, for messages.
     pub fn names(&self) -> Vec<String> {
         let objects = self.objects();
         objects
@@ -119,7 +114,7 @@ impl Rights {
             {"apiGroups": ["config.karmada.io"],
                 "resources": ["resourceinterpreterwebhookconfigurations", "resourceinterpretercustomizations"],
                 "verbs": ["get", "list", "watch"]},
-            // To renew its own certificate. Requests for another's are approved by nobody.
+            // To renew its own certificate. Requests for another agent's certificate are not approved.
             {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
                 "verbs": ["get", "create"]},
         ]);
@@ -137,19 +132,19 @@ impl Rights {
             {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "update", "patch"]},
         ]);
         let mut objects = role(&CLUSTER_ROLES, &CLUSTER_ROLE_BINDINGS, "", &name(""), everywhere, &user);
-        let parts = [
+        let namespaced = [
             (self.namespace.clone(), name("-secret"), secrets),
             (CLUSTER_NAMESPACE.to_owned(), name("-lease"), lease),
             (execution_namespace(cluster), name("-work"), works),
         ];
-        for (namespace, name, rules) in parts {
+        for (namespace, name, rules) in namespaced {
             objects.extend(role(&ROLES, &ROLE_BINDINGS, &namespace, &name, rules, &user));
         }
         objects
     }
 }
 
-/// A role and its binding.
+/// Builds a role and its binding.
 pub fn role(
     roles: &Resource,
     bindings: &Resource,
@@ -166,17 +161,28 @@ pub fn role(
     vec![(*roles, role), (*bindings, binding)]
 }
 
-/// Creates, or leaves what is there.
-pub async fn ensure(plane: &ClusterClient, resource: &Resource, mut object: Object) -> anyhow::Result<()> {
+/// Creates the object unless it exists.
+pub async fn ensure(plane: &ClusterClient, resource: &Resource, mut object: Object) -> Result<(), MembershipError> {
     object.set_label(LABEL_SYSTEM, "true");
-    let described = format!("cannot create {} {} in the control plane", resource.kind, object.name());
+    let name = object.name().to_owned();
     let target = match object.namespace() {
         "" => ResourceRef::all(&resource.gvr()),
         namespace => ResourceRef::within(&resource.gvr(), namespace),
     };
-    let created: Result<_, Status> = plane.create(target, object, WriteOptions::default()).await;
-    match created {
-        Err(status) if !status.is_already_exists() => Err(status).context(described),
+    match plane.create(target, object, WriteOptions::default()).await {
+        Err(status) if !status.is_already_exists() => {
+            Err(MembershipError::CreateInControlPlane { kind: resource.kind, name, status })
+        }
         _ => Ok(()),
+    }
+}
+
+/// Deletes objects given as resource, namespace and name. Failures are reported as warnings.
+pub async fn remove(plane: &ClusterClient, targets: Vec<(Resource, String, String)>, progress: &dyn Progress) {
+    for (resource, namespace, name) in targets {
+        let deleted = plane.delete(target_of(&resource, &namespace, &name), DeleteOptions::default()).await;
+        if let Err(status) = ignore_missing(deleted) {
+            progress.warn(&format!("{} {name} remains in the control plane: {status}", resource.kind));
+        }
     }
 }

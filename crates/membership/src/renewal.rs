@@ -1,4 +1,4 @@
-//! Keeps the agent's certificate from running out: asks the plane for the next one in time, stores it, and goes on with it.
+//! Renewal of the agent's certificate: requests a new one before it expires, stores it, and uses it.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -31,26 +31,26 @@ use crate::registration::FIELD_MANAGER;
 pub const REQUESTS: Resource =
     Resource::cluster("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests");
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// Who is not in it is no agent: the plane approves only requests of its members.
+/// Group of all agents: the control plane approves only requests of its members.
 pub const GROUP: &str = "system:karmada:agents";
-/// A suspended machine, or another replica that renewed, is noticed after this long.
-const LOOK_EVERY: Duration = Duration::from_secs(3600);
+/// Interval for checking the certificate, to notice a suspended machine or a renewal by another replica.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 const RETRY: Backoff = Backoff { base: Duration::from_secs(5), max: Duration::from_secs(600) };
-/// How long a request waits for its approval before another is made.
-const ISSUE_PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout for the approval of a request; then a new one is created.
+const ISSUE_TIMEOUT: Duration = Duration::from_secs(300);
 const ISSUE_POLL: Duration = Duration::from_secs(1);
-/// The least a plane can be asked for.
+/// Minimum lifetime that can be requested.
 const LIFE_SECONDS_MIN: i32 = 600;
-/// The part of its life over which the renewals of many agents are spread.
+/// Fraction of the lifetime (1/N) over which the renewals of many agents are spread.
 const SPREAD: u32 = 15;
 
-/// Where the agent has its way to the plane from.
+/// The agent's kubeconfig for the control plane, where its certificate is stored.
 #[derive(Clone, Debug)]
-pub struct Kept {
-    pub kubeconfig: PathBuf,
+pub struct AgentKubeconfig {
+    pub path: PathBuf,
     pub context: Option<String>,
-    /// Of the secret in the member which the file comes from, for when the file cannot be written. The key in it is
-    /// the name of the file.
+    /// Namespace of the secret in the member that the file is mounted from, used when the file cannot be written. The
+    /// key in it is the name of the file.
     pub namespace: String,
     pub secret: String,
 }
@@ -65,37 +65,37 @@ pub enum RenewalError {
     Kubeconfig(#[from] KubeconfigError),
     #[error("cannot read the certificate")]
     Read(#[from] std::io::Error),
-    #[error("the request {0} was refused: {1}")]
-    Refused(String, String),
-    #[error("the request {0} was not answered within {ISSUE_PATIENCE:?}")]
+    #[error("the certificate request {0} was denied: {1}")]
+    Denied(String, String),
+    #[error("the certificate request {0} was not answered within {ISSUE_TIMEOUT:?}")]
     NotIssued(String),
     #[error("{0}")]
     Unusable(&'static str),
-    #[error("{}: {file}; nor could the secret: {secret}", path.display())]
+    #[error("cannot write {}: {file}, nor the secret: {secret}", path.display())]
     NotStored { path: PathBuf, file: std::io::Error, secret: Box<RenewalError> },
 }
 
-/// What renews one agent's certificate.
+/// Renews the certificate of one agent.
 pub struct Renewal {
     pub plane: ClusterClient,
     pub member: ClusterClient,
     pub cluster: String,
-    pub kept: Kept,
+    pub kubeconfig: AgentKubeconfig,
     pub clock: Arc<dyn Clock>,
 }
 
 /// A certificate with its key, in PEM.
-struct Held {
+struct HeldCertificate {
     facts: Certificate,
     certificate: Vec<u8>,
     key: Vec<u8>,
-    /// Moves the renewal a little, so that agents made together do not come back together.
+    /// Shifts the renewal, so that agents created together do not renew together.
     spread: Duration,
     is_stored: bool,
 }
 
-/// How long until a certificate is due: two thirds of its life. One that is not valid yet is due at once, or a clock
-/// that was set back would make it last.
+/// Returns the time until a certificate is due: two thirds of its lifetime. One that is not valid yet is due at once, so
+/// that a clock that was set back does not extend it.
 pub fn when(not_before: Timestamp, not_after: Timestamp, now: Timestamp) -> Duration {
     if now < not_before {
         return Duration::ZERO;
@@ -108,13 +108,13 @@ fn life(not_before: Timestamp, not_after: Timestamp) -> Duration {
     Duration::try_from(not_after.duration_since(not_before)).unwrap_or_default()
 }
 
-/// Renews until cancelled. Ends at once where there is no certificate of an agent.
+/// Renews until cancelled. Returns at once when the kubeconfig has no certificate of an agent.
 pub async fn keep(renewal: Renewal, cancel: CancellationToken) {
     let mut held = match renewal.start() {
         Ok(Some(held)) => held,
         Ok(None) => return,
         Err(error) => {
-            tracing::warn!(%error, "the agent's certificate cannot be read and will not be renewed");
+            tracing::warn!(%error, "cannot read the agent's certificate; it will not be renewed");
             return;
         }
     };
@@ -130,35 +130,35 @@ pub async fn keep(renewal: Renewal, cancel: CancellationToken) {
                 Err(error) => {
                     failures += 1;
                     let ends = held.facts.not_after();
-                    tracing::warn!(%error, %ends, "the agent's certificate could not be renewed; trying again");
+                    tracing::warn!(%error, %ends, "cannot renew the agent's certificate, will retry");
                     RETRY.jittered(failures)
                 }
             },
         };
         tokio::select! {
             () = cancel.cancelled() => return,
-            () = tokio::time::sleep(wait.min(LOOK_EVERY)) => {}
+            () = tokio::time::sleep(wait.min(CHECK_INTERVAL)) => {}
         }
     }
 }
 
 impl Renewal {
-    fn start(&self) -> Result<Option<Held>, RenewalError> {
-        let Some(held) = self.kept.read()? else { return Ok(None) };
+    fn start(&self) -> Result<Option<HeldCertificate>, RenewalError> {
+        let Some(held) = self.kubeconfig.read()? else { return Ok(None) };
         if !held.facts.subject().organizations.iter().any(|group| group == GROUP) {
             let ends = held.facts.not_after();
-            tracing::info!(%ends, "the certificate in use is not one of an agent: it is not renewed");
+            tracing::info!(%ends, "the certificate is not an agent's certificate and will not be renewed");
             return Ok(None);
         }
-        // Another replica may have renewed since this process began.
+        // Another replica may have renewed it since this process started.
         self.plane.use_certificate(&held.certificate, &held.key)?;
         Ok(Some(held))
     }
 
-    /// Does what is due, and says when to look again.
-    async fn step(&self, held: &mut Held) -> Result<Duration, RenewalError> {
+    /// Does what is due, and returns the time until the next check.
+    async fn step(&self, held: &mut HeldCertificate) -> Result<Duration, RenewalError> {
         if held.is_stored
-            && let Ok(Some(found)) = self.kept.read()
+            && let Ok(Some(found)) = self.kubeconfig.read()
             && found.facts.not_after() > held.facts.not_after()
         {
             self.plane.use_certificate(&found.certificate, &found.key)?;
@@ -167,7 +167,7 @@ impl Renewal {
         if held.due(self.clock.now()).is_zero() {
             let fresh = self.request(held).await?;
             self.plane.use_certificate(&fresh.certificate, &fresh.key)?;
-            tracing::info!(ends = %fresh.facts.not_after(), "the agent has a new certificate");
+            tracing::info!(ends = %fresh.facts.not_after(), "renewed the agent's certificate");
             *held = fresh;
         }
         if !held.is_stored {
@@ -177,7 +177,7 @@ impl Renewal {
         Ok(held.due(self.clock.now()))
     }
 
-    async fn request(&self, held: &Held) -> Result<Held, RenewalError> {
+    async fn request(&self, held: &HeldCertificate) -> Result<HeldCertificate, RenewalError> {
         let key = PrivateKey::generate()?;
         let subject = held.facts.subject();
         let text = create_csr(&key, subject, &AlternativeNames::default())?;
@@ -190,16 +190,20 @@ impl Renewal {
         let certificate = self.issued(name).await?;
         let facts = Certificate::from_pem(&certificate)?;
         if !facts.belongs_to(&key) || facts.subject().common_name != subject.common_name {
-            return Err(RenewalError::Unusable("the plane issued a certificate that was not asked for"));
+            return Err(RenewalError::Unusable(
+                "the control plane issued a certificate that does not match the request",
+            ));
         }
         if facts.not_after() <= held.facts.not_after() {
-            return Err(RenewalError::Unusable("the plane issued a certificate that ends no later than the old one"));
+            return Err(RenewalError::Unusable(
+                "the control plane issued a certificate that expires no later than the old one",
+            ));
         }
-        Ok(Held::new(facts, certificate, key.to_pem().into_bytes(), false))
+        Ok(HeldCertificate::new(facts, certificate, key.to_pem().into_bytes(), false))
     }
 
     async fn issued(&self, name: String) -> Result<Vec<u8>, RenewalError> {
-        let deadline = Instant::now() + ISSUE_PATIENCE;
+        let deadline = Instant::now() + ISSUE_TIMEOUT;
         loop {
             let request = self.plane.get(ResourceRef::cluster(&REQUESTS.gvr(), &name)).await?;
             let signed = request.str_at(&["status", "certificate"]);
@@ -208,7 +212,7 @@ impl Renewal {
             }
             if let Some(end) = request.items(&["status", "conditions"]).iter().find(|c| c["type"] != "Approved") {
                 let why = end["message"].as_str().unwrap_or_default().to_owned();
-                return Err(RenewalError::Refused(name, why));
+                return Err(RenewalError::Denied(name, why));
             }
             if Instant::now() >= deadline {
                 return Err(RenewalError::NotIssued(name));
@@ -217,23 +221,23 @@ impl Renewal {
         }
     }
 
-    /// Into the file the agent was started with; where that is a mounted secret, into the secret.
-    async fn store(&self, held: &Held) -> Result<(), RenewalError> {
-        let path = &self.kept.kubeconfig;
-        let Err(file) = self.kept.write(held)? else { return Ok(()) };
+    /// Stores the certificate in the agent's kubeconfig file, or, when that is a mounted secret, in the secret.
+    async fn store(&self, held: &HeldCertificate) -> Result<(), RenewalError> {
+        let path = &self.kubeconfig.path;
+        let Err(file) = self.kubeconfig.write(held)? else { return Ok(()) };
         match self.store_in_secret(held).await {
             Ok(()) => Ok(()),
             Err(error) => Err(RenewalError::NotStored { path: path.clone(), file, secret: Box::new(error) }),
         }
     }
 
-    async fn store_in_secret(&self, held: &Held) -> Result<(), RenewalError> {
-        let file = self.kept.kubeconfig.file_name().and_then(|name| name.to_str());
+    async fn store_in_secret(&self, held: &HeldCertificate) -> Result<(), RenewalError> {
+        let file = self.kubeconfig.path.file_name().and_then(|name| name.to_str());
         let key = file.ok_or(RenewalError::Unusable("the kubeconfig has no file name"))?;
-        let target = ResourceRef::namespaced(&SECRETS.gvr(), &self.kept.namespace, &self.kept.secret);
+        let target = ResourceRef::namespaced(&SECRETS.gvr(), &self.kubeconfig.namespace, &self.kubeconfig.secret);
         let secret = self.member.get(target.clone()).await?;
         let text = kubeconfig_in(&secret, key).ok_or(RenewalError::Unusable("the secret holds no kubeconfig"))?;
-        let text = with_certificate(&text, self.kept.context.as_deref(), held)?;
+        let text = with_certificate(&text, self.kubeconfig.context.as_deref(), held)?;
         let patch = json!({
             "metadata": {"resourceVersion": secret.resource_version()},
             "data": {key: STANDARD.encode(text)},
@@ -243,7 +247,7 @@ impl Renewal {
     }
 }
 
-impl Held {
+impl HeldCertificate {
     fn new(facts: Certificate, certificate: Vec<u8>, key: Vec<u8>, is_stored: bool) -> Self {
         let part = life(facts.not_before(), facts.not_after()) / SPREAD;
         let spread = jittered(part, 1.0).saturating_sub(part);
@@ -256,43 +260,43 @@ impl Held {
     }
 }
 
-impl Kept {
+impl AgentKubeconfig {
     fn certificate(&self) -> Result<Option<ClientCertificate>, RenewalError> {
-        let kubeconfig = Kubeconfig::load(std::slice::from_ref(&self.kubeconfig))?;
+        let kubeconfig = Kubeconfig::load(std::slice::from_ref(&self.path))?;
         Ok(kubeconfig.remote(self.context.as_deref())?.credentials.client_certificate)
     }
 
-    fn read(&self) -> Result<Option<Held>, RenewalError> {
+    fn read(&self) -> Result<Option<HeldCertificate>, RenewalError> {
         let Some(pair) = self.certificate()? else { return Ok(None) };
         let (certificate, key) = (pair.certificate.read()?, pair.key.read()?);
-        Ok(Some(Held::new(Certificate::from_pem(&certificate)?, certificate, key, true)))
+        Ok(Some(HeldCertificate::new(Certificate::from_pem(&certificate)?, certificate, key, true)))
     }
 
-    /// The inner result says whether the files could be written.
-    fn write(&self, held: &Held) -> Result<std::io::Result<()>, RenewalError> {
+    /// Writes the certificate; the inner result is that of the file operations.
+    fn write(&self, held: &HeldCertificate) -> Result<std::io::Result<()>, RenewalError> {
         if let Some(ClientCertificate { certificate: Pem::File(certificate), key: Pem::File(key) }) =
             self.certificate()?
         {
-            // Readers that come between the two find a pair that does not fit, and stay with what they have.
+            // A reader between the two writes finds a pair that does not match, and keeps the one it has.
             return Ok(replace(&key, &held.key).and_then(|()| replace(&certificate, &held.certificate)));
         }
-        let text = std::fs::read_to_string(&self.kubeconfig)?;
+        let text = std::fs::read_to_string(&self.path)?;
         let text = with_certificate(&text, self.context.as_deref(), held)?;
-        Ok(replace(&self.kubeconfig, text.as_bytes()))
+        Ok(replace(&self.path, text.as_bytes()))
     }
 }
 
-/// In one step, and never readable by others.
+/// Replaces the file atomically, readable by its owner only.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let path = path.canonicalize()?;
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".new");
-    let beside = path.with_file_name(name);
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    let temporary = path.with_file_name(name);
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    std::fs::rename(&beside, &path)
+    std::fs::rename(&temporary, &path)
 }
 
 fn kubeconfig_in(secret: &Object, key: &str) -> Option<String> {
@@ -300,9 +304,9 @@ fn kubeconfig_in(secret: &Object, key: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
 }
 
-/// The kubeconfig with the certificate of its context's user replaced, and all else as it was.
-fn with_certificate(text: &str, context: Option<&str>, held: &Held) -> Result<String, RenewalError> {
-    let unusable = || RenewalError::Unusable("the kubeconfig has no user to renew the certificate of");
+/// Replaces the certificate of the context's user in a kubeconfig, and keeps everything else.
+fn with_certificate(text: &str, context: Option<&str>, held: &HeldCertificate) -> Result<String, RenewalError> {
+    let unusable = || RenewalError::Unusable("the kubeconfig has no user with a certificate");
     let mut config: Value = serde_saphyr::from_str(text).map_err(|_| unusable())?;
     let context = context.or_else(|| config["current-context"].as_str()).ok_or_else(unusable)?;
     let contexts = config["contexts"].as_array().ok_or_else(unusable)?;
@@ -318,7 +322,7 @@ fn with_certificate(text: &str, context: Option<&str>, held: &Held) -> Result<St
     Ok(yaml::to_string(&config))
 }
 
-/// A request for a certificate to call the control plane with.
+/// Builds a request for a client certificate of the control plane.
 pub fn signing_request(name: &str, csr: &str, seconds: i32) -> Object {
     let mut request = REQUESTS.object("", name);
     request.set_label(LABEL_SYSTEM, "true");

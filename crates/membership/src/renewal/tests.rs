@@ -1,4 +1,4 @@
-//! Certificates of agents as they age, against a plane in memory with a signer beside it.
+//! Renewal of agents' certificates against a control plane in memory with a signer.
 
 use cluster_client::ListOptions;
 use cluster_client::testing::MemoryApi;
@@ -11,7 +11,7 @@ use reconcile::VirtualClock;
 use super::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Of every certificate here.
+/// Lifetime of every certificate here.
 const LIFE: Duration = HOUR.saturating_mul(9);
 
 fn at(seconds: i64) -> Timestamp {
@@ -80,8 +80,8 @@ impl Scene {
             plane: self.plane.client(),
             member: self.member.client(),
             cluster: "m1".into(),
-            kept: Kept {
-                kubeconfig: self.file(),
+            kubeconfig: AgentKubeconfig {
+                path: self.file(),
                 context: None,
                 namespace: "agents".into(),
                 secret: "plane-access".into(),
@@ -90,7 +90,7 @@ impl Scene {
         }
     }
 
-    /// Signs what it finds, as the plane's controllers do.
+    /// Signs pending requests, as the control plane's controllers do.
     async fn sign(&self) {
         let client = self.plane.client();
         loop {
@@ -106,8 +106,8 @@ impl Scene {
                     client.update_status(target, request, WriteOptions::default()).await.expect("updated");
                 }
             }
-            // Hours pass in these tests; it only has to be more patient than the agent is.
-            tokio::time::sleep(ISSUE_PATIENCE / 2).await;
+            // Hours pass in these tests; the signer only has to answer before the agent gives up.
+            tokio::time::sleep(ISSUE_TIMEOUT / 2).await;
         }
     }
 
@@ -125,24 +125,24 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_certificate_in_the_kubeconfig_is_replaced_in_time_and_the_rest_stays() {
+async fn the_certificate_is_replaced_before_it_expires_and_the_rest_is_kept() {
     let scene = Scene::new(GROUP);
     scene.live(5).await;
     assert_eq!(scene.requests(), 0, "it is not due before its sixth hour");
     scene.live(2).await;
     assert_eq!(scene.requests(), 1);
-    let held = scene.renewal().kept.read().expect("readable").expect("a certificate");
+    let held = scene.renewal().kubeconfig.read().expect("readable").expect("a certificate");
     assert!(held.facts.not_after() > scene.first.not_after());
     assert_eq!(held.facts.subject(), scene.first.subject());
     assert!(held.facts.belongs_to(&PrivateKey::from_pem(&held.key).expect("a key")));
     assert!(std::fs::read_to_string(scene.file()).expect("a file").contains("extra: kept"));
-    assert!(scene.member.calls().is_empty(), "the secret is left alone where the file can be written");
+    assert!(scene.member.calls().is_empty(), "the secret is not written when the file can be");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_cannot_be_written_has_its_secret_renewed() {
+async fn an_unwritable_file_updates_the_secret_instead() {
     let scene = Scene::new(GROUP);
-    // Where the new file would be made there is a directory: not even root can write it.
+    // A directory in place of the temporary file: not even root can write it.
     std::fs::create_dir(scene.directory.path().join(".karmada-kubeconfig.new")).expect("a directory");
     scene.live(7).await;
     assert_eq!(scene.requests(), 1);
@@ -150,7 +150,7 @@ async fn a_file_that_cannot_be_written_has_its_secret_renewed() {
     let secret = scene.member.client().get(target).await.expect("the secret");
     assert_eq!(secret.str_at(&["data", "other"]), "Kg==");
     std::fs::write(scene.file(), kubeconfig_in(&secret, "karmada-kubeconfig").expect("a kubeconfig")).expect("written");
-    let held = scene.renewal().kept.read().expect("readable").expect("a certificate");
+    let held = scene.renewal().kubeconfig.read().expect("readable").expect("a certificate");
     assert!(held.facts.not_after() > scene.first.not_after());
 }
 

@@ -1,9 +1,7 @@
-//! A certificate from the control plane: a key made here, a request, and patience until it is approved and signed.
+//! Gets a certificate from the control plane: creates a key and a request, and waits for the certificate.
 
 use std::time::Duration;
 
-use agent::renewal::{GROUP, REQUESTS, signing_request};
-use anyhow::{Context, anyhow, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
@@ -12,14 +10,15 @@ use pki::key::PrivateKey;
 use pki::subject::{AlternativeNames, Subject};
 use tokio::time::Instant;
 
-use crate::console::Console;
+use crate::renewal::{GROUP, REQUESTS, signing_request};
+use crate::{MembershipError, Progress};
 
 const POLL: Duration = Duration::from_millis(500);
-/// After this long a person is probably needed.
+/// After this time the request probably needs manual approval.
 const APPROVAL_USUAL: Duration = Duration::from_secs(5);
 
-/// What is asked for.
-pub struct Requested {
+/// A certificate to request.
+pub struct CertificateRequest {
     /// Name of the request.
     pub csr: String,
     pub user: String,
@@ -28,37 +27,45 @@ pub struct Requested {
 }
 
 /// A certificate and its key, in PEM.
-pub struct Keyed {
+pub struct IssuedCertificate {
     pub certificate: Vec<u8>,
     pub key: String,
 }
 
-pub async fn certificate(console: &Console, plane: &ClusterClient, asked: Requested) -> anyhow::Result<Keyed> {
-    let Requested { csr, user, seconds, deadline } = asked;
+pub async fn certificate(
+    plane: &ClusterClient,
+    requested: CertificateRequest,
+    progress: &dyn Progress,
+) -> Result<IssuedCertificate, MembershipError> {
+    let CertificateRequest { csr, user, seconds, deadline } = requested;
     let key = PrivateKey::generate()?;
     let subject = Subject::new(&user, &[GROUP.to_owned()]);
     let text = create_csr(&key, &subject, &AlternativeNames::default())?;
     let request = signing_request(&csr, &text, seconds);
-    let created = plane.create(ResourceRef::all(&REQUESTS.gvr()), request, WriteOptions::default()).await;
-    created.with_context(|| format!("the certificate {csr} could not be asked for"))?;
+    if let Err(status) = plane.create(ResourceRef::all(&REQUESTS.gvr()), request, WriteOptions::default()).await {
+        return Err(MembershipError::RequestCertificate { csr, status });
+    }
     let hint_at = Instant::now() + APPROVAL_USUAL;
     let mut is_hinted = false;
     loop {
         let request = plane.get(ResourceRef::cluster(&REQUESTS.gvr(), &csr)).await?;
         let signed = request.str_at(&["status", "certificate"]);
         if !signed.is_empty() {
-            let certificate = STANDARD.decode(signed).context("the certificate is not base64")?;
-            return Ok(Keyed { certificate, key: key.to_pem() });
+            let Ok(certificate) = STANDARD.decode(signed) else {
+                return Err(MembershipError::UnreadableCertificate { csr });
+            };
+            return Ok(IssuedCertificate { certificate, key: key.to_pem() });
         }
         if let Some(end) = request.items(&["status", "conditions"]).iter().find(|c| c["type"] != "Approved") {
-            return Err(anyhow!("the certificate {csr} was refused: {}", end["message"].as_str().unwrap_or_default()));
+            let reason = end["message"].as_str().unwrap_or_default().to_owned();
+            return Err(MembershipError::DeniedCertificate { csr, reason });
         }
         let now = Instant::now();
         if now >= deadline {
-            bail!("the certificate {csr} was not issued in time");
+            return Err(MembershipError::CertificateTimeout { csr });
         }
         if now >= hint_at && !is_hinted {
-            console.note(format!(
+            progress.note(&format!(
                 "waiting for {csr}: approve it with `kubectl certificate approve {csr}` on the control plane"
             ));
             is_hinted = true;
@@ -67,9 +74,9 @@ pub async fn certificate(console: &Console, plane: &ClusterClient, asked: Reques
     }
 }
 
-/// A request nobody will look at again goes.
-pub async fn forget(console: &Console, plane: &ClusterClient, csr: &str) {
+/// Deletes a request that is no longer needed.
+pub async fn delete_request(plane: &ClusterClient, csr: &str, progress: &dyn Progress) {
     if let Err(status) = plane.delete(ResourceRef::cluster(&REQUESTS.gvr(), csr), DeleteOptions::default()).await {
-        console.warn(format!("the request {csr} stays in the control plane: {status}"));
+        progress.warn(&format!("the certificate request {csr} remains in the control plane: {status}"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a control plane needs to be let into a member: service accounts there, their rights and their tokens.
+//! Credentials of the control plane in a member: service accounts, their permissions and their tokens.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub const CLUSTER_ROLES: Resource = Resource::cluster("rbac.authorization.k8s.io
 pub const CLUSTER_ROLE_BINDINGS: Resource =
     Resource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings");
 
-/// How long a token controller in the cluster gets to fill a token secret.
-pub const TOKEN_PATIENCE: Duration = Duration::from_secs(8);
+/// Timeout for the cluster's token controller to populate a token secret.
+pub const TOKEN_TIMEOUT: Duration = Duration::from_secs(8);
 const TOKEN_POLL: Duration = Duration::from_millis(200);
-/// Asked for where nobody fills token secrets: ten years; the cluster may grant less.
+/// Requested when no controller populates token secrets: ten years; the cluster may grant less.
 const TOKEN_SECONDS: i64 = 10 * 365 * 24 * 3600;
 
 /// A token, and the CA that came with it.
@@ -29,7 +29,7 @@ pub struct Token {
     pub text: String,
     /// PEM.
     pub authority: Option<Vec<u8>>,
-    /// When it ends to be good, where the cluster has nobody who makes tokens that last.
+    /// Expiry time, set when the cluster does not issue long-lived tokens.
     pub expires: Option<String>,
 }
 
@@ -39,26 +39,26 @@ pub enum CredentialError {
     Create { kind: &'static str, name: String, status: Status },
     #[error("{0}")]
     Api(#[from] Status),
-    #[error("{key} of secret {secret} cannot be read")]
+    #[error("{key} of secret {secret} is not valid")]
     Unreadable { secret: String, key: &'static str },
     #[error(
-        "nobody filled the token secret {secret} within {TOKEN_PATIENCE:?} (does the cluster's kube-controller-manager \
-         run?), and a token could not be had otherwise: {status}"
+        "the token secret {secret} was not populated within {TOKEN_TIMEOUT:?} (is the cluster's kube-controller-manager \
+         running?), and requesting a token failed: {status}"
     )]
     NoToken { secret: String, status: Status },
 }
 
-/// The service account the control plane works in a member as.
+/// Returns the name of the service account the control plane uses in a member.
 pub fn service_account_of(cluster: &str) -> String {
     format!("karmada-{cluster}")
 }
 
-/// The rights of such an account.
+/// Returns the name of the ClusterRole of such an account.
 pub fn role_of(service_account: &str) -> String {
     format!("karmada-controller-manager:{service_account}")
 }
 
-/// The token of an account that may do everything in the cluster.
+/// Returns the token of an account with full access to the cluster.
 pub async fn cluster_token(client: &ClusterClient, namespace: &str, cluster: &str) -> Result<Token, CredentialError> {
     let account = service_account_of(cluster);
     let role = role_of(&account);
@@ -68,14 +68,14 @@ pub async fn cluster_token(client: &ClusterClient, namespace: &str, cluster: &st
     token_of(client, namespace, &account).await
 }
 
-/// The token of an account that may act as those who the control plane says; which these are comes later.
+/// Returns the token of the account that impersonates users of the control plane. Its permissions are set later.
 pub async fn impersonator_token(client: &ClusterClient, namespace: &str) -> Result<Token, CredentialError> {
     let account = service_account_of("impersonator");
     ensure(client, &SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.object(namespace, &account)).await?;
     token_of(client, namespace, &account).await
 }
 
-/// The namespace may have been made in advance, by someone who may do more than this user.
+/// Creates the namespace unless it exists: an administrator may have created it for a user with fewer permissions.
 pub async fn ensure_namespace(client: &ClusterClient, name: &str) -> Result<(), CredentialError> {
     if client.find(ResourceRef::cluster(&NAMESPACES.gvr(), name)).await?.is_some() {
         return Ok(());
@@ -102,8 +102,8 @@ fn binding(role: &str, namespace: &str, account: &str) -> Object {
     binding
 }
 
-/// Creates an object of the control plane's own. One that is there, from an earlier join perhaps, keeps all but the
-/// rights that are needed now.
+/// Creates an object of the control plane. If it exists, from an earlier join for example, only its rules and
+/// subjects are updated.
 pub async fn ensure(client: &ClusterClient, resource: &Resource, mut object: Object) -> Result<(), CredentialError> {
     object.set_label(LABEL_SYSTEM, "true");
     let (name, needed) = (object.name().to_owned(), object.clone());
@@ -113,17 +113,17 @@ pub async fn ensure(client: &ClusterClient, resource: &Resource, mut object: Obj
     };
     match client.create(target, object, WriteOptions::default()).await {
         Ok(_) => Ok(()),
-        Err(status) if status.is_already_exists() => renew_rights(client, resource, &needed)
+        Err(status) if status.is_already_exists() => update_permissions(client, resource, &needed)
             .await
             .map_err(|status| CredentialError::Create { kind: resource.kind, name, status }),
         Err(status) => Err(CredentialError::Create { kind: resource.kind, name, status }),
     }
 }
 
-/// Puts the rules of a role and the subjects of a binding right.
-async fn renew_rights(client: &ClusterClient, resource: &Resource, needed: &Object) -> Result<(), Status> {
-    let rights = ["rules", "subjects"].into_iter().find_map(|field| Some((field, needed.get(&[field])?)));
-    let Some((field, value)) = rights else { return Ok(()) };
+/// Updates the rules of a role and the subjects of a binding.
+async fn update_permissions(client: &ClusterClient, resource: &Resource, needed: &Object) -> Result<(), Status> {
+    let permissions = ["rules", "subjects"].into_iter().find_map(|field| Some((field, needed.get(&[field])?)));
+    let Some((field, value)) = permissions else { return Ok(()) };
     let target = ResourceRef::cluster(&resource.gvr(), needed.name());
     if client.get(target.clone()).await?.get(&[field]) == Some(value) {
         return Ok(());
@@ -131,8 +131,8 @@ async fn renew_rights(client: &ClusterClient, resource: &Resource, needed: &Obje
     client.patch(target, Patch::merge(json!({field: value})), WriteOptions::default()).await.map(drop)
 }
 
-/// A token that does not expire, from the secret the cluster's token controller fills; where there is no such
-/// controller, one that expires late.
+/// Returns a token without expiry from the secret the cluster's token controller populates, or, without such a
+/// controller, a requested token that expires.
 async fn token_of(client: &ClusterClient, namespace: &str, account: &str) -> Result<Token, CredentialError> {
     let target = ResourceRef::namespaced(&SECRETS.gvr(), namespace, account);
     let mut secret = SECRETS.object(namespace, account);
@@ -143,7 +143,7 @@ async fn token_of(client: &ClusterClient, namespace: &str, account: &str) -> Res
         Err(status) if status.is_already_exists() => {}
         Err(status) => return Err(status.into()),
     }
-    let deadline = Instant::now() + TOKEN_PATIENCE;
+    let deadline = Instant::now() + TOKEN_TIMEOUT;
     loop {
         let secret = client.get(target.clone()).await?;
         if let Some(token) = token_in(&secret)? {
@@ -171,7 +171,7 @@ fn token_in(secret: &Object) -> Result<Option<Token>, CredentialError> {
     Ok(Some(Token { text, authority: read("ca.crt")?, expires: None }))
 }
 
-/// From the TokenRequest API, with the time it expires.
+/// Requests a token from the TokenRequest API.
 async fn request_token(client: &ClusterClient, namespace: &str, account: &str) -> Result<Token, Status> {
     let target = ResourceRef::namespaced(&SERVICE_ACCOUNTS.gvr(), namespace, account).subresource("token");
     let request = json!({
@@ -183,10 +183,24 @@ async fn request_token(client: &ClusterClient, namespace: &str, account: &str) -
     let answer = client.create(target, request, WriteOptions::default()).await?;
     let text = answer.str_at(&["status", "token"]).to_owned();
     if text.is_empty() {
-        return Err(Status::internal(format!(
-            "the token request for {namespace}/{account} was answered without a token"
-        )));
+        return Err(Status::internal(format!("the token request for {namespace}/{account} returned no token")));
     }
     let expires = answer.str_at(&["status", "expirationTimestamp"]).to_owned();
     Ok(Token { text, authority: None, expires: Some(expires) })
+}
+
+/// Refers to an object by name; an empty namespace means a cluster-scoped one.
+pub fn target_of(resource: &Resource, namespace: &str, name: &str) -> ResourceRef {
+    match namespace {
+        "" => ResourceRef::cluster(&resource.gvr(), name),
+        namespace => ResourceRef::namespaced(&resource.gvr(), namespace, name),
+    }
+}
+
+/// Turns "not found" into success, for objects that are being removed.
+pub fn ignore_missing<T>(answer: Result<T, Status>) -> Result<(), Status> {
+    match answer {
+        Err(status) if !status.is_not_found() => Err(status),
+        _ => Ok(()),
+    }
 }
