@@ -1,4 +1,4 @@
-//! An agent beside a member, ours or Karmada's own, started for a test and ended with it.
+//! Starts an agent for a member, ours or Karmada's own, and stops it with the test.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::netns::Namespace;
 pub struct Agent {
     child: Child,
     log: PathBuf,
-    /// Kept so that the log lives as long as the agent.
+    /// Keeps the log directory alive.
     _directory: tempfile::TempDir,
 }
 
@@ -21,21 +21,21 @@ impl Agent {
         Self::ours_beside(plane, (&member.name, member.kubeconfig()), arguments)
     }
 
-    /// The same beside any cluster, by its name and kubeconfig.
+    /// The same for any cluster, by its name and kubeconfig.
     pub fn ours_beside(plane: &Path, member: (&str, &Path), arguments: &[&str]) -> Self {
         let mut command = Command::new(binary());
         command.arg("agent");
         Self::start(command, plane, member, arguments)
     }
 
-    /// The same inside a network namespace.
+    /// The same in a network namespace.
     pub fn ours_in(namespace: &Namespace, plane: &Path, member: (&str, &Path), arguments: &[&str]) -> Self {
         let mut command = namespace.command(binary());
         command.arg("agent");
         Self::start(command, plane, member, arguments)
     }
 
-    /// The real karmada-agent, or `None` and a line on stderr where it is not there.
+    /// The real karmada-agent; `None` if it is not installed.
     pub fn karmadas(plane: &Path, member: &Member, arguments: &[&str]) -> Option<Self> {
         let program = programs().join("karmada-agent");
         if !program.exists() {
@@ -62,7 +62,7 @@ impl Agent {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// How it ended, when it has.
+    /// Returns the exit status once it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("the agent can be asked")
     }
@@ -79,7 +79,7 @@ impl Drop for Agent {
             let lines: Vec<&str> = log.lines().collect();
             eprintln!("the agent's log:\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
         }
-        // It may have ended by itself.
+        // It may have exited by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What stands before several servers: passes connections, TLS and all, to whichever of them takes them.
+//! A TCP load balancer for several servers; TLS is passed through.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// Before the servers on these ports of loopback, each in its turn; one that does not listen is passed over.
+    /// Distributes connections round-robin over these loopback ports, skipping ports without a listener.
     pub fn start(ports: Vec<u16>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -26,7 +26,7 @@ impl Balancer {
                 }
                 let first = next.fetch_add(1, Ordering::Relaxed);
                 let mut candidates = (0..ports.len()).map(|n| ports[(first + n) % ports.len()]);
-                // A client nobody takes is let go, as a balancer without backends does.
+                // Without a backend the connection is closed.
                 let server = candidates.find_map(|port| TcpStream::connect(("127.0.0.1", port)).ok());
                 if let (Ok(client), Some(server)) = (client, server) {
                     join(client, server);
@@ -40,7 +40,7 @@ impl Balancer {
         self.port
     }
 
-    /// A copy of a server's kubeconfig that goes through here.
+    /// Returns a copy of a server's kubeconfig with the address of the balancer.
     pub fn kubeconfig(&self, of: &Path, port: u16) -> PathBuf {
         let text = std::fs::read_to_string(of).expect("a kubeconfig");
         let text = text.replace(&format!("https://127.0.0.1:{port}"), &format!("https://127.0.0.1:{}", self.port));
@@ -53,7 +53,7 @@ impl Balancer {
 impl Drop for Balancer {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // Wakes the listener, which then ends.
+        // Wakes the listener, which then exits.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -63,7 +63,7 @@ fn join(client: TcpStream, server: TcpStream) {
     for (mut from, mut to) in [(client, server), (server_too, client_too)] {
         std::thread::spawn(move || {
             let _ = io::copy(&mut from, &mut to);
-            // One that ends ends the other.
+            // The end of one direction ends the other.
             let _ = to.shutdown(Shutdown::Both);
             let _ = from.shutdown(Shutdown::Both);
         });

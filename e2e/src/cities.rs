@@ -1,5 +1,5 @@
-//! Three cities that pull, one application with a preference between them, and all that happens to them: a story that can
-//! be played in any fleet that does what it asks.
+//! Failover scenarios with three pull-mode clusters and one application with a preference order. They run against any
+//! fleet that implements the trait.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -20,14 +20,14 @@ const UID: &str = "-o=jsonpath={.metadata.uid}";
 const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
 const UNREACHABLE: &str = "cluster.karmada.io/unreachable cluster.karmada.io/unreachable";
 
-/// How long anything may take that crosses from the plane to the cities or back, on a busy machine.
+/// Timeout for anything that crosses from the control plane to the members or back, on a busy machine.
 const CROSSING: Duration = Duration::from_secs(90);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// What is looked at when something did not come true.
+/// Printed when a condition is not met.
 const CLUSTERS: [&str; 3] = ["get", "clusters", "-o=yaml"];
 const BINDINGS: [&str; 3] = ["get", "rb", "-o=yaml"];
 
-/// Word for word what a user wrote for Karmada.
+/// A policy as written by a Karmada user, word for word.
 pub const POLICY: &str = "
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
@@ -90,41 +90,41 @@ spec:
     )
 }
 
-/// The user's policy for another application, with another patience.
+/// The same policy for another application and toleration time.
 pub fn policy_for(name: &str, patience: u32) -> String {
     let policy = POLICY.replace("my-app", name);
     policy.replace("tolerationSeconds: 60", &format!("tolerationSeconds: {patience}"))
 }
 
-/// A control plane and the three cities with their agents.
+/// A control plane and three clusters with their agents.
 pub trait Cities {
     /// The kubeconfig of the control plane.
     fn plane(&self) -> PathBuf;
-    /// The kubeconfig of a city, by a way that stays open when its agent is cut off.
+    /// The kubeconfig of a cluster, by a route that works while its agent is disconnected.
     fn city(&self, name: &str) -> PathBuf;
-    /// What the programs have to say about what went wrong.
+    /// Logs of the programs, for failure messages.
     fn journal(&self) -> String;
-    /// The city's API server dies and stays away; its agent lives.
+    /// Kills the API server of a cluster for good; its agent keeps running.
     fn kill_member(&mut self, city: &str);
     fn start_member(&mut self, city: &str);
-    /// The plane hears no more of a city, which works on.
+    /// Disconnects a cluster, which keeps running, from the control plane.
     fn silence(&mut self, city: &str);
     fn unsilence(&mut self, city: &str);
-    /// As a crash does; another one is started beside the same member.
+    /// Kills an agent and starts another one for the same member.
     fn replace_agent(&mut self, city: &str);
-    /// As a power cut does; another one is started on the same data, and is ready when this returns.
+    /// Kills the control plane and restarts it on the same data; returns when it is ready.
     fn replace_plane(&mut self);
 
     fn kubectl(&self, arguments: &[&str]) -> Output {
         kubectl(&self.plane(), arguments)
     }
 
-    /// The command line against this plane.
+    /// Runs the flotilla CLI against this control plane.
     fn flotilla(&self, arguments: &[&str]) -> Output {
         run(&binary(), &self.plane(), arguments)
     }
 
-    /// The answer of kubectl on the plane, trimmed, or nothing when it fails.
+    /// Returns the trimmed output of kubectl on the control plane; empty on failure.
     fn ask(&self, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
     }
@@ -133,13 +133,13 @@ pub trait Cities {
         String::from_utf8_lossy(&kubectl(&self.city(city), arguments).stdout).trim().to_owned()
     }
 
-    /// kubectl in a city; it must succeed.
+    /// Runs kubectl in a cluster; it must succeed.
     fn tell_city(&self, city: &str, arguments: &[&str]) {
         let output = kubectl(&self.city(city), arguments);
         assert!(output.status.success(), "{city}: {}", text(&output));
     }
 
-    /// Applies documents on the plane; they must be accepted.
+    /// Applies documents on the control plane; they must be accepted.
     fn apply(&self, documents: &str) {
         let output = member::apply(&self.plane(), &["apply", "-f", "-"], documents);
         assert!(output.status.success(), "{}\n{documents}", text(&output));
@@ -149,7 +149,7 @@ pub trait Cities {
         self.ask_city(city, &["get", "deploy", name, READY_REPLICAS]).parse().unwrap_or(0)
     }
 
-    /// Waits, and shows what is known when it was in vain.
+    /// Waits for a condition; prints diagnostics on a timeout.
     fn wait(&self, what: &str, holds: &mut dyn FnMut() -> bool) {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, CROSSING, holds)));
         if let Err(panic) = result {
@@ -172,7 +172,7 @@ pub trait Cities {
         self.in_city(city, &["get", "deploy", name, "--ignore-not-found", "-o=name"], "");
     }
 
-    /// Every city is a ready member without taints.
+    /// Waits until every cluster is a ready member without taints.
     fn wait_until_ready(&self) {
         for city in CITIES {
             self.on_plane(&["get", "cluster", city, READY], "True");
@@ -180,18 +180,18 @@ pub trait Cities {
         }
     }
 
-    /// Watches for a moment without a ready replica, as long as every city can be asked.
+    /// Watches for a moment without a ready replica while every cluster is reachable.
     fn never_none(&self, name: &str) -> NeverBelow {
         NeverBelow::start(1, CITIES.iter().map(|city| ready::in_cluster(&self.city(city), name)).collect())
     }
 }
 
-/// Waits until the application is ready in a city, and it is never without a ready replica until then.
+/// Waits until the application is ready in another cluster, always with at least one ready replica.
 pub fn moves(fleet: &dyn Cities, name: &str, from: &str, to: &str, limit: Duration) {
     let start = Instant::now();
     loop {
         let (old, new) = (fleet.ready_in(from, name), fleet.ready_in(to, name));
-        assert!(old + new > 0, "{name} has no ready replica, {:?} after {from} was left", start.elapsed());
+        assert!(old + new > 0, "{name} has no ready replica {:?} after leaving {from}", start.elapsed());
         if new == 2 {
             return;
         }
@@ -203,8 +203,8 @@ pub fn moves(fleet: &dyn Cities, name: &str, from: &str, to: &str, limit: Durati
     }
 }
 
-/// From the setup to the test of failover as a user wrote it down: the nodes of the first city are cordoned, the
-/// application moves after its minute of patience, and comes back when that is asked for.
+/// From the setup to the failover test of a user: the nodes of the first cluster are cordoned, the application moves
+/// after its toleration of one minute, and returns on request.
 pub fn play_a_cordoned_city(fleet: &dyn Cities) {
     let clusters = fleet.ask(&["get", "clusters"]);
     for city in CITIES {
@@ -247,7 +247,7 @@ pub fn play_a_cordoned_city(fleet: &dyn Cities) {
     watch.end();
 }
 
-/// The application is given another number of replicas, and all of them are where it is.
+/// Scales the application and checks that all replicas are in its cluster.
 fn scale(fleet: &dyn Cities, city: &str, replicas: u32) {
     let replicas = replicas.to_string();
     assert!(fleet.kubectl(&["scale", "deploy", "my-app", "--replicas", &replicas]).status.success());
@@ -255,7 +255,7 @@ fn scale(fleet: &dyn Cities, city: &str, replicas: u32) {
     fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], city);
 }
 
-/// Members, agents and the plane die, and a city is cut off: the application lives, and nothing is lost on doubt.
+/// Kills members, agents and the control plane, and disconnects a cluster: the application keeps running.
 pub fn play_deaths_and_silence(fleet: &mut dyn Cities) {
     fleet.apply(&deployment("my-app", ""));
     fleet.apply(&policy_for("my-app", 5));
@@ -265,12 +265,13 @@ pub fn play_deaths_and_silence(fleet: &mut dyn Cities) {
     a_killed_member(fleet);
     a_city_cut_off(fleet, "robbinsdale", "ottawa", |_| {});
     an_agent_killed(fleet, "ottawa");
-    // The next plane goes on where the one before was.
+    // The restarted control plane continues the failover.
     a_city_cut_off(fleet, "ottawa", "robbinsdale", |fleet| fleet.replace_plane());
     watch.end();
 }
 
-/// The member itself dies: its agent says so, and the application goes to the next city. When it is back it is cleaned up.
+/// The member itself is killed: its agent reports it, and the application moves to the next cluster. After recovery
+/// the member is cleaned up.
 fn a_killed_member(fleet: &mut dyn Cities) {
     fleet.kill_member("ottawa");
     fleet.in_city("robbinsdale", &["get", "deploy", "my-app", READY_REPLICAS], "2");
@@ -279,14 +280,14 @@ fn a_killed_member(fleet: &mut dyn Cities) {
     fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "");
     fleet.is_gone_from("ottawa", "my-app");
     assert_eq!(fleet.ready_in("robbinsdale", "my-app"), 2);
-    // Its own controllers take their time to notice that their API server is back.
+    // Its controllers need some time to notice that their API server is back.
     let probe = member::apply(&fleet.city("ottawa"), &["apply", "-f", "-"], &deployment("probe", ""));
     assert!(probe.status.success(), "{}", text(&probe));
     fleet.in_city("ottawa", &["get", "deploy", "probe", READY_REPLICAS], "2");
 }
 
-/// Nothing is heard of a city: it works on, and loses its copy only after it is heard of again. `meanwhile` is what
-/// happens while the application is about to move.
+/// A disconnected cluster keeps its replicas, and loses them only after it is connected again. `meanwhile` runs while
+/// the application is about to move.
 fn a_city_cut_off(fleet: &mut dyn Cities, from: &str, to: &str, meanwhile: fn(&mut dyn Cities)) {
     let uid = ["get", "deploy", "my-app", UID];
     let copy = fleet.ask_city(from, &uid);
@@ -297,7 +298,7 @@ fn a_city_cut_off(fleet: &mut dyn Cities, from: &str, to: &str, meanwhile: fn(&m
     moves(fleet, "my-app", from, to, CROSSING);
     eprintln!("unreachable to ready elsewhere: {:.1} s with 5 s of patience", noticed.elapsed().as_secs_f64());
     fleet.on_plane(&["get", "rb", "my-app-deployment", TASKS], "");
-    assert_eq!(fleet.ask_city(from, &uid), copy, "who is not heard of is left alone");
+    assert_eq!(fleet.ask_city(from, &uid), copy, "a disconnected cluster keeps its replicas");
     assert_eq!(fleet.ready_in(from, "my-app"), 2);
     fleet.unsilence(from);
     fleet.is_gone_from(from, "my-app");
@@ -305,18 +306,18 @@ fn a_city_cut_off(fleet: &mut dyn Cities, from: &str, to: &str, meanwhile: fn(&m
     assert_eq!(fleet.ready_in(to, "my-app"), 2);
 }
 
-/// An agent that dies and is started again takes nothing with it, and goes on.
+/// A restarted agent resumes without deleting anything.
 fn an_agent_killed(fleet: &mut dyn Cities, city: &str) {
     let uid = ["get", "deploy", "my-app", UID];
     let copy = fleet.ask_city(city, &uid);
     fleet.replace_agent(city);
     scale(fleet, city, 3);
     scale(fleet, city, 2);
-    assert_eq!(fleet.ask_city(city, &uid), copy, "it is the copy that was there");
+    assert_eq!(fleet.ask_city(city, &uid), copy, "the replicas are unchanged");
     fleet.on_plane(&["get", "cluster", city, TAINTS], "");
 }
 
-/// As `kill` in a shell.
+/// Like `kill` in a shell.
 pub fn signal(pid: u64, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs").success());
 }

@@ -1,4 +1,4 @@
-//! A real etcd cluster with TLS on loopback, started for a test, whose nodes can be stopped, killed, paused and started again.
+//! A real etcd cluster with TLS on loopback, whose nodes can be stopped, killed, paused and restarted.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsa
 use crate::flotilla::programs;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// A health check that takes longer is taken for "no".
+/// A slower health check counts as failed.
 const ASK_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct EtcdCluster {
@@ -30,7 +30,7 @@ struct Node {
 }
 
 impl EtcdCluster {
-    /// One node or three; returns once they have a leader. `None`, and a line on stderr, where etcd is not there.
+    /// Starts one node or three and waits for a leader. `None` if etcd is not installed.
     pub fn start(size: usize) -> Option<Self> {
         let program = programs().join("etcd");
         if !program.exists() {
@@ -64,12 +64,12 @@ impl EtcdCluster {
         urls.join(",")
     }
 
-    /// Where clients reach one node.
+    /// The client URL of one node.
     pub fn url(&self, number: usize) -> String {
         format!("https://127.0.0.1:{}", self.nodes[number].client)
     }
 
-    /// What makes a `flotilla server` use this cluster.
+    /// The flags for a `flotilla server` on this cluster.
     pub fn flags(&self) -> Vec<String> {
         let path = |path: PathBuf| path.to_str().expect("a path in UTF-8").to_owned();
         let pairs = [
@@ -86,7 +86,7 @@ impl EtcdCluster {
         self.directory.path().join("ca.crt")
     }
 
-    /// A client's certificate.
+    /// The client certificate.
     pub fn certificate_file(&self) -> PathBuf {
         self.directory.path().join("client.crt")
     }
@@ -99,7 +99,7 @@ impl EtcdCluster {
         self.directory.path().join(&self.nodes[number].name)
     }
 
-    /// The node's process, to be paused and continued; `None` while it is down.
+    /// The process id of the node; `None` while it is down.
     pub fn pid(&self, number: usize) -> Option<u32> {
         self.nodes[number].child.as_ref().map(Child::id)
     }
@@ -108,7 +108,7 @@ impl EtcdCluster {
         std::fs::read_to_string(self.log_file(number)).unwrap_or_default()
     }
 
-    /// As a power cut would.
+    /// Kills a node, as in a power failure.
     pub fn kill(&mut self, number: usize) {
         if let Some(mut child) = self.nodes[number].child.take() {
             let _ = child.kill();
@@ -116,15 +116,15 @@ impl EtcdCluster {
         }
     }
 
-    /// In good order, as an administrator would.
+    /// Stops a node gracefully.
     pub fn stop(&mut self, number: usize) {
         let Some(mut child) = self.nodes[number].child.take() else { return };
         let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success(), "etcd could not be told to stop");
+        assert!(sent.success(), "failed to stop etcd");
         child.wait().expect("etcd ends");
     }
 
-    /// Starts a node that is down on its own data and ports, without waiting for it.
+    /// Starts a stopped node on its own data and ports, without waiting for it.
     pub fn launch(&mut self, number: usize) {
         assert!(self.nodes[number].child.is_none(), "this node runs");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_file(number));
@@ -135,7 +135,7 @@ impl EtcdCluster {
         let file = |name: &str| self.directory.path().join(name);
         let mut command = Command::new(&self.program);
         command.args(["--name", &node.name, "--log-level", "warn"]).arg("--data-dir").arg(self.data_dir(number));
-        // A process that is killed loses nothing it has written; only a machine would, and tests share its one disk.
+        // A killed process loses no written data; only a machine crash would.
         command.arg("--unsafe-no-fsync");
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
@@ -151,13 +151,13 @@ impl EtcdCluster {
         self.nodes[number].child = Some(child.expect("etcd starts"));
     }
 
-    /// Starts a node that is down and waits until it serves again.
+    /// Starts a stopped node and waits until it serves again.
     pub fn restart(&mut self, number: usize) {
         self.launch(number);
         self.wait_for(number);
     }
 
-    /// Every node that is not down takes part in a quorum.
+    /// Waits until every running node is part of the quorum.
     pub fn wait_until_healthy(&mut self) {
         for number in 0..self.size() {
             if self.nodes[number].child.is_some() {
@@ -166,12 +166,12 @@ impl EtcdCluster {
         }
     }
 
-    /// Whether a node answers reads that need a quorum.
+    /// Reports whether a node answers linearizable reads.
     pub fn is_healthy(&self, number: usize) -> bool {
         self.ask(number, "/health").is_some_and(|answer| answer.contains(r#""health":"true""#))
     }
 
-    /// The node that leads now, by what the nodes say.
+    /// Returns the current leader, as reported by the nodes.
     pub fn leader(&self) -> Option<usize> {
         let leads = |number: &usize| {
             self.ask(*number, "/metrics").is_some_and(|answer| answer.lines().any(|l| l == "etcd_server_is_leader 1"))
@@ -189,7 +189,7 @@ impl EtcdCluster {
         }
     }
 
-    /// One GET of the port for metrics, which has no TLS.
+    /// Sends a GET to the metrics port, which has no TLS.
     fn ask(&self, number: usize, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.nodes[number].metrics)).ok()?;
         stream.set_read_timeout(Some(ASK_TIMEOUT)).ok()?;
@@ -212,12 +212,12 @@ impl Drop for EtcdCluster {
     }
 }
 
-/// A free port that stays free while its owner is down: one the system does not give to outgoing connections.
+/// Returns a free port outside of the ephemeral range, so that it stays free while its owner is down.
 pub fn steady_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 18_000;
     static TAKEN: AtomicU16 = AtomicU16::new(0);
-    // Test programs that run at the same time begin at different places.
+    // Concurrent test programs start at different ports.
     let start = std::process::id().wrapping_mul(97) % COUNT;
     for _ in 0..COUNT {
         let offset = (start + u32::from(TAKEN.fetch_add(1, Ordering::Relaxed))) % COUNT;
@@ -229,7 +229,7 @@ pub fn steady_port() -> u16 {
     panic!("no free port from {FIRST} on");
 }
 
-/// A CA, one certificate for all nodes (servers and peers are both sides of TLS) and one for clients.
+/// Creates a CA, one certificate for all nodes (server and peer) and one for clients.
 fn write_certificates(directory: &Path) {
     use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");

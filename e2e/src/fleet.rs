@@ -8,12 +8,12 @@ use crate::eventually::eventually;
 use crate::flotilla::{Flotilla, binary};
 use crate::member::{self, Member};
 
-/// How long anything may take that crosses from the plane to the members or back.
+/// Timeout for anything that crosses from the control plane to the members or back.
 pub const CROSSING: Duration = Duration::from_secs(60);
 
-/// Whether a cluster or a node is ready, as kubectl is asked for it.
+/// The Ready condition of a cluster or a node.
 pub const READY: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
-/// How many replicas of a workload are ready.
+/// The ready replicas of a workload.
 pub const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
 
 pub struct Fleet {
@@ -22,13 +22,13 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// `None`, and a line on stderr, where the real programs are not there.
+    /// `None` if the real programs are not installed.
     pub fn start(names: &[&str], arguments: &[&str]) -> Option<Self> {
         let members = Member::start_all(names, 2)?;
         Some(Self::of(Flotilla::start_with(arguments), members))
     }
 
-    /// Starts the plane on a directory the caller owns, to start it again on the same data.
+    /// Starts the control plane on a directory of the caller, to restart it on the same data.
     pub fn start_in(names: &[&str], data_dir: &Path) -> Option<Self> {
         let members = Member::start_all(names, 2)?;
         Some(Self::of(Flotilla::start_in(data_dir, &[]), members))
@@ -58,7 +58,7 @@ impl Fleet {
         self.eventually(&format!("cluster {cluster} is ready"), is_ready);
     }
 
-    /// The command line against this plane.
+    /// Runs the flotilla CLI against this control plane.
     pub fn flotilla(&self, arguments: &[&str]) -> Output {
         run(&binary(), &self.plane.kubeconfig, arguments)
     }
@@ -67,18 +67,18 @@ impl Fleet {
         self.plane.kubectl(arguments)
     }
 
-    /// The answer of kubectl on the plane, trimmed, or nothing when it fails.
+    /// Returns the trimmed output of kubectl on the control plane; empty on failure.
     pub fn ask(&self, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
     }
 
-    /// Applies documents on the plane; they must be accepted.
+    /// Applies documents on the control plane; they must be accepted.
     pub fn apply(&self, documents: &str) {
         let output = member::apply(&self.plane.kubeconfig, &["apply", "-f", "-"], documents);
         assert!(output.status.success(), "{}\n{documents}", text(&output));
     }
 
-    /// Creates documents on the plane, which is quicker than applying many.
+    /// Creates documents on the control plane, which is faster than applying many.
     pub fn create(&self, documents: &str) {
         let output = member::apply(&self.plane.kubeconfig, &["create", "-f", "-"], documents);
         assert!(output.status.success(), "{}", text(&output));
@@ -88,7 +88,7 @@ impl Fleet {
         self.members.iter().find(|member| member.name == name).expect("a member of that name")
     }
 
-    /// Waits, and shows what the plane logged when it was in vain.
+    /// Waits for a condition; prints the control plane's log on a timeout.
     pub fn eventually(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, CROSSING, &mut holds)));
         if let Err(panic) = result {
@@ -100,21 +100,21 @@ impl Fleet {
         }
     }
 
-    /// Waits until kubectl in a member answers so.
+    /// Waits until kubectl in a member returns this output.
     pub fn in_member(&self, name: &str, arguments: &[&str], expected: &str) {
         let member = self.member(name);
         let what = format!("{name}: kubectl {} says {expected:?}", arguments.join(" "));
         self.eventually(&what, || member.ask(arguments) == expected);
     }
 
-    /// Waits until kubectl on the plane answers so.
+    /// Waits until kubectl on the control plane returns this output.
     pub fn on_plane(&self, arguments: &[&str], expected: &str) {
         let what = format!("kubectl {} says {expected:?}", arguments.join(" "));
         self.eventually(&what, || self.ask(arguments) == expected);
     }
 }
 
-/// A Deployment of two replicas, and a policy that brings it to these clusters.
+/// A Deployment with two replicas, and a policy that propagates it to these clusters.
 pub fn application(name: &str, clusters: &str) -> String {
     format!(
         "
@@ -138,14 +138,14 @@ spec:
     )
 }
 
-/// Runs a program that reads its kubeconfig from the environment.
+/// Runs a program with KUBECONFIG set.
 pub fn run(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(arguments).env("KUBECONFIG", kubeconfig).env_remove("FLOTILLA_HOME");
     command.stdin(Stdio::null()).output().expect("the program runs")
 }
 
-/// All a program said.
+/// The complete output of a program.
 pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

@@ -1,4 +1,4 @@
-//! A `flotilla server` process started for a test on a free port and ended with it.
+//! A `flotilla server` process on a free port, stopped with the test.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ pub struct Flotilla {
     pub kubeconfig: PathBuf,
     pub data_dir: PathBuf,
     child: Child,
-    /// Kept so that the directory lives as long as the server.
+    /// Keeps the directory alive.
     directory: Option<tempfile::TempDir>,
 }
 
@@ -28,12 +28,12 @@ impl Flotilla {
         server
     }
 
-    /// Starts on a directory the caller owns, to start again on the same data.
+    /// Starts on a directory of the caller, to restart on the same data.
     pub fn start_in(data_dir: &Path, arguments: &[&str]) -> Self {
         Self::start_at(data_dir, 0, arguments)
     }
 
-    /// Starts where it was before, for clients that wait for it to come back.
+    /// Restarts on the same port, for clients that wait for it.
     pub fn start_at(data_dir: &Path, port: u16, arguments: &[&str]) -> Self {
         Self::start_on(data_dir, SocketAddr::from(([127, 0, 0, 1], port)), arguments)
     }
@@ -82,7 +82,7 @@ impl Flotilla {
         kubectl(&self.kubeconfig, arguments)
     }
 
-    /// Where it listens, as its kubeconfig says.
+    /// The port in its kubeconfig.
     pub fn port(&self) -> u16 {
         let text = std::fs::read_to_string(&self.kubeconfig).expect("a kubeconfig");
         let line = text.lines().find(|line| line.trim_start().starts_with("server:")).expect("a server");
@@ -93,16 +93,16 @@ impl Flotilla {
         self.child.id()
     }
 
-    /// As a power cut would.
+    /// Kills it, as in a power failure.
     pub fn kill(mut self) {
         self.end();
     }
 
-    /// Asks the server to stop and waits until it has.
+    /// Stops the server gracefully and waits for it.
     pub fn stop(mut self) -> std::process::ExitStatus {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
-        assert!(sent.success(), "the server could not be told to stop");
+        assert!(sent.success(), "failed to stop the server");
         self.child.wait().expect("the server ends")
     }
 
@@ -118,7 +118,8 @@ impl Drop for Flotilla {
     }
 }
 
-/// Runs kubectl with a discovery cache of its own, so that servers on reused ports are never mixed up, nor programs.
+/// Runs kubectl with a separate discovery cache, so that servers on reused ports and different programs are not mixed
+/// up.
 pub fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Output {
     kubectl_of(&programs().join("kubectl"), kubeconfig, arguments)
 }
@@ -131,13 +132,13 @@ pub fn kubectl_of(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Outp
     command.args(arguments).stdin(Stdio::null()).output().expect("kubectl runs")
 }
 
-/// Where the real Kubernetes programs are; `make test` puts them there.
+/// The directory of the real Kubernetes programs, installed by `make test`.
 pub fn programs() -> PathBuf {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     std::env::var_os("FLOTILLA_KUBE_BIN").map_or(home.join(".cache/flotilla/bin"), PathBuf::from)
 }
 
-/// The binary under test: what `FLOTILLA_BIN` names, else what cargo built beside this test.
+/// The binary under test: `FLOTILLA_BIN`, or the one built by cargo next to this test.
 pub fn binary() -> PathBuf {
     if let Some(named) = std::env::var_os("FLOTILLA_BIN") {
         return named.into();

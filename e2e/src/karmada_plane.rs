@@ -1,11 +1,11 @@
-//! A real Karmada control plane as processes on loopback, started for a test and ended with it.
+//! A real Karmada control plane as processes on loopback, stopped with the test.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::flotilla::{kubectl, programs};
 
-/// Everything `tools/kube/karmada/up` starts.
+/// The programs started by `tools/kube/karmada/up`.
 const PROGRAMS: &[&str] = &[
     "etcd",
     "kube-apiserver",
@@ -21,7 +21,7 @@ pub struct KarmadaPlane {
 }
 
 impl KarmadaPlane {
-    /// `None`, and a line on stderr, where the programs are not there.
+    /// `None` if the programs are not installed.
     pub fn start() -> Option<Self> {
         if let Some(missing) = PROGRAMS.iter().find(|program| !programs().join(program).exists()) {
             eprintln!("SKIPPED: {missing} is not in {}; `make test` builds it", programs().display());
@@ -38,7 +38,7 @@ impl KarmadaPlane {
         self.directory.path().join("kubeconfig")
     }
 
-    /// The answer of kubectl, trimmed, or nothing when it fails.
+    /// Returns the trimmed output of kubectl; empty on failure.
     pub fn ask(&self, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&kubectl(&self.kubeconfig(), arguments).stdout).trim().to_owned()
     }

@@ -1,4 +1,4 @@
-//! A control plane with light members that pull: three cities in seconds.
+//! A control plane with three light pull-mode members.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,17 +14,17 @@ use crate::member;
 use crate::netns::Namespace;
 use crate::ready::{Ask, NeverBelow};
 
-/// Agents that tell of life every second, so that a test need not wait for most of a minute.
+/// Agents with a heartbeat every second, so that tests do not wait for most of a minute.
 pub const QUICK_AGENT: &[&str] = &[
     "--cluster-lease-duration=4s",
     "--cluster-status-update-frequency=1s",
     "--cluster-failure-threshold=2s",
     "--cluster-success-threshold=1s",
 ];
-/// A plane that notices silence as quickly.
+/// A control plane that detects missed heartbeats as quickly.
 pub const QUICK_PLANE: &[&str] = &["--cluster-monitor-grace-period=5s", "--cluster-monitor-period=1s"];
 
-/// A member and the agent beside it.
+/// A member and its agent.
 pub struct City {
     pub name: &'static str,
     pub member: LightMember,
@@ -37,7 +37,7 @@ pub struct LightFleet {
 }
 
 impl LightFleet {
-    /// The first city is in the namespace, where there is one. `plane` is said to the server beside `QUICK_PLANE`.
+    /// The first member runs in the namespace, if any. `plane` are server flags in addition to `QUICK_PLANE`.
     pub fn start(data: &Path, names: &[&'static str], namespace: Option<&Arc<Namespace>>, plane: &[&str]) -> Self {
         let address = namespace.map_or([127, 0, 0, 1].into(), |namespace| namespace.host);
         let arguments: Vec<&str> = QUICK_PLANE.iter().chain(plane).copied().collect();
@@ -68,7 +68,7 @@ impl LightFleet {
         self.plane.kubectl(arguments)
     }
 
-    /// The answer of kubectl on the plane, trimmed, or nothing when it fails.
+    /// Returns the trimmed output of kubectl on the control plane; empty on failure.
     pub fn ask(&self, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
     }
@@ -82,13 +82,13 @@ impl LightFleet {
         self.city(city).member.ask(&["get", "deploy", deployment, READY_REPLICAS]).parse().unwrap_or(0)
     }
 
-    /// Watches that a Deployment has so many ready replicas in all cities together.
+    /// Watches that a Deployment has this many ready replicas over all members.
     pub fn never_below(&self, least: u32, deployment: &str) -> NeverBelow {
         let asks: Vec<Ask> = self.cities.iter().map(|city| city.member.ready_of(deployment)).collect();
         NeverBelow::start(least, asks)
     }
 
-    /// Waits, and shows what is known when it was in vain.
+    /// Waits for a condition; prints diagnostics on a timeout.
     pub fn eventually(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, CROSSING, &mut holds)));
         if let Err(panic) = result {

@@ -1,4 +1,4 @@
-//! A `flotilla member` process started for a test on a free port and ended with it.
+//! A `flotilla member` process on a free port, stopped with the test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -17,17 +17,17 @@ pub struct LightMember {
     pub kubeconfig: PathBuf,
     directory: tempfile::TempDir,
     child: Child,
-    /// The network namespace it runs in, when not in that of the test.
+    /// The network namespace it runs in, if not that of the test.
     namespace: Option<Arc<Namespace>>,
 }
 
 impl LightMember {
-    /// Starts a member with its objects in memory; returns once its API is ready and its nodes are.
+    /// Starts a member with an in-memory store; returns once its API and nodes are ready.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_with(None, arguments)
     }
 
-    /// The same inside a network namespace; kubectl is run inside too, so it is answered while the link is cut.
+    /// The same in a network namespace; kubectl runs inside too, so that it works while the link is down.
     pub fn start_in(namespace: &Arc<Namespace>, arguments: &[&str]) -> Self {
         Self::start_with(Some(Arc::clone(namespace)), arguments)
     }
@@ -91,12 +91,12 @@ impl LightMember {
         }
     }
 
-    /// The answer, trimmed, or nothing when kubectl fails.
+    /// Returns the trimmed output; empty if kubectl fails.
     pub fn ask(&self, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
     }
 
-    /// Asks for the ready replicas of a Deployment, from any thread.
+    /// Returns a function that reads the ready replicas of a Deployment, from any thread.
     pub fn ready_of(&self, deployment: &str) -> Ask {
         let Some(namespace) = self.namespace.clone() else { return ready::in_cluster(&self.kubeconfig, deployment) };
         let (kubeconfig, arguments) = (self.kubeconfig.clone(), ready::question(deployment));
@@ -107,7 +107,7 @@ impl LightMember {
         })
     }
 
-    /// The answer of a kubectl that must not fail.
+    /// Returns the output of kubectl, which must succeed.
     #[track_caller]
     pub fn tell(&self, arguments: &[&str]) -> String {
         let output = self.kubectl(arguments);
@@ -122,7 +122,7 @@ impl LightMember {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A kubectl that goes on, for the caller to talk to and to end.
+    /// Starts kubectl for the caller to interact with and to stop.
     pub fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(programs().join("kubectl"));
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);

@@ -1,4 +1,4 @@
-//! A real Kubernetes cluster as a member: API server, controllers, scheduler, and nodes without machines.
+//! A real Kubernetes cluster as a member: API server, controllers, scheduler, and simulated nodes.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,10 +9,10 @@ use crate::eventually::eventually;
 use crate::flotilla::programs;
 use crate::kube_apiserver::KubeApiServer;
 
-/// Everything a member needs to run workloads that nobody has to really run.
+/// The programs of a member that runs simulated workloads.
 const PROGRAMS: &[&str] = &["kube-controller-manager", "kube-scheduler", "kwok"];
 
-/// What users of a member wait for in it.
+/// The controllers that tests rely on.
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,\
 job-controller,cronjob-controller,namespace-controller,garbage-collector-controller,serviceaccount-controller,\
 serviceaccount-token-controller,node-lifecycle-controller,endpointslice-controller,resourcequota-controller,disruption-controller";
@@ -24,7 +24,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// `None`, and a line on stderr, where the programs are not there.
+    /// `None` if the programs are not installed.
     pub fn start(name: &str, nodes: usize) -> Option<Self> {
         let bin = programs();
         if let Some(missing) = PROGRAMS.iter().find(|program| !bin.join(program).exists()) {
@@ -39,7 +39,7 @@ impl Member {
         Some(member)
     }
 
-    /// Several at once, since each takes seconds to start.
+    /// Starts several concurrently, since each takes seconds.
     pub fn start_all(names: &[&str], nodes: usize) -> Option<Vec<Self>> {
         std::thread::scope(|scope| {
             let starting: Vec<_> = names.iter().map(|name| scope.spawn(move || Self::start(name, nodes))).collect();
@@ -55,7 +55,7 @@ impl Member {
         &self.api.kubeconfig
     }
 
-    /// The members' answer, trimmed, or nothing when kubectl fails.
+    /// Returns the trimmed output; empty if kubectl fails.
     pub fn ask(&self, arguments: &[&str]) -> String {
         let output = self.kubectl(arguments);
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -114,14 +114,14 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // It may have ended by itself.
+            // It may have exited by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Runs kubectl with a document on its standard input.
+/// Runs kubectl with a document on stdin.
 pub fn apply(kubeconfig: &Path, arguments: &[&str], document: &str) -> Output {
     use std::io::Write;
     let mut command = Command::new(programs().join("kubectl"));

@@ -1,15 +1,15 @@
-//! A network namespace joined to this machine by one link, which a test can cut and mend: a network that partitions.
+//! A network namespace connected to this machine by one link, which a test can cut and restore.
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
 
-/// Names of namespaces: prefix, process that made it, when that process started, number of the link.
+/// Prefix of namespace names; followed by the pid of the creator, its start time, and the number of the link.
 const PREFIX: &str = "flotilla";
-/// Each link has four addresses of 198.18.0.0/15, the range that is set aside for tests of networks.
+/// Each link has four addresses of 198.18.0.0/15, the range reserved for network tests.
 const LINKS_MAX: u32 = 4096;
 
-/// Programs inside reach this machine at `host` and are reached at `inside`; nothing else is there to reach.
+/// Programs inside reach this machine at `host` and are reached at `inside`; there is no other route.
 pub struct Namespace {
     name: String,
     /// Our end of the link; the other end has the same name with an `n`.
@@ -18,17 +18,17 @@ pub struct Namespace {
     pub inside: Ipv4Addr,
 }
 
-/// How a link fails.
+/// The failure mode of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Packets vanish without a word, as behind a firewall or a lost router: connections hang.
+    /// Packets are dropped silently, as by a firewall: connections hang.
     Silent,
-    /// The cable is pulled: whoever sends is told that there is no way.
+    /// The link is down: senders get an error.
     Link,
 }
 
 impl Namespace {
-    /// `None`, and a line on stderr, where namespaces cannot be made.
+    /// `None` if namespaces cannot be created.
     pub fn make() -> Option<Self> {
         sweep();
         let owner = format!("{PREFIX}-{}-{}", std::process::id(), started(std::process::id()).unwrap_or_default());
@@ -42,18 +42,18 @@ impl Namespace {
             };
             match namespace.claim() {
                 Ok(true) => return Some(namespace),
-                // The link of another test that runs now: nothing of it may be taken away by dropping this.
+                // The link belongs to another running test, so it must not be removed by dropping this value.
                 Ok(false) => std::mem::forget(namespace),
                 Err(why) => {
-                    eprintln!("SKIPPED: no network namespace can be made here (are you root?): {why}");
+                    eprintln!("SKIPPED: cannot create a network namespace (requires root): {why}");
                     return None;
                 }
             }
         }
-        panic!("all {LINKS_MAX} links are taken");
+        panic!("all {LINKS_MAX} links are in use");
     }
 
-    /// Whether the link of that number was free. The kernel decides between tests that want the same one.
+    /// Reports whether the link of that number was free. The kernel arbitrates between concurrent tests.
     fn claim(&self) -> Result<bool, String> {
         match succeeded(&ip(&["netns", "add", &self.name])) {
             // Another one of this process.
@@ -81,14 +81,14 @@ impl Namespace {
         self.link.replace('h', "n")
     }
 
-    /// A command that runs inside. What is started is the program itself, so its process is the one to end.
+    /// Returns a command that runs inside. The program is executed directly, so its process is the one to kill.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name)).arg("--").arg(program);
         command
     }
 
-    /// Separates the namespace from this machine; its own loopback works on.
+    /// Disconnects the namespace from this machine; its own loopback keeps working.
     pub fn cut(&self, cut: Cut) {
         match cut {
             Cut::Link => must(&ip(&["link", "set", &self.link, "down"])),
@@ -104,10 +104,10 @@ impl Namespace {
         }
     }
 
-    /// Joins it again, whichever way it was cut.
+    /// Reconnects it after either kind of cut.
     pub fn mend(&self) {
         must(&ip(&["link", "set", &self.link, "up"]));
-        // There is no such table after the other kind of cut.
+        // The table does not exist after the other kind of cut.
         let _ = self.command("nft").args(["delete", "table", "inet", "cut"]).output();
     }
 }
@@ -118,7 +118,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Takes away what tests left that were killed before they could clean up.
+/// Removes the remains of tests that were killed.
 fn sweep() {
     let listed = ip(&["netns", "list"]);
     for name in String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.split_whitespace().next()) {
@@ -131,14 +131,14 @@ fn sweep() {
     }
 }
 
-/// Ends whatever runs inside: only what a test started there can.
+/// Kills all processes inside, which only a test can have started.
 fn remove(name: &str, link: &str) {
     let inside = ip(&["netns", "pids", name]);
     let pids = String::from_utf8_lossy(&inside.stdout).into_owned();
     for pid in pids.split_whitespace() {
         let _ = Command::new("kill").args(["-KILL", pid]).output();
     }
-    // A link whose namespace never got its end was never ours.
+    // A link without a peer in its namespace was never ours.
     let peer = ip(&["-n", name, "link", "show", &link.replace('h', "n")]);
     if peer.status.success() {
         let _ = ip(&["link", "del", link]);
@@ -146,10 +146,10 @@ fn remove(name: &str, link: &str) {
     let _ = ip(&["netns", "del", name]);
 }
 
-/// When a process started, in the kernel's ticks: pids are used again.
+/// Returns the start time of a process in ticks, since pids are reused.
 fn started(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in brackets that may hold anything.
+    // The second field is a name in parentheses that may contain anything.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(19).map(str::to_owned)
 }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_reached_until_its_link_is_cut_and_again_when_it_is_mended() {
+    fn a_namespace_is_reachable_except_while_its_link_is_cut() {
         let (Some(one), Some(two)) = (Namespace::make(), Namespace::make()) else { return };
         assert_ne!(one.inside, two.inside);
         let script = format!(
@@ -200,8 +200,8 @@ mod tests {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         let Ok(port) = line.trim().parse::<u16>() else {
-            child.wait().expect("it ended without a word");
-            eprintln!("SKIPPED: python3 is not here");
+            child.wait().expect("it exited without output");
+            eprintln!("SKIPPED: python3 is not installed");
             return;
         };
         let address = SocketAddr::from((one.inside, port));
@@ -217,6 +217,6 @@ mod tests {
         let name = one.name.clone();
         drop(one);
         assert!(!String::from_utf8_lossy(&ip(&["netns", "list"]).stdout).contains(&name));
-        child.wait().expect("it was ended with its namespace");
+        child.wait().expect("it was killed with its namespace");
     }
 }

@@ -1,4 +1,4 @@
-//! Takes out of an output what differs from run to run: uids, times, ages, addresses, versions.
+//! Replaces parts of an output that differ between runs: uids, times, ages, addresses, versions.
 
 use std::sync::LazyLock;
 
@@ -18,13 +18,13 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"(kube-api-access-)[a-z0-9]{5}", "${1}XXXXX"),
         (r"v1\.36\.4(\+[\w.-]+)?", "VERSION"),
         (r#"(nodePort"?: ?|:)3[0-2]\d{3}\b"#, "${1}NODE-PORT"),
-        // What kubectl logs has a time and the number of its process.
+        // Log lines of kubectl have a timestamp and a pid.
         (r"(?m)^([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "${1} LOGGED "),
     ];
     rules.into_iter().map(|(pattern, with)| (Regex::new(pattern).expect("a valid pattern"), with)).collect()
 });
 
-/// Ages stand alone; the rest of the line stays as it is.
+/// Ages are separate words; the rest of the line is unchanged.
 static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(\d+[hms]){1,2}$").expect("a valid pattern"));
 
 pub fn normalize(text: &str) -> String {
@@ -38,7 +38,7 @@ pub fn normalize(text: &str) -> String {
     });
     let indented = out.lines().map(|line| &line[..line.len() - line.trim_start().len()]);
     let mut lines: Vec<String> = lines.zip(indented).map(|(line, indent)| format!("{indent}{line}")).collect();
-    // Several causes of one refusal come in the order of a Go map, and so do the resources of a described LimitRange.
+    // Multiple causes of an error are in the order of a Go map, and so are the resources of a described LimitRange.
     for prefix in ["* ", "Container ", "Pod ", "PersistentVolumeClaim "] {
         for rows in lines.chunk_by_mut(|a, b| a.starts_with(prefix) && b.starts_with(prefix)) {
             rows.sort();
@@ -47,7 +47,7 @@ pub fn normalize(text: &str) -> String {
     lines.join("\n")
 }
 
-/// An object or a list of them, as JSON or YAML, in which order means nothing where it comes from chance.
+/// Parses an object or a list as JSON or YAML and removes random order.
 fn document(text: &str) -> Option<Value> {
     let mut value = match text.starts_with("apiVersion:") {
         true => serde_saphyr::from_str(text).ok()?,
@@ -57,8 +57,8 @@ fn document(text: &str) -> Option<Value> {
     Some(value)
 }
 
-/// Keys of maps are in order by themselves. Managers stand in the order of their last writes, to the second; conditions in
-/// the order in which they were first seen.
+/// Keys of maps are sorted already. Managed fields are in the order of their last writes, to the second; conditions
+/// in the order of their first appearance.
 fn put_in_order(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_from_run_to_run_is_taken_out() {
+    fn values_that_differ_between_runs_are_replaced() {
         let text = "web   ClusterIP   10.0.3.7   80/TCP   12s\n  resourceVersion: \"41\"\n";
         assert_eq!(normalize(text), "web ClusterIP CLUSTER-IP 80/TCP AGE\n  resourceVersion: \"RV\"");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Watches that an application never has too few ready replicas, whatever happens to the clusters it is in.
+//! Watches that an application always has enough ready replicas.
 
 use std::path::Path;
 use std::process::Output;
@@ -11,7 +11,7 @@ use crate::flotilla::kubectl;
 
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// How many replicas are ready in a cluster; `None` where that cannot be asked.
+/// Returns the number of ready replicas in a cluster; `None` if it is unreachable.
 pub type Ask = Box<dyn Fn() -> Option<u32> + Send>;
 
 /// The ready replicas of a Deployment in a cluster on this machine's own network.
@@ -21,7 +21,7 @@ pub fn in_cluster(kubeconfig: &Path, deployment: &str) -> Ask {
     Box::new(move || answer(&kubectl(&kubeconfig, &arguments.each_ref().map(String::as_str))))
 }
 
-/// What to ask kubectl for.
+/// The kubectl arguments of the query.
 pub fn question(deployment: &str) -> [String; 5] {
     let path = "-o=jsonpath={.status.readyReplicas}".to_owned();
     let words = ["get", "deploy", deployment, "--ignore-not-found"].map(str::to_owned);
@@ -29,20 +29,20 @@ pub fn question(deployment: &str) -> [String; 5] {
     [get, deploy, name, ignore, path]
 }
 
-/// What its answer means.
+/// Parses the output of the query.
 pub fn answer(output: &Output) -> Option<u32> {
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     output.status.success().then(|| text.parse().unwrap_or(0))
 }
 
-/// Looks until it is told to end.
+/// Polls until stopped.
 pub struct NeverBelow {
     stop: Arc<AtomicBool>,
     looking: Option<JoinHandle<Result<u32, String>>>,
 }
 
 impl NeverBelow {
-    /// `clusters` are all that may have some, and have enough now.
+    /// `clusters` are all that may have replicas, and have enough now.
     pub fn start(least: u32, clusters: Vec<Ask>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
@@ -50,9 +50,10 @@ impl NeverBelow {
             let (mut looks, start) = (0, Instant::now());
             while !told.load(Ordering::Relaxed) {
                 let is_too_few = |ready: Option<u32>| ready.is_some_and(|ready| ready < least);
-                // What moved between two answers may be missed in both places, but not again the other way round.
+                // A replica that moves between two queries may be missed in both clusters, but not in the reverse
+                // order.
                 if is_too_few(look(clusters.iter())) && is_too_few(look(clusters.iter().rev())) {
-                    return Err(format!("fewer than {least} ready after {:?} and {looks} looks", start.elapsed()));
+                    return Err(format!("fewer than {least} ready after {:?} and {looks} polls", start.elapsed()));
                 }
                 looks += 1;
                 std::thread::sleep(LOOK_EVERY);
@@ -62,13 +63,13 @@ impl NeverBelow {
         Self { stop, looking: Some(looking) }
     }
 
-    /// Panics where it was ever too few.
+    /// Panics if there were ever too few.
     #[track_caller]
     pub fn end(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let looking = self.looking.take().expect("it ends once");
         let looks = looking.join().expect("the watcher ends").unwrap_or_else(|why| panic!("{why}"));
-        assert!(looks > 0, "nobody looked");
+        assert!(looks > 0, "no poll succeeded");
     }
 }
 
@@ -78,7 +79,7 @@ impl Drop for NeverBelow {
     }
 }
 
-/// All that is ready; `None` where somebody cannot be asked, so that nothing is known.
+/// Returns the total; `None` if any cluster is unreachable.
 fn look<'a>(clusters: impl Iterator<Item = &'a Ask>) -> Option<u32> {
     clusters.map(|ask| ask()).sum()
 }
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "fewer than 1 ready")]
-    fn a_moment_without_any_is_noticed() {
+    fn a_moment_without_replicas_is_detected() {
         let watch = NeverBelow::start(1, vec![Box::new(|| Some(0)), Box::new(|| Some(0))]);
         while watch.looking.as_ref().is_some_and(|looking| !looking.is_finished()) {
             std::thread::yield_now();
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_tell_is_not_held_against_anybody() {
+    fn an_unreachable_cluster_is_no_violation() {
         let asks: [Ask; 2] = [Box::new(|| Some(1)), Box::new(|| None)];
         assert_eq!(look(asks.iter()), None);
         let asks: [Ask; 2] = [Box::new(|| Some(1)), Box::new(|| Some(2))];

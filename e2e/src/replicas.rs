@@ -1,4 +1,4 @@
-//! Several `flotilla server` on one etcd cluster, each on a port and a directory of its own.
+//! Several `flotilla server` processes on one etcd cluster, each with its own port and directory.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use crate::etcd::{EtcdCluster, steady_port};
 use crate::flotilla::Flotilla;
 
 pub struct Replicas {
-    // Before etcd, so that servers end first.
+    // Declared before etcd, so that servers stop first.
     servers: Vec<Replica>,
     flags: Vec<String>,
     pub etcd: EtcdCluster,
@@ -20,7 +20,7 @@ struct Replica {
 }
 
 impl Replicas {
-    /// All start at the same time, as they would on several machines. `None` where etcd is not there.
+    /// Starts all concurrently, as on several machines. `None` if etcd is not installed.
     pub fn start(count: usize, etcd_nodes: usize, arguments: &[&str]) -> Option<Self> {
         let etcd = EtcdCluster::start(etcd_nodes)?;
         let mut flags = etcd.flags();
@@ -49,7 +49,7 @@ impl Replicas {
         self.servers[number].running.as_ref().expect("this replica runs")
     }
 
-    /// Those that run.
+    /// Returns the running ones.
     pub fn running(&self) -> impl Iterator<Item = (usize, &Flotilla)> {
         self.servers.iter().enumerate().filter_map(|(number, replica)| Some((number, replica.running.as_ref()?)))
     }
@@ -66,29 +66,29 @@ impl Replicas {
         self.servers[number].directory.path()
     }
 
-    /// As a power cut would.
+    /// Kills one, as in a power failure.
     pub fn kill(&mut self, number: usize) {
         self.servers[number].running.take().expect("this replica runs").kill();
     }
 
-    /// In good order.
+    /// Stops one gracefully.
     pub fn stop(&mut self, number: usize) {
         let ended = self.servers[number].running.take().expect("this replica runs").stop();
         assert!(ended.success(), "replica {number} ended with {ended}");
     }
 
-    /// Starts one that is down where it was, and waits until it is ready.
+    /// Restarts a stopped one on its port and waits until it is ready.
     pub fn restart(&mut self, number: usize) {
         self.servers[number].start(&self.flags);
     }
 
-    /// The same on another machine, so to speak: with nothing of its directory.
+    /// Restarts one with an empty directory, as on a new machine.
     pub fn restart_empty(&mut self, number: usize) {
         self.servers[number].directory = tempfile::tempdir().expect("a temporary directory");
         self.restart(number);
     }
 
-    /// Which replica's controllers work, by what the lease says now, asked at `asked`.
+    /// Returns the leader according to the lease, as read from replica `asked`.
     pub fn leader(&self, asked: usize) -> Option<usize> {
         let lease = ["get", "lease", "flotilla-controllers", "-n", "kube-system", "-o=jsonpath={.spec.holderIdentity}"];
         let answer = self.get(asked).kubectl(&lease);
@@ -96,7 +96,7 @@ impl Replicas {
         self.servers.iter().position(|replica| holder.starts_with(&format!("127.0.0.1:{}_", replica.port)))
     }
 
-    /// Waits for a leader that is not `other`, and returns it.
+    /// Waits for a leader other than `other`, and returns it.
     #[track_caller]
     pub fn wait_for_leader(&self, asked: usize, other: Option<usize>, limit: Duration) -> usize {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What a credential may do, asked of the server for every verb on every thing that matters, as one list to compare.
+//! Lists the permissions of a credential, checked by the server for every relevant verb and resource.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::member;
 
 const VERBS: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// `group/resource[/subresource]`, `namespace`, `name`: of m1, of m2, of nobody in particular.
+/// `group/resource[/subresource]`, `namespace`, `name`: of m1, of m2, and unrelated.
 const THINGS: &[(&str, &str, &str)] = &[
     ("cluster.karmada.io/clusters", "", ""),
     ("cluster.karmada.io/clusters", "", "m1"),
@@ -67,7 +67,7 @@ const THINGS: &[(&str, &str, &str)] = &[
     ("authorization.k8s.io/subjectaccessreviews", "", ""),
 ];
 
-/// Verbs of their own.
+/// Special verbs.
 const SPECIAL: &[(&str, &str, &str, &str)] = &[
     ("impersonate", "/users", "", "system:admin"),
     ("impersonate", "/groups", "", "system:masters"),
@@ -80,7 +80,7 @@ const SPECIAL: &[(&str, &str, &str, &str)] = &[
 
 const PATHS: &[&str] = &["/metrics", "/debug/pprof", "/flotilla/v1alpha1/failover"];
 
-/// What is allowed, one line for each thing: `resource namespace/name: verbs`.
+/// Returns the allowed actions, one line per resource: `resource namespace/name: verbs`.
 pub fn allowed(kubeconfig: &Path) -> Vec<String> {
     let usual = THINGS.iter().flat_map(|thing| VERBS.iter().map(move |verb| (*verb, thing.0, thing.1, thing.2)));
     let asked: Vec<_> = usual.chain(SPECIAL.iter().copied()).collect();

@@ -1,9 +1,9 @@
-//! Scripts of kubectl commands: what a user types, with the files they use, run against any server.
+//! Scripts of kubectl commands with their files, run against any server.
 //!
-//! A script is plain text. `$ ARGS` runs kubectl; `$! ARGS` runs it and expects failure; `$~ ARGS` runs it without comparing
-//! its output (progress texts, waits). `> NAME` starts a file that lasts until the next line with a command or a file;
-//! files are referred to as `NAME` in the arguments. `= TEXT` below a command expects a line of its output to hold TEXT.
-//! Lines starting with `#` are for the reader.
+//! A script is plain text. `$ ARGS` runs kubectl; `$! ARGS` runs it and expects failure; `$~ ARGS` runs it without
+//! comparing its output (progress messages, waits). `> NAME` starts a file that ends at the next line with a command
+//! or a file; the arguments refer to files as `NAME`. `= TEXT` below a command expects a line of its output to
+//! contain TEXT. Lines starting with `#` are comments.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -16,12 +16,12 @@ pub struct Step {
     pub arguments: Vec<String>,
     pub fails: bool,
     pub compared: bool,
-    /// Texts that must each stand in some line of what is printed.
+    /// Texts that must each appear in a line of the output.
     pub expected: Vec<String>,
 }
 
 impl Step {
-    /// Does it change nothing, so that it may be run again?
+    /// Reports whether it changes nothing, so that it may be repeated.
     pub fn is_repeatable(&self) -> bool {
         let reads = ["get", "describe", "explain", "diff", "wait", "api-resources", "api-versions"];
         let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
@@ -35,7 +35,7 @@ pub struct Script {
     files: Vec<(String, String)>,
 }
 
-/// What a step printed, made comparable.
+/// The normalized output of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Printed {
     pub succeeded: bool,
@@ -62,7 +62,7 @@ impl Script {
                     expected: Vec::new(),
                 });
             } else if let (Some(text), false) = (line.strip_prefix("= "), in_file) {
-                script.steps.last_mut().expect("a command stands above").expected.push(text.to_owned());
+                script.steps.last_mut().expect("a command precedes it").expected.push(text.to_owned());
             } else if let Some(name) = line.strip_prefix("> ") {
                 in_file = true;
                 script.files.push((name.to_owned(), String::new()));
@@ -76,7 +76,7 @@ impl Script {
         script
     }
 
-    /// All scripts of a folder, or the one that `SCRIPT` names.
+    /// Returns all scripts of a directory, or the one named by `SCRIPT`.
     pub fn all(folder: &Path) -> Vec<Self> {
         let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -101,7 +101,7 @@ impl Script {
         printed(&kubectl_of(program, kubeconfig, &arguments), directory)
     }
 
-    /// Runs every step and says which did not go as the script expects.
+    /// Runs every step and returns the ones that did not match the script.
     pub fn complaints(&self, kubeconfig: &Path) -> Vec<String> {
         self.complaints_of(&programs().join("kubectl"), kubeconfig)
     }
@@ -119,13 +119,13 @@ impl Script {
             }
             let all = format!("{}\n{}", printed.stdout, printed.stderr);
             for text in step.expected.iter().filter(|text| !all.lines().any(|line| line.contains(text.as_str()))) {
-                complaints.push(format!("{place}: nothing says {text:?}: {printed:#?}"));
+                complaints.push(format!("{place}: no line contains {text:?}: {printed:#?}"));
             }
         }
         complaints
     }
 
-    /// Names of files become paths.
+    /// Replaces names of files by paths.
     fn place(&self, argument: &str, directory: &Path) -> String {
         let known = self.files.iter().any(|(name, _)| name == argument || name.starts_with(&format!("{argument}/")));
         if known { directory.join(argument).display().to_string() } else { argument.to_owned() }
@@ -138,7 +138,7 @@ fn printed(output: &Output, directory: &Path) -> Printed {
     Printed { succeeded: output.status.success(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
-/// Splits as a shell does, with single and double quotes.
+/// Splits like a shell, with single and double quotes.
 fn split(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

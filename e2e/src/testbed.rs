@@ -1,4 +1,4 @@
-//! A testbed of `flotilla up`, started for a test in a directory of its own and taken down with it.
+//! A testbed of `flotilla up` in a temporary directory, stopped with the test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,18 +10,18 @@ use crate::eventually::eventually;
 use crate::fleet::text;
 use crate::flotilla::{binary, kubectl};
 
-/// How long anything may take that crosses from the plane to the members or back, on a busy machine.
+/// Timeout for anything that crosses from the control plane to the members or back, on a busy machine.
 pub const CROSSING: Duration = Duration::from_secs(90);
 
 pub struct Testbed {
     home: PathBuf,
     name: String,
-    /// Kept so that the directory lives as long as the testbed.
+    /// Keeps the directory alive.
     _directory: Option<tempfile::TempDir>,
 }
 
 impl Testbed {
-    /// Free ports everywhere: tests run beside each other.
+    /// Uses free ports everywhere, since tests run concurrently.
     pub fn up(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let mut bed = Self::at(directory.path(), "default");
@@ -49,7 +49,7 @@ impl Testbed {
         self.directory().join(format!("{cluster}.config"))
     }
 
-    /// `flotilla` for this testbed.
+    /// Runs `flotilla` for this testbed.
     pub fn flotilla(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(binary());
         command.args(arguments).arg("--home").arg(&self.home).args(["--name", &self.name]);
@@ -64,12 +64,12 @@ impl Testbed {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// kubectl in a cluster: `karmada-apiserver`, `member1`, …
+    /// Runs kubectl in a cluster: `karmada-apiserver`, `member1`, …
     pub fn kubectl(&self, cluster: &str, arguments: &[&str]) -> Output {
         kubectl(&self.config(cluster), arguments)
     }
 
-    /// Its answer, trimmed, or nothing when it fails.
+    /// Returns its trimmed output; empty on failure.
     pub fn ask(&self, cluster: &str, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&self.kubectl(cluster, arguments).stdout).trim().to_owned()
     }
@@ -80,7 +80,7 @@ impl Testbed {
         assert!(output.status.success(), "{}\n{documents}", text(&output));
     }
 
-    /// Waits until kubectl in a cluster answers so.
+    /// Waits until kubectl in a cluster returns this output.
     pub fn wait(&self, cluster: &str, arguments: &[&str], expected: &str) {
         let mut last = String::new();
         let what = format!("{cluster}: kubectl {} says {expected:?}", arguments.join(" "));
@@ -91,7 +91,7 @@ impl Testbed {
             });
         }));
         if let Err(panic) = result {
-            eprintln!("it says {last:?}\n{}\n{}", text(&self.flotilla(&["status"])), self.logs());
+            eprintln!("last output: {last:?}\n{}\n{}", text(&self.flotilla(&["status"])), self.logs());
             std::panic::resume_unwind(panic);
         }
     }
@@ -106,7 +106,7 @@ impl Testbed {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
     }
 
-    /// A part of the status, such as `member1` or `supervisor`.
+    /// A component in the status, such as `member1` or `supervisor`.
     pub fn part(&self, name: &str) -> Value {
         let status = self.status();
         let parts = status["parts"].as_array().cloned().unwrap_or_default();
@@ -117,7 +117,7 @@ impl Testbed {
         self.part(name)["pid"].as_u64()
     }
 
-    /// Every process that was started for it, with its command line.
+    /// Returns the command line of every process started for it.
     pub fn processes(&self) -> Vec<String> {
         let home = self.home.display().to_string();
         let entries = std::fs::read_dir("/proc").expect("a list of processes");

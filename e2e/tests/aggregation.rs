@@ -1,11 +1,11 @@
-//! An API group another server answers for is reached through this one, as the caller and with everything that streams.
+//! An aggregated API group is served through this server, with the caller's identity and with streams.
 
 use std::time::Duration;
 
 use e2e::eventually::eventually;
 use e2e::flotilla::Flotilla;
 
-/// How long anything may take here.
+/// Timeout of every wait.
 const LIMIT: Duration = Duration::from_secs(45);
 
 const DEFINITION: &str = r#"
@@ -33,7 +33,7 @@ fn registration(port: u16) -> String {
 fn a_group_of_another_server_is_served_through_this_one() {
     let (front_dir, back_dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let front = Flotilla::start_in(front_dir.path(), &[]);
-    // The server behind believes the front proxy of the one before it: they share that authority and nothing else.
+    // Both servers share the front proxy CA and nothing else.
     std::fs::create_dir_all(back_dir.path().join("pki")).expect("a folder");
     for file in ["front-proxy-ca.crt", "front-proxy-ca.key"] {
         std::fs::copy(front_dir.path().join("pki").join(file), back_dir.path().join("pki").join(file)).expect("copied");
@@ -80,5 +80,5 @@ fn a_group_of_another_server_is_served_through_this_one() {
         front.kubectl(&["annotate", "apiservice", "v1.sea.example.com", "--overwrite", "look=again"]);
         state.stdout == b"False"
     });
-    assert!(front.kubectl(&["get", "namespaces"]).status.success(), "everything else goes on");
+    assert!(front.kubectl(&["get", "namespaces"]).status.success(), "everything else keeps working");
 }

@@ -1,4 +1,4 @@
-//! Lists, watches, versions and preconditions mean what clients rely on, at our server and at a real one alike.
+//! Semantics of lists, watches, versions and preconditions that clients rely on, for our server and a real one.
 
 #[path = "wire/overload.rs"]
 mod overload;
@@ -13,15 +13,15 @@ use e2e::kube_apiserver::KubeApiServer;
 use wire::Endpoint;
 
 #[test]
-fn our_server_means_what_clients_rely_on() {
+fn our_server_follows_api_semantics() {
     let server = Flotilla::start();
     run_all(&Endpoint::of_kubeconfig(&server.kubeconfig));
     assert!(!server.log().contains("panicked"), "{}", server.log());
 }
 
-/// Keeps the scenarios honest: what they ask of us must hold of a real server.
+/// Validates the scenarios: they must also hold for a real server.
 #[test]
-fn a_real_server_means_the_same() {
+fn a_real_server_follows_the_same_semantics() {
     let Some(server) = KubeApiServer::start() else { return };
     run_all(&Endpoint::of_kubeconfig(&server.kubeconfig));
 }

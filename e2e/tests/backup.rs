@@ -1,4 +1,4 @@
-//! A control plane is lost and comes back from its backup: what is in members stays until the operator has looked.
+//! A control plane is lost and restored from its backup: objects in members stay until the operator confirms.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -13,7 +13,7 @@ use e2e::member;
 const REPLICAS: &str = "-o=jsonpath={.spec.replicas}";
 
 struct Site {
-    /// With a member it pushes to and one that pulls.
+    /// A push-mode and a pull-mode member.
     members: [LightMember; 2],
     directory: tempfile::TempDir,
     kubeconfig: PathBuf,
@@ -35,7 +35,7 @@ impl Site {
         self.directory.path().join(name).to_str().expect("a path in UTF-8").to_owned()
     }
 
-    /// Starts a server where the first one was, on a data directory of that name.
+    /// Starts a server on the port of the first one, with this data directory.
     fn start(&self, data_dir: &str) -> Flotilla {
         std::fs::create_dir_all(self.path(data_dir)).expect("a directory");
         Flotilla::start_at(Path::new(&self.path(data_dir)), self.port, &[])
@@ -46,7 +46,7 @@ impl Site {
         assert!(output.status.success(), "{}", text(&output));
     }
 
-    /// Waits until both members answer so.
+    /// Waits until kubectl in both members returns this output.
     fn in_members(&self, server: &Flotilla, arguments: &[&str], expected: &str) {
         for (number, member) in self.members.iter().enumerate() {
             let what = format!("member {}: kubectl {} says {expected:?}", number + 1, arguments.join(" "));
@@ -60,7 +60,7 @@ impl Site {
         }
     }
 
-    /// Waits until the plane says that it holds this back in both members.
+    /// Waits until the control plane reports this action as held back in both members.
     fn held_back(&self, action: &str, object: &str) {
         for cluster in ["m1", "m2"] {
             let line = |report: &str| {
@@ -113,12 +113,12 @@ spec:
 ";
 
 #[test]
-fn a_restored_plane_takes_nothing_away_until_it_is_confirmed() {
+fn a_restored_plane_deletes_nothing_until_confirmed() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let members = [LightMember::start(&[]), LightMember::start(&[])];
     std::fs::create_dir(directory.path().join("first")).expect("a directory");
     let first = Flotilla::start_in(&directory.path().join("first"), &[]);
-    // What clients hold outlives the server.
+    // The client's kubeconfig outlives the server.
     let kubeconfig = directory.path().join("client.config");
     std::fs::copy(&first.kubeconfig, &kubeconfig).expect("a copy");
     let site = Site { members, directory, kubeconfig, port: first.port() };
@@ -130,7 +130,7 @@ fn a_restored_plane_takes_nothing_away_until_it_is_confirmed() {
     for name in ["gone", "unwanted"] {
         site.in_members(&first, &["get", "cm", name, "-o=name"], &format!("configmap/{name}"));
     }
-    // As the plane knows it, so that the backup does.
+    // Waits until the status is in the control plane, so that the backup has it.
     eventually("works are applied", CROSSING, || {
         let path = r#"-o=jsonpath={.items[*].status.conditions[?(@.type=="Applied")].status}"#;
         let applied = first.kubectl(&["get", "works", "-A", path]);
@@ -145,7 +145,7 @@ fn a_restored_plane_takes_nothing_away_until_it_is_confirmed() {
     assert_eq!((&about["resources"]["deployments.apps"], &about["engine"]), (&1.into(), &"embedded".into()), "{about}");
     assert!(!site.flotilla(&["backup", "--data-dir", &site.path("first"), &file]).status.success(), "it exists");
 
-    // Life goes on after the backup.
+    // Changes after the backup.
     site.apply(&[deployment(2), configmap("late")].concat());
     assert!(first.kubectl(&["delete", "cm", "gone"]).status.success());
     site.in_members(&first, &["get", "deploy", "web", REPLICAS], "2");
@@ -178,7 +178,7 @@ fn in_safe_mode(site: &Site, second: &Flotilla) {
     let why = site.tell(&["why", "deployment/web"]);
     assert!(why.contains("held back by safe mode"), "{why}");
 
-    // A user deletes something, and makes something.
+    // A user deletes an object and creates another.
     site.apply(&configmap("fresh"));
     site.in_members(second, &["get", "cm", "fresh", "-o=name"], "configmap/fresh");
     assert!(second.kubectl(&["delete", "cm", "unwanted", "--wait=false"]).status.success());

@@ -1,4 +1,4 @@
-//! Hostile and broken requests get the answer a real kube-apiserver gives, and leave the server as it was.
+//! Hostile and malformed requests get the response of a real kube-apiserver, and leave the server intact.
 
 #[path = "wire/table/mod.rs"]
 mod table;
@@ -12,11 +12,11 @@ use serde_json::json;
 use table::Case;
 use wire::{Answer, Endpoint};
 
-/// How much the server may have grown after all was said three times.
+/// Maximum memory growth after three rounds of all requests.
 const GROWTH_KIB_MAX: u64 = 50 * 1024;
 
 #[test]
-fn hostile_requests_are_refused_like_a_real_server_does() {
+fn hostile_requests_are_rejected_like_by_a_real_server() {
     let server = Flotilla::start();
     let ours = Endpoint::of_kubeconfig(&server.kubeconfig);
     let real = KubeApiServer::start();
@@ -43,7 +43,7 @@ fn hostile_requests_do_not_make_the_server_grow() {
     prepare(&ours);
     let cases = table::all();
     let say_all = || cases.iter().for_each(|case| drop(case.send(&ours)));
-    // The first round warms caches and the allocator up.
+    // The first round warms up caches and the allocator.
     say_all();
     let before = resident_kib(server.pid());
     (0..3).for_each(|_| say_all());
@@ -52,7 +52,7 @@ fn hostile_requests_do_not_make_the_server_grow() {
     assert!(after < before + GROWTH_KIB_MAX, "grew from {before} KiB to {after} KiB");
 }
 
-/// What the cases refer to.
+/// Creates the objects the cases refer to.
 fn prepare(endpoint: &Endpoint) {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "target"}, "data": {"a": "1"}});
     endpoint.post("/api/v1/namespaces/default/configmaps", &map).expect(201);

@@ -1,4 +1,4 @@
-//! The Helm charts, rendered by real helm with what users set, are what an API server takes; so is `agent manifest`.
+//! The Helm charts, rendered by real helm with user values, are accepted by an API server; so is `agent manifest`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ fn charts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/charts")
 }
 
-/// Real helm: where `FLOTILLA_HELM` says, beside the other programs, or on the path.
+/// Finds helm: `FLOTILLA_HELM`, the directory of the other programs, or the PATH.
 fn helm() -> Option<PathBuf> {
     let named = std::env::var_os("FLOTILLA_HELM").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -28,7 +28,7 @@ fn run(program: &Path, arguments: &[&str]) -> Output {
     let home = std::env::temp_dir().join("flotilla-helm");
     Command::new(program)
         .args(arguments)
-        // Nothing of the user's own helm counts here.
+        // The user's own helm configuration is not used.
         .env("HELM_CONFIG_HOME", &home)
         .env("HELM_CACHE_HOME", &home)
         .env("HELM_DATA_HOME", &home)
@@ -45,7 +45,7 @@ fn render(helm: &Path, chart: &str, values: &[&str]) -> Output {
     run(helm, &arguments)
 }
 
-/// The server takes all of it, with defaults and validation, and keeps nothing.
+/// Checks that the server accepts everything in a server-side dry run.
 #[track_caller]
 fn is_taken(server: &Flotilla, what: &str, manifests: &[u8]) -> String {
     let file = server.data_dir.join("manifests.yaml");
@@ -58,7 +58,7 @@ fn is_taken(server: &Flotilla, what: &str, manifests: &[u8]) -> String {
 }
 
 #[test]
-fn charts_render_to_what_a_server_takes() {
+fn charts_render_to_valid_manifests() {
     let Some(helm) = helm() else { return };
     let server = Flotilla::start();
     let etcd = [
@@ -107,7 +107,7 @@ fn charts_render_to_what_a_server_takes() {
 }
 
 #[test]
-fn charts_say_what_is_wrong_with_values() {
+fn charts_report_invalid_values() {
     let Some(helm) = helm() else { return };
     let table: [(&str, &[&str], &str); 5] = [
         ("flotilla", &["replicas=3"], "replicas above 1 need storage.type etcd"),
@@ -124,7 +124,7 @@ fn charts_say_what_is_wrong_with_values() {
 }
 
 #[test]
-fn charts_have_nothing_a_linter_minds() {
+fn charts_pass_the_linter() {
     let Some(helm) = helm() else { return };
     for (chart, values) in [("flotilla", "log=info"), ("flotilla-agent", "clusterName=ottawa")] {
         let chart = charts().join(chart);
@@ -134,9 +134,9 @@ fn charts_have_nothing_a_linter_minds() {
 }
 
 #[test]
-fn the_manifest_of_an_agent_is_taken_as_it_is_printed() {
+fn the_printed_agent_manifest_is_valid() {
     let server = Flotilla::start();
-    // What is dry-run in a namespace needs that namespace.
+    // A dry run in a namespace needs that namespace.
     assert!(server.kubectl(&["create", "namespace", "fleet"]).status.success());
     let kubeconfig = server.kubeconfig.to_str().expect("a path");
     let flags = ["agent", "manifest", "--cluster-name=ottawa", "--namespace=fleet", "--cluster-zones=a,b"];

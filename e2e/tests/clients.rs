@@ -1,4 +1,4 @@
-//! Other clients against the same binary: kube-rs, the Python client, and programs written in Go.
+//! Other clients with the same binary: kube-rs, the Python client, and Go programs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn kube_rs_creates_lists_watches_patches_and_deletes() {
 
     let mut seen = Vec::new();
     let all = async {
-        while let Some(event) = watching.try_next().await.expect("the watch goes on") {
+        while let Some(event) = watching.try_next().await.expect("the watch continues") {
             match event {
                 WatchEvent::Modified(_) => seen.push("modified"),
                 WatchEvent::Deleted(_) => return seen.push("deleted"),
@@ -68,9 +68,9 @@ fn the_python_client_works() {
     assert!(said.contains("the python client is content"), "{said}");
 }
 
-/// client-go with nothing but protobuf accepted, informers, leader election, controller-runtime and Karmada's own clients.
+/// client-go with protobuf only, informers, leader election, controller-runtime and Karmada's own clients.
 #[test]
-fn programs_written_in_go_find_nothing_amiss() {
+fn go_clients_work() {
     let program = programs().join("wire");
     if !program.exists() {
         eprintln!("SKIPPED: wire is not in {}; `make test` builds it", programs().display());

@@ -1,5 +1,5 @@
-//! Our command line beside karmadactl 1.18.2 on the same control plane with the same real members: what scripts read
-//! (standard output, exit codes, objects made) must not differ.
+//! Compares our CLI with karmadactl 1.18.2 on the same control plane with the same real members: output, exit codes
+//! and created objects must be equal.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ struct Both {
     theirs: PathBuf,
     ours: PathBuf,
     home: tempfile::TempDir,
-    /// Every line they differ in, so that one run shows all.
+    /// All differences, so that one run shows them all.
     differences: RefCell<Vec<String>>,
 }
 
-/// In the member each of them works on.
+/// The member each of them works on.
 const OURS: &str = "m1";
 const THEIRS: &str = "m2";
 
 #[test]
-fn scripts_written_for_karmadactl_cannot_tell_the_difference() {
+fn our_cli_behaves_like_karmadactl() {
     let theirs = programs().join("karmadactl");
     if !theirs.exists() {
         eprintln!("SKIPPED: karmadactl is not in {}; `make test` builds it", programs().display());
@@ -56,7 +56,7 @@ fn scripts_written_for_karmadactl_cannot_tell_the_difference() {
 }
 
 impl Both {
-    /// karmadactl does not look beside the kubeconfig for the files it names.
+    /// karmadactl does not resolve file names relative to the kubeconfig.
     fn absolute_kubeconfig(&self, member: &Member) -> PathBuf {
         let text = std::fs::read_to_string(member.kubeconfig()).expect("a kubeconfig");
         let directory = member.api.directory().display();
@@ -68,12 +68,12 @@ impl Both {
 
     fn run(&self, program: &Path, arguments: &[&str]) -> Output {
         let mut command = Command::new(program);
-        // karmadactl keeps what servers serve by address, and addresses are used again.
+        // karmadactl caches discovery by address, and addresses are reused.
         command.env("HOME", self.home.path()).env("KUBECONFIG", &self.plane.kubeconfig).env_remove("FLOTILLA_HOME");
         command.args(arguments).stdin(Stdio::null()).output().expect("the program runs")
     }
 
-    /// The same line given to both.
+    /// Runs the same command with both.
     fn same(&self, line: &str) {
         let arguments: Vec<&str> = line.split_whitespace().collect();
         let (theirs, ours) = (self.run(&self.theirs, &arguments), self.run(&self.ours, &arguments));
@@ -81,7 +81,7 @@ impl Both {
         self.compare(line, &of(&ours), &of(&theirs));
     }
 
-    /// The same line given to each about its own member, including what it says to people.
+    /// Runs the same command with each on its own member, and also compares its messages.
     fn twin(&self, line: &str) {
         let about = |cluster: &str| line.replace("CLUSTER", cluster);
         let (their_line, our_line) = (about(THEIRS), about(OURS));
@@ -99,7 +99,7 @@ impl Both {
         }
     }
 
-    /// Waits, and shows how things stand when it was in vain.
+    /// Waits for a condition; prints the state on a timeout.
     fn eventually(&self, what: &str, holds: impl FnMut() -> bool) {
         let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(what, CROSSING, holds)));
         if let Err(panic) = waited {
@@ -301,7 +301,7 @@ impl Both {
         let by_ours = promoted(&self.ours, "deployment", OURS);
         assert_eq!(by_ours, by_theirs);
         self.same("promote deployment legacy -n default -C m1");
-        self.eventually("what is promoted is adopted where it is", || {
+        self.eventually("promoted objects are adopted in place", || {
             let shown = self.run(&self.ours, &["get", "deploy", "legacy", "-s", "members", "-C", OURS, "--no-headers"]);
             String::from_utf8_lossy(&shown.stdout).trim_end().ends_with('Y')
         });
@@ -351,7 +351,7 @@ spec:
         end
 ";
 
-/// Time goes on between two commands: ages, and the widths they give to columns, may differ.
+/// Ages, and the widths of their columns, may differ between two commands.
 fn normal(output: &[u8]) -> String {
     let output = String::from_utf8_lossy(output);
     let ages = Regex::new(r"\b(\d+[smhd])+\b").expect("a pattern");

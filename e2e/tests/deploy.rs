@@ -1,4 +1,5 @@
-//! What is in `deploy/` beside the charts runs: the compose file's etcd and servers, started here as processes, and the unit's flags.
+//! The contents of `deploy/` besides the charts: etcd and servers of the compose file, started here as processes, and
+//! the flags of the units.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,7 +30,7 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// The nodes of the compose file as processes, ended with the test.
+/// The nodes of the compose file as processes, stopped with the test.
 struct Nodes {
     children: Vec<Child>,
     directory: tempfile::TempDir,
@@ -75,7 +76,7 @@ impl Nodes {
         Some(nodes)
     }
 
-    /// A text of the compose file as it reads on this machine.
+    /// Replaces names and paths of the compose file for this machine.
     fn here(&self, text: &str, node: &str) -> String {
         let folder = self.directory.path().display();
         let mut text = text.replace("/data", &format!("{folder}/data-{node}"));
@@ -98,9 +99,9 @@ fn servers_of_the_compose_file_start_on_its_etcd_nodes_and_share_their_keys() {
         let service = &compose["services"][format!("server-{node}")];
         let arguments: Vec<String> = strings(&service["command"])
             .into_iter()
-            // These two are the test's own.
+            // The test sets these two itself.
             .filter(|argument| !argument.starts_with("--bind=") && !argument.starts_with("--data-dir="))
-            // The test's kubectl goes where the server listens.
+            // The test's kubectl uses the listen address.
             .filter(|argument| !argument.starts_with("--advertise-url="))
             .map(|argument| nodes.here(&argument, &format!("server-{node}")))
             .collect();
@@ -110,19 +111,19 @@ fn servers_of_the_compose_file_start_on_its_etcd_nodes_and_share_their_keys() {
     let keys: Vec<_> = started.iter().map(|s| std::fs::read(s.data_dir.join("pki/ca.key")).expect("a key")).collect();
     assert!(keys.iter().all(|key| *key == keys[0]), "one control plane has one CA");
     assert!(started[0].kubectl(&["create", "namespace", "compose"]).status.success());
-    eventually("what one was told another knows", LIMIT, || {
+    eventually("one server sees the writes of another", LIMIT, || {
         started[2].kubectl(&["get", "namespace", "compose"]).status.success()
     });
 }
 
 #[test]
-fn the_compose_file_names_nothing_that_is_not_there() {
+fn the_compose_file_names_only_existing_files() {
     let compose = compose();
     let services = compose["services"].as_object().expect("services");
     assert_eq!(services.len(), 6);
     for (name, service) in services {
         for volume in strings(&service["volumes"]) {
-            // A path, a variable with its default, or a volume of the file itself.
+            // A path, a variable with its default, or a named volume.
             let source = volume.rsplit_once(":/").expect("where it is mounted").0.trim_end_matches(":ro");
             let is_known =
                 source.starts_with("./") || source.starts_with("${") || compose["volumes"].get(source).is_some();

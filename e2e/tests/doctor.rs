@@ -1,4 +1,4 @@
-//! `flotilla doctor` and `flotilla prepare`: what is broken is found, told with its repair, and the repair works.
+//! `flotilla doctor` and `flotilla prepare`: problems are found and reported with a repair that works.
 
 use std::process::{Command, Stdio};
 
@@ -17,14 +17,14 @@ fn examine(bed: &Testbed) -> (Value, bool) {
     (report, output.status.success())
 }
 
-/// Findings of a layer as `subject what`.
+/// Returns the findings of a layer as `subject problem`.
 fn found(report: &Value, layer: &str) -> Vec<String> {
     let findings = report["findings"].as_array().cloned().unwrap_or_default();
     let of_layer = findings.iter().filter(|finding| finding["layer"] == layer);
     of_layer.map(|finding| format!("{} {}", finding["subject"], finding["what"]).replace('"', "")).collect()
 }
 
-/// Waits until the doctor finds this, and answers with the repair it names.
+/// Waits until the doctor reports this problem, and returns its repair.
 fn wait_for(bed: &Testbed, layer: &str, what: &str) -> String {
     let mut last = Value::Null;
     let mut command = String::new();
@@ -78,18 +78,18 @@ fn paste(command: &str) {
 }
 
 #[test]
-fn what_breaks_in_a_testbed_is_found_and_the_repair_it_names_works() {
+fn problems_of_a_testbed_are_found_and_their_repairs_work() {
     let bed = Testbed::up(&["--no-registry"]);
     wait_until_well(&bed);
 
-    // A member that was stopped.
+    // A stopped member.
     bed.good(&["stop", "member1"]);
     let command = wait_for(&bed, "machines", "member1 is stopped");
     assert!(command.starts_with("flotilla start member1 "), "{command}");
     paste(&command);
     wait_until_well(&bed);
 
-    // A kubeconfig that leads elsewhere.
+    // A kubeconfig with a wrong address.
     let config = bed.config("member2");
     let good = std::fs::read_to_string(&config).expect("a kubeconfig");
     let lines = good.lines().map(|line| match line.split_once("server:") {
@@ -100,14 +100,14 @@ fn what_breaks_in_a_testbed_is_found_and_the_repair_it_names_works() {
     paste(&wait_for(&bed, "ports", "leads to https://127.0.0.1:1"));
     wait_until_well(&bed);
 
-    // A way to a member that is cut.
+    // A partitioned member.
     bed.good(&["fault", "member2", "partition"]);
     paste(&wait_for(&bed, "members", "member2 is well, but the way to it is broken"));
     wait_until_well(&bed);
 
     pods_are_found_with_their_events(&bed);
 
-    // And nothing at all.
+    // A testbed that is down.
     bed.good(&["down"]);
     let command = wait_for(&bed, "machines", "the testbed is not running");
     assert!(command.starts_with("flotilla up "), "{command}");
@@ -115,7 +115,7 @@ fn what_breaks_in_a_testbed_is_found_and_the_repair_it_names_works() {
     wait_until_well(&bed);
 }
 
-/// A pod nobody looks after keeps the status it is given.
+/// A pod without a kubelet keeps the status it is given.
 fn pods_are_found_with_their_events(bed: &Testbed) {
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: sick, namespace: default},
         spec: {schedulerName: nobody, containers: [{name: main, image: 'registry.invalid/none:1'}]}}";
@@ -140,7 +140,7 @@ fn pods_are_found_with_their_events(bed: &Testbed) {
 }
 
 #[test]
-fn an_agent_that_is_silent_and_a_token_that_is_stale_are_found() {
+fn a_silent_agent_and_a_stale_token_are_found() {
     let bed = Testbed::up(&["--no-registry"]);
     wait_until_well(&bed);
     // "stale" in base64.
@@ -177,7 +177,7 @@ fn any_control_plane_can_be_examined_by_its_kubeconfig() {
 }
 
 #[test]
-fn preparing_says_what_it_would_do_and_does_nothing() {
+fn prepare_prints_its_plan_and_changes_nothing() {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(binary());
         command.arg("prepare").args(arguments).stdin(Stdio::null()).output().expect("flotilla runs")
@@ -188,7 +188,7 @@ fn preparing_says_what_it_would_do_and_does_nothing() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
     assert_eq!((output.status.code(), &report["ready"]), (Some(1), &Value::Bool(false)), "{report:#}");
     let checks = report["checks"].as_array().cloned().unwrap_or_default();
-    let taken = checks.iter().find(|check| check["name"] == port.as_str()).expect("the port was looked at");
+    let taken = checks.iter().find(|check| check["name"] == port.as_str()).expect("the port was checked");
     assert!(taken["detail"].as_str().is_some_and(|detail| detail.starts_with("taken by ")), "{taken}");
     drop(listener);
     let done = report["repairs"].as_array().into_iter().flatten().any(|repair| repair["outcome"] != "would");

@@ -1,11 +1,11 @@
-//! What was acknowledged is there after a kill, a stop and a restart; a second server on the same data is refused.
+//! Acknowledged writes survive a kill, a stop and a restart; a second server on the same data is rejected.
 
 use std::process::Command;
 
 use e2e::flotilla::{Flotilla, binary};
 
 #[test]
-fn a_killed_server_loses_nothing_and_a_stopped_one_ends_well() {
+fn a_killed_server_loses_nothing_and_a_stopped_one_exits_cleanly() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let server = Flotilla::start_in(folder.path(), &[]);
     for name in ["a", "b", "c"] {
@@ -17,14 +17,14 @@ fn a_killed_server_loses_nothing_and_a_stopped_one_ends_well() {
         assert!(server.kubectl(&["get", "configmap", name]).status.success(), "{name}: {}", server.log());
     }
     assert!(server.kubectl(&["delete", "configmap", "a"]).status.success());
-    assert!(server.stop().success(), "a server that is told to stop ends without an error");
+    assert!(server.stop().success(), "a stopped server exits without an error");
     let server = Flotilla::start_in(folder.path(), &[]);
     assert!(!server.kubectl(&["get", "configmap", "a"]).status.success());
     assert!(server.kubectl(&["get", "configmap", "b"]).status.success());
 }
 
 #[test]
-fn a_second_server_on_the_same_data_is_refused_with_the_pid_of_the_first() {
+fn a_second_server_on_the_same_data_is_rejected_with_the_pid_of_the_first() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let server = Flotilla::start_in(folder.path(), &[]);
     let second = Command::new(binary())

@@ -1,4 +1,4 @@
-//! Applications that survive a lost cluster: three members that pull, as in the deployment this was asked for with.
+//! Applications survive the loss of a cluster: three real pull-mode members.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,31 +11,31 @@ use e2e::cities::{
 use e2e::flotilla::Flotilla;
 use e2e::member::Member;
 
-/// Agents that tell of life every second, so that a test need not wait for most of a minute.
+/// Agents with a heartbeat every second, so that tests do not wait for most of a minute.
 const QUICK_AGENT: &[&str] = &[
     "--cluster-lease-duration=4s",
     "--cluster-status-update-frequency=1s",
     "--cluster-failure-threshold=2s",
     "--cluster-success-threshold=1s",
 ];
-/// A plane that notices silence as quickly, and does not wait for what is not there.
+/// A control plane that detects missed heartbeats as quickly, with short timeouts.
 const QUICK_PLANE: &[&str] =
     &["--cluster-monitor-grace-period=5s", "--cluster-monitor-period=1s", "--graceful-eviction-timeout=5s"];
 
-/// Real API servers with real controllers, and our agents beside them.
+/// Real API servers with real controllers, with our agents.
 struct RealCities {
-    /// `None` while it is away.
+    /// `None` while it is down.
     plane: Option<Flotilla>,
     members: Vec<Member>,
     agents: Vec<Agent>,
     plane_arguments: &'static [&'static str],
     agent_arguments: &'static [&'static str],
-    /// Kept so that the plane's data outlives the plane.
+    /// Keeps the data of the control plane across restarts.
     data: tempfile::TempDir,
 }
 
 impl RealCities {
-    /// `None`, and a line on stderr, where the real programs are not there.
+    /// `None` if the real programs are not installed.
     fn start(
         nodes: usize,
         plane_arguments: &'static [&'static str],
@@ -114,36 +114,36 @@ impl Cities for RealCities {
 }
 
 #[test]
-fn an_application_leaves_a_cordoned_cluster_as_its_users_expect_and_returns_when_asked() {
+fn an_application_leaves_a_cordoned_cluster_and_returns_on_request() {
     let Some(fleet) = RealCities::start(2, &[], &[]) else { return };
     play_a_cordoned_city(&fleet);
 }
 
 #[test]
-fn applications_survive_killed_members_agents_and_planes_and_lose_nothing_on_doubt() {
+fn applications_survive_killed_members_agents_and_control_planes() {
     let Some(mut fleet) = RealCities::start(1, QUICK_PLANE, QUICK_AGENT) else { return };
     play_deaths_and_silence(&mut fleet);
-    a_replacement_that_does_not_come(&mut fleet);
+    a_missing_replacement(&mut fleet);
 }
 
-/// What runs only where it was stays there, however long its replacement takes and whatever times are over.
-fn a_replacement_that_does_not_come(fleet: &mut RealCities) {
+/// Replicas that run nowhere else are kept, however long their replacement takes, even after all timeouts.
+fn a_missing_replacement(fleet: &mut RealCities) {
     fleet.tell_city("ottawa", &["label", "nodes", "--all", "disk=here"]);
     fleet.apply(&deployment("only-here", "nodeSelector: {disk: here}"));
-    // It leaves lost clusters, but not those in which it is not well: it would go on and on.
+    // Only the loss of a cluster triggers a failover, not unhealthy replicas, which would trigger it again and again.
     let (placement, _) = POLICY.split_once("  failover:").expect("two parts");
     let tolerations = "    clusterTolerations: [{operator: Exists, effect: NoExecute, tolerationSeconds: 5}]\n";
     fleet.apply(&format!("{}{tolerations}  failover: {{cluster: {{}}}}", placement.replace("my-app", "only-here")));
     fleet.in_city("ottawa", &["get", "deploy", "only-here", READY_REPLICAS], "2");
     let watch = fleet.never_none("only-here");
-    // Killed, and not only silent.
+    // Killed, and not only disconnected.
     fleet.kill_agent("ottawa");
     fleet.on_plane(&["get", "rb", "only-here-deployment", PLACED], "robbinsdale");
     fleet.in_city("robbinsdale", &["get", "deploy", "only-here", "-o=jsonpath={.spec.replicas}"], "2");
     fleet.start_agent("ottawa");
     fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "");
     let came_back = Instant::now();
-    // Its time was five seconds; three times that proves that it is not what counts.
+    // The timeout is five seconds; three times that shows that it is not applied.
     while came_back.elapsed() < Duration::from_secs(15) {
         assert_eq!(fleet.ready_in("ottawa", "only-here"), 2, "the only copy that runs");
         assert_eq!(fleet.ask(&["get", "rb", "only-here-deployment", TASKS]), "ottawa");

@@ -1,4 +1,4 @@
-//! The fault kit does what it says, and short soaks by a seed end well; `make soak` runs long ones.
+//! Faults have the intended effects, and short seeded soaks pass; `make soak` runs long ones.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ use e2e::soak::schedule::{Engine, Plan, draw};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// A server of its own, with a shim, on a directory.
+/// Starts a server with a shim on a directory.
 fn server(directory: &Path) -> (Target, Arc<Shim>, std::path::PathBuf) {
     let shim = Arc::new(Shim::build(directory, "server").unwrap_or_else(|why| panic!("{why}")));
     let (data, port, preload) = (directory.join("data"), steady_port(), Arc::clone(&shim));
@@ -41,7 +41,7 @@ fn creates(kubeconfig: &Path, name: &str) -> bool {
 }
 
 #[test]
-fn every_fault_of_a_process_is_felt_and_is_over_when_it_is_healed() {
+fn every_process_fault_takes_effect_and_heals() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (target, shim, kubeconfig) = server(directory.path());
     let good = || {
@@ -52,10 +52,10 @@ fn every_fault_of_a_process_is_felt_and_is_over_when_it_is_healed() {
     good();
 
     let full = target.inject(Fault::FullDisk).expect("a shim");
-    assert!(!creates(&kubeconfig, "full"), "there was no room for it");
-    assert!(kubectl(&kubeconfig, &["get", "cm", "x"]).status.success(), "reads need no room");
+    assert!(!creates(&kubeconfig, "full"), "the disk is full");
+    assert!(kubectl(&kubeconfig, &["get", "cm", "x"]).status.success(), "reads need no disk space");
     full.heal();
-    eventually("there is room again", LIMIT, || creates(&kubeconfig, "room"));
+    eventually("there is disk space again", LIMIT, || creates(&kubeconfig, "room"));
     assert!(shim.hits().writes > 0);
 
     let moved = target.inject(Fault::Clock { seconds: 86_400 }).expect("a shim");
@@ -76,11 +76,11 @@ fn every_fault_of_a_process_is_felt_and_is_over_when_it_is_healed() {
     assert!(!creates(&kubeconfig, "killed"));
     drop(killed);
     good();
-    eventually("what was acknowledged is there", LIMIT, || !age("tomorrow").is_empty());
+    eventually("acknowledged writes are present", LIMIT, || !age("tomorrow").is_empty());
 }
 
 #[test]
-fn a_server_ends_when_its_disk_failed_and_has_all_it_acknowledged_when_started_again() {
+fn a_server_exits_on_a_disk_failure_and_keeps_acknowledged_writes() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (target, shim, kubeconfig) = server(directory.path());
     assert!(creates(&kubeconfig, "before"));
@@ -102,7 +102,7 @@ fn a_server_ends_when_its_disk_failed_and_has_all_it_acknowledged_when_started_a
 }
 
 #[test]
-fn what_a_target_or_this_machine_cannot_do_is_refused_in_words() {
+fn unsupported_faults_are_rejected_with_a_reason() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let sleep = Process::start(&directory.path().join("log"), || {
         let mut command = Command::new("sleep");
@@ -140,7 +140,7 @@ fn a_small_disk_is_filled_and_emptied() {
     disk.fill();
     assert!(std::fs::write(disk.path().join("more"), vec![1; 4096]).is_err());
     disk.empty();
-    std::fs::write(disk.path().join("more"), vec![1; 4096]).expect("there is room");
+    std::fs::write(disk.path().join("more"), vec![1; 4096]).expect("there is disk space");
 }
 
 async fn soak(plan: Plan) {
@@ -149,13 +149,13 @@ async fn soak(plan: Plan) {
     eprintln!("{verdict:#?}");
     assert!(verdict.counts.acknowledged > 0, "nothing was written: {verdict:#?}");
     if !verdict.violations.is_empty() {
-        // What is needed to find out why.
+        // Keeps everything needed for an analysis.
         panic!("{plan:?}\n{:#?}\nkept in {}", verdict.violations, directory.keep().display());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_short_soak_of_one_plane_with_members_ends_well() {
+async fn a_short_soak_of_one_plane_with_members_passes() {
     let (seed, seconds) = (11, 12);
     let plan = Plan {
         seed,
@@ -169,7 +169,7 @@ async fn a_short_soak_of_one_plane_with_members_ends_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_short_soak_of_three_replicas_on_etcd_ends_well() {
+async fn a_short_soak_of_three_replicas_on_etcd_passes() {
     if !e2e::flotilla::programs().join("etcd").exists() {
         return eprintln!("SKIPPED: etcd is missing; `make test` builds it");
     }

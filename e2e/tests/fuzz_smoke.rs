@@ -1,4 +1,5 @@
-//! The functions of the fuzz targets on some thousand seeded inputs: quick, repeatable, and without a nightly toolchain.
+//! The functions of the fuzz targets on some thousand seeded inputs: fast, repeatable, and without a nightly
+//! toolchain.
 
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
@@ -12,40 +13,40 @@ use rand::{RngExt, SeedableRng};
 const ROUNDS: u64 = 3000;
 
 #[test]
-fn objects_of_any_shape_are_decoded_or_refused() {
+fn any_object_is_decoded_or_rejected() {
     run(targets::decode, OBJECTS, Framing::Kind);
 }
 
 #[test]
-fn patches_of_any_shape_are_applied_or_refused() {
+fn any_patch_is_applied_or_rejected() {
     run(targets::patch, OBJECTS, Framing::Kind);
 }
 
 #[test]
-fn selectors_are_read_or_refused() {
+fn any_selector_is_parsed_or_rejected() {
     run(targets::selectors, SELECTORS, Framing::Plain);
 }
 
 #[test]
-fn quantities_survive_being_written() {
+fn quantities_round_trip() {
     run(targets::quantity, QUANTITIES, Framing::Plain);
 }
 
 #[test]
-fn protobuf_is_read_or_refused() {
+fn any_protobuf_is_decoded_or_rejected() {
     run(targets::protobuf, PROTOBUF, Framing::Plain);
 }
 
 #[test]
-fn expressions_compile_or_are_refused() {
+fn any_expression_compiles_or_is_rejected() {
     run(targets::cel, EXPRESSIONS, Framing::Plain);
 }
 
-/// What is put around a mutated seed.
+/// The framing of a mutated seed.
 #[derive(Clone, Copy, PartialEq)]
 enum Framing {
     Plain,
-    /// Two bytes that choose a kind, and a second piece behind the first.
+    /// Two bytes that choose a kind, and a second part after the first.
     Kind,
 }
 
@@ -67,12 +68,12 @@ fn run(target: fn(&[u8]), seeds: &[&[u8]], framing: Framing) {
     }
 }
 
-/// Shown by the test runner where a test fails.
+/// Shown by the test runner if a test fails.
 fn println_seed(seed: u64) {
     eprintln!("FUZZ_SEED={seed}");
 }
 
-/// A seed with a few values, words or bytes changed; now and then none at all.
+/// Returns a seed with a few values, words or bytes changed; sometimes unchanged.
 fn mutated(random: &mut StdRng, seeds: &[&[u8]]) -> Vec<u8> {
     let pick = |random: &mut StdRng| seeds[random.random_range(0..seeds.len())];
     let mut bytes = pick(random).to_vec();
@@ -97,7 +98,7 @@ fn mutated(random: &mut StdRng, seeds: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Puts another value behind some colon, so that JSON stays JSON and reaches what lies behind the parser.
+/// Replaces the value after a colon, so that the JSON stays valid and reaches the code behind the parser.
 fn replace_value(random: &mut StdRng, bytes: &mut Vec<u8>) {
     let colons: Vec<usize> = bytes.iter().enumerate().filter(|(_, b)| **b == b':').map(|(at, _)| at).collect();
     if colons.is_empty() {

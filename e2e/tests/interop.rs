@@ -1,4 +1,4 @@
-//! Who works with whom: our plane and a real Karmada, both agents, both command lines, kubectl old and new.
+//! Interoperability: our control plane and a real Karmada, both agents, both CLIs, kubectl old and new.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 const OURS: &str = "our plane";
 const KARMADAS: &str = "Karmada's plane";
 
-/// What a pair has to do together.
+/// A combination and its scenario.
 struct Cell<'a> {
     plane: &'static str,
     other: &'static str,
@@ -25,7 +25,7 @@ struct Cell<'a> {
 }
 
 #[test]
-fn every_pair_that_has_to_work_together_does() {
+fn all_supported_combinations_interoperate() {
     for program in ["karmadactl", "karmada-agent", "kubectl-1.32"] {
         if !programs().join(program).exists() {
             eprintln!("SKIPPED: {program} is not in {}; `make test` builds it", programs().display());
@@ -43,8 +43,8 @@ fn every_pair_that_has_to_work_together_does() {
     let (first, second) = (&members[0], &members[1]);
     let theirs = karmada.kubeconfig();
     let cells = [
-        cell(OURS, "kubectl 1.32", || kubectl_travels("kubectl-1.32")),
-        cell(OURS, "kubectl 1.36", || kubectl_travels("kubectl")),
+        cell(OURS, "kubectl 1.32", || run_kubectl_scripts("kubectl-1.32")),
+        cell(OURS, "kubectl 1.36", || run_kubectl_scripts("kubectl")),
         cell(OURS, "karmadactl 1.18", || pushes(&programs().join("karmadactl"), &ours.kubeconfig, first)),
         cell(OURS, "our command line", || pushes(&binary(), &ours.kubeconfig, first)),
         cell(OURS, "karmada-agent 1.18", || {
@@ -70,7 +70,7 @@ fn every_pair_that_has_to_work_together_does() {
             drop(agent);
         }),
     ];
-    // Clients have servers of their own; the rest share members and take turns.
+    // Clients have their own servers; the others share members and run one after the other.
     let (clients, fleets) = cells.split_at(2);
     let results: Vec<(&str, &str, bool)> = std::thread::scope(|scope| {
         let lanes = [clients, fleets].map(|lane| scope.spawn(|| lane.iter().map(outcome).collect::<Vec<_>>()));
@@ -99,8 +99,8 @@ fn table(results: &[(&str, &str, bool)]) -> String {
     format!("| Plane | Other side | |\n|---|---|---|\n{}", rows.collect::<String>())
 }
 
-/// The journeys and a tour of the commands, on a server of its own.
-fn kubectl_travels(program: &str) {
+/// Runs the journeys and parity scripts on a separate server.
+fn run_kubectl_scripts(program: &str) {
     let server = Flotilla::start();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let scripts = Script::all(&data.join("journeys")).into_iter().chain(Script::all(&data.join("tour")));
@@ -120,13 +120,13 @@ fn tell(program: &Path, plane: &Path, arguments: &[&str], expected: &str) {
     assert!(output.status.success() && said.contains(expected), "{} {arguments:?}: {said}", program.display());
 }
 
-/// A command line brings a cluster into a plane, looks around, and takes it out again.
+/// Joins a cluster with a CLI, reads from it, and unjoins it.
 fn pushes(program: &Path, plane: &Path, member: &Member) {
     let kubeconfig = member.kubeconfig().to_str().expect("a path in UTF-8");
     let name = member.name.as_str();
     tell(program, plane, &["join", name, "--cluster-kubeconfig", kubeconfig], "is joined successfully");
     runs(plane, member, "pushed");
-    // A plane of Karmada takes a moment until members know who may look into them.
+    // In Karmada, members learn the proxy permissions with a delay.
     for (looks, expected) in [
         (["get", "deploy", "--operation-scope", "all"], name),
         (["get", "pods", "--operation-scope", "members"], "Running"),
@@ -149,12 +149,12 @@ fn runs(plane: &Path, member: &Member, name: &str) {
     let output = member::apply(plane, &["apply", "-f", "-"], &application(name, &member.name));
     assert!(output.status.success(), "{}", text(&output));
     eventually("it runs in the member", LIMIT, || member.ask(&["get", "deploy", name, READY_REPLICAS]) == "2");
-    eventually("its status comes back", LIMIT, || ask(plane, &["get", "deploy", name, READY_REPLICAS]) == "2");
+    eventually("its status is collected", LIMIT, || ask(plane, &["get", "deploy", name, READY_REPLICAS]) == "2");
 }
 
 fn goes(plane: &Path, member: &Member, name: &str) {
     assert!(kubectl(plane, &["delete", "deploy,propagationpolicy", name]).status.success());
-    eventually("it goes from the member", LIMIT, || {
+    eventually("it is deleted from the member", LIMIT, || {
         member.ask(&["get", "deploy", name, "--ignore-not-found", "-o=name"]).is_empty()
     });
 }
@@ -166,7 +166,7 @@ fn pulls(plane: &Path, member: &Member) {
     goes(plane, member, "pulled");
 }
 
-/// Registers a member by a token and returns the kubeconfig its agent is to use.
+/// Registers a member with a token and returns the kubeconfig of its agent.
 fn register(program: &Path, plane: &Flotilla, member: &Member) -> PathBuf {
     let config = plane.kubeconfig.to_str().expect("a path in UTF-8");
     let printed =
@@ -185,7 +185,7 @@ fn register(program: &Path, plane: &Flotilla, member: &Member) -> PathBuf {
     file
 }
 
-/// Our command line makes, lists and deletes tokens of a real Karmada.
+/// Creates, lists and deletes tokens of a real Karmada with our CLI.
 fn tokens(plane: &Path) {
     let made = run(&binary(), plane, &["token", "create"]);
     assert!(made.status.success(), "{}", text(&made));
@@ -200,7 +200,7 @@ fn tokens(plane: &Path) {
     assert_eq!(secret, "");
 }
 
-/// Our command line takes a pull member out of a real Karmada, with its agent still at work.
+/// Unregisters a pull-mode member of a real Karmada with our CLI while its agent runs.
 fn unregisters(plane: &Path, member: &Member) {
     let kubeconfig = member.kubeconfig().to_str().expect("a path in UTF-8");
     let config = plane.to_str().expect("a path in UTF-8");
@@ -210,7 +210,7 @@ fn unregisters(plane: &Path, member: &Member) {
 }
 
 fn is_gone(plane: &Path, member: &Member) {
-    eventually("the cluster is gone, and the member is as it was", LIMIT, || {
+    eventually("the cluster is removed, and the member is unchanged", LIMIT, || {
         ask(plane, &["get", "cluster", &member.name, "--ignore-not-found", "-o=name"]).is_empty()
             && member.ask(&["get", "ns", "karmada-cluster", "--ignore-not-found", "-o=name"]).is_empty()
     });

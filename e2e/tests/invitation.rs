@@ -1,4 +1,4 @@
-//! Tokens that were made for one cluster: they register it, and are good for nothing else, whatever is tried with them.
+//! Tokens for one cluster: they register it and grant nothing else.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -37,7 +37,7 @@ impl Plane {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// A kubeconfig with nothing but the token.
+    /// Returns a kubeconfig with only the token.
     fn with_token(&self, token: &str) -> PathBuf {
         let [server, ca] = ["server", "certificate-authority-data"].map(|field| {
             self.ask(&["config", "view", "--raw", &format!("-o=jsonpath={{.clusters[0].cluster.{field}}}")])
@@ -52,7 +52,7 @@ impl Plane {
         file
     }
 
-    /// Registers as the printed command says, with some more.
+    /// Runs the printed registration command, with additional arguments.
     fn register(&self, command: &str, member: &LightMember, more: &[&str]) -> Output {
         let mut register = Command::new(binary());
         register.args(command.split_whitespace().skip(1)).args(more).arg("--kubeconfig").arg(&member.kubeconfig);
@@ -60,7 +60,7 @@ impl Plane {
     }
 }
 
-/// A request for a certificate, as YAML.
+/// A CertificateSigningRequest as YAML.
 fn request(name: &str, user: &str, group: &str, signer: &str) -> String {
     let mut parameters = rcgen::CertificateParams::default();
     parameters.distinguished_name = rcgen::DistinguishedName::new();
@@ -75,7 +75,7 @@ fn request(name: &str, user: &str, group: &str, signer: &str) -> String {
     )
 }
 
-/// Whose certificates a token of m1 must not get.
+/// Identities that a token for m1 must not obtain.
 const IDENTITIES: &[(&str, &str, &str)] = &[
     ("system:karmada:agent:m2", AGENTS, ANY_CLIENT),
     ("system:karmada:agent:rbac-generator", AGENTS, ANY_CLIENT),
@@ -87,7 +87,7 @@ const IDENTITIES: &[(&str, &str, &str)] = &[
     ("system:kube-controller-manager", AGENTS, ANY_CLIENT),
 ];
 
-/// What a token of m1 may do before it registers; names of what it creates are the server's business.
+/// The permissions of a token for m1 before it registers.
 const RIGHTS_OF_TOKEN: &[&str] = &[
     "cluster.karmada.io/clusters /: create",
     "cluster.karmada.io/clusters /m1: get create",
@@ -116,7 +116,7 @@ const NOT_OWN: &[&str] = &[
 ];
 
 #[test]
-fn a_token_made_for_one_cluster_registers_that_cluster_and_is_good_for_nothing_else() {
+fn a_token_for_one_cluster_registers_only_that_cluster() {
     let server = Flotilla::start_with(&["--agent-approval=bound"]);
     let plane = Plane { server, directory: tempfile::tempdir().expect("a temporary directory") };
     let unbound = plane.token(&[]);
@@ -135,13 +135,13 @@ fn a_token_made_for_one_cluster_registers_that_cluster_and_is_good_for_nothing_e
     for document in NOT_OWN {
         refused(&config, document, document);
     }
-    certificates_come_to_whom_they_are_meant_for(&plane, &config, &plane.with_token(&unbound));
+    certificates_are_issued_only_to_their_cluster(&plane, &config, &plane.with_token(&unbound));
 
     let member = LightMember::start(&[]);
     let other = plane.register(&command.replace("--cluster-name m1", "--cluster-name m2"), &member, &[]);
     assert!(!other.status.success() && text(&other).contains("was made for cluster m1"), "{}", text(&other));
     registers_once(&plane, &command, &member);
-    goes_with_all_its_rights(&plane, &member);
+    unregistering_revokes_all_permissions(&plane, &member);
     tokens_end(&plane, &token, &config);
 }
 
@@ -152,8 +152,8 @@ fn refused(config: &Path, document: &str, what: &str) {
     assert!(!output.status.success() && said.contains("orbidden"), "{what}: {said}");
 }
 
-/// A token of any cluster may ask, and waits for a person.
-fn certificates_come_to_whom_they_are_meant_for(plane: &Plane, bound: &Path, unbound: &Path) {
+/// Requests with a token for any cluster stay pending for manual approval.
+fn certificates_are_issued_only_to_their_cluster(plane: &Plane, bound: &Path, unbound: &Path) {
     for (config, name, user) in [
         (unbound, "any-agent", "system:karmada:agent:m1"),
         (unbound, "any-rights", "system:karmada:agent:rbac-generator"),
@@ -194,7 +194,7 @@ fn registers_once(plane: &Plane, command: &str, member: &LightMember) {
     let stranger = LightMember::start(&[]);
     let taken = plane.register(command, &stranger, &[]);
     assert!(text(&taken).contains("cluster with name m1 already exists"), "{}", text(&taken));
-    // And the plane's own agent works with the rights that were given in advance.
+    // Our agent works with the permissions granted at token creation.
     let _agent = Agent::ours_beside(&config, ("m1", &member.kubeconfig), &[]);
     let kubeconfig = member.kubeconfig.to_str().expect("a path in UTF-8");
     let plane_config = plane.server.kubeconfig.to_str().expect("a path in UTF-8");
@@ -203,7 +203,7 @@ fn registers_once(plane: &Plane, command: &str, member: &LightMember) {
     assert!(output.status.success(), "{}", text(&output));
 }
 
-fn goes_with_all_its_rights(plane: &Plane, member: &LightMember) {
+fn unregistering_revokes_all_permissions(plane: &Plane, member: &LightMember) {
     let of_m1 = |kind: &str| {
         let names = plane.ask(&["get", kind, "-A", "-o=jsonpath={.items[*].metadata.name}"]);
         names
@@ -218,7 +218,7 @@ fn goes_with_all_its_rights(plane: &Plane, member: &LightMember) {
     assert_eq!(member.ask(&["get", "deploy", "-n=karmada-system", "-o=name"]), "");
 }
 
-/// Deleted, or over its time: nobody knows it any more.
+/// A deleted or expired token is rejected.
 fn tokens_end(plane: &Plane, token: &str, config: &Path) {
     let is_known = |config: &Path| kubectl(config, &["auth", "whoami"]).status.success();
     assert!(is_known(config));

@@ -1,4 +1,4 @@
-//! Journeys of users through a whole server, controllers included, with real kubectl.
+//! User journeys through a complete server, including controllers, with real kubectl.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use e2e::flotilla::{Flotilla, programs};
 use e2e::script::Script;
 
 #[test]
-fn every_journey_ends_where_it_should() {
+fn every_journey_passes() {
     let server = Flotilla::start();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/journeys");
     let complaints: Vec<String> =
@@ -49,7 +49,7 @@ fn a_watch_shows_changes_as_they_happen() {
     assert!(server.kubectl(&["delete", "configmap", "a"]).status.success());
     let mut seen = Vec::new();
     while seen.len() < 3 {
-        let line = lines.next().expect("the watch goes on").expect("readable");
+        let line = lines.next().expect("the watch continues").expect("readable");
         seen.push(line.split_whitespace().next().unwrap_or_default().to_owned());
     }
     let _ = watch.kill();

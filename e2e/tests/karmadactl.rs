@@ -1,4 +1,4 @@
-//! Karmada's own command line works on our control plane: it cannot tell the difference.
+//! Karmada's own CLI works on our control plane.
 
 use std::process::Output;
 
@@ -24,7 +24,7 @@ fn karmadactl(fleet: &Fleet, arguments: &[&str]) -> Output {
     run(&programs().join("karmadactl"), &fleet.plane.kubeconfig, arguments)
 }
 
-/// Runs a command that must succeed and say this.
+/// Runs a command that must succeed with this output.
 fn check(fleet: &Fleet, arguments: &[&str], expected: &str) {
     let output = karmadactl(fleet, arguments);
     let said = text(&output);

@@ -1,5 +1,5 @@
-//! Every script of kubectl commands prints the same against our server and against a real kube-apiserver, with the newest
-//! kubectl and with the oldest one that is supported.
+//! Every script of kubectl commands prints the same against our server and a real kube-apiserver, with the newest and
+//! the oldest supported kubectl.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use e2e::flotilla::{Flotilla, kubectl, programs};
 use e2e::kube_apiserver::KubeApiServer;
 use e2e::script::{Printed, Script, Step};
 
-/// They share the servers, so each script takes away what it has made.
+/// They share the servers, so each script deletes the objects it created.
 const KUBECTLS: [&str; 2] = ["kubectl", "kubectl-1.32"];
-/// Servers tell of what was written a moment later in some places: discovery, documents, rights. What changes nothing is
-/// run again until both agree, for so long in all.
+/// Some writes take effect with a delay: discovery, OpenAPI, permissions. Read-only steps are repeated until both
+/// servers agree, for this long in total.
 const PATIENCE: Duration = Duration::from_secs(60);
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 #[test]
-fn kubectl_cannot_tell_us_from_kube_apiserver() {
+fn kubectl_output_matches_kube_apiserver() {
     let Some(theirs) = KubeApiServer::start() else { return };
     let ours = Flotilla::start();
     eventually("a real server has namespaces, which come after it is ready", PATIENCE, || {
@@ -54,7 +54,7 @@ fn kubectl_cannot_tell_us_from_kube_apiserver() {
     );
 }
 
-/// What differs once both servers have told all; a step that changes something is run once only.
+/// Returns the remaining difference; a step that changes something runs only once.
 fn settled(step: &Step, patience: &mut Duration, compare: impl Fn() -> Option<String>) -> Option<String> {
     let mut difference = compare();
     while difference.is_some() && step.is_repeatable() && !patience.is_zero() {
@@ -80,7 +80,7 @@ fn compare(step: &Step, servers: [&Path; 2], run: impl Fn(&Path) -> Printed + Sy
     (!same).then(|| format!("real: {real:#?}\nours: {own:#?}"))
 }
 
-/// What a plane has beyond Kubernetes: Karmada's groups and the two namespaces it keeps its own objects in.
+/// Removes the parts a control plane has beyond Kubernetes: Karmada's groups and its two namespaces.
 fn without_karmada(stdout: &str) -> String {
     let is_ours = |line: &str| {
         line.contains(".karmada.io") || line.contains("multicluster.x-k8s.io") || line.starts_with("karmada-")

@@ -1,4 +1,5 @@
-//! The testbed in system containers: three members, each with its own processes and network, joined through forwarded ports.
+//! A testbed in system containers: three members with their own processes and network, joined through forwarded
+//! ports.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -14,7 +15,7 @@ use serde_json::Value;
 const PLANE: &str = "karmada-apiserver";
 const MEMBERS: [&str; 3] = ["member1", "member2", "member3"];
 
-/// Says so where this host has no LXD and no Incus, in the words `flotilla prepare` has for it.
+/// Skips the test on hosts without LXD or Incus, with the message of `flotilla prepare`.
 fn is_missing() -> bool {
     let words = ["prepare", "--provisioner", "lxd", "--dry-run", "--json"];
     let output = Command::new(binary()).args(words).stdin(Stdio::null()).output().expect("flotilla runs");
@@ -34,9 +35,9 @@ fn bed(home: &tempfile::TempDir) -> Testbed {
     Testbed::at(home.path(), &format!("lxd{}", std::process::id()))
 }
 
-/// The member's process as this host sees it.
+/// Returns the member's process as seen by this host.
 fn process_of(bed: &Testbed, member: &str) -> Option<u32> {
-    // The same member of another testbed has another port in its proxy, but the same command: ask for its cgroup.
+    // The same member of another testbed has the same command, so its cgroup is compared.
     let name = bed.directory().file_name()?.to_str()?.to_owned();
     let entries = std::fs::read_dir("/proc").ok()?;
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.parse::<u32>().ok()).find(|pid| {
@@ -95,7 +96,7 @@ spec:
 }
 
 #[test]
-fn three_members_in_containers_of_their_own_are_joined_and_ready_and_leave_nothing() {
+fn three_members_in_system_containers_are_joined_ready_and_removed() {
     if is_missing() {
         return;
     }
@@ -119,7 +120,7 @@ fn three_members_in_containers_of_their_own_are_joined_and_ready_and_leave_nothi
     bed.wait(PLANE, &["get", "deploy", "nginx", "-o=jsonpath={.status.readyReplicas}"], "6");
     bed.good(&["doctor"]);
 
-    // One of them goes and comes back with what it had; the others do not notice.
+    // One member is stopped and restarted with its data; the others are not affected.
     bed.good(&["stop", "member1"]);
     bed.wait_ready("member1", "False");
     bed.apply(&document("again"));
@@ -130,7 +131,7 @@ fn three_members_in_containers_of_their_own_are_joined_and_ready_and_leave_nothi
     bed.wait_ready("member1", "True");
     bed.wait("member1", &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "again");
 
-    // Nothing that is well is touched by another `up`.
+    // Another `up` does not touch healthy members.
     let before = MEMBERS.map(|member| process_of(&bed, member));
     bed.good(&["up"]);
     assert_eq!(MEMBERS.map(|member| process_of(&bed, member)), before);
@@ -150,7 +151,7 @@ fn they_are_apart(bed: &Testbed) {
         let server = std::fs::read_to_string(bed.config(member)).expect("a kubeconfig");
         assert!(server.contains(&format!("https://127.0.0.1:{}", port_of(bed, member))), "{server}");
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).expect("a command line");
-        assert!(String::from_utf8_lossy(&line).contains(":16443"), "it listens where the documents say, inside");
+        assert!(String::from_utf8_lossy(&line).contains(":16443"), "it listens on the documented port inside");
     }
 }
 
@@ -164,7 +165,7 @@ fn nothing_is_left(bed: &Testbed, ports: &[u16]) {
     }
     let name = bed.directory().file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
     for words in [&["list", "--format=csv"][..], &["profile", "list"]] {
-        // Incus has another client; there the daemon's own list is not looked at.
+        // Incus has another client, so its list is not checked.
         let Ok(output) = Command::new("lxc").args(words).output() else { return };
         assert!(!text(&output).contains(&name), "{}", text(&output));
     }

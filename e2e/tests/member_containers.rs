@@ -1,6 +1,7 @@
-//! Real kubectl, real containers: a member runs pods through containerd, with images from the registry and from an archive.
+//! Pods of a member as real containers in containerd, with images from the registry and from an archive, used with
+//! real kubectl.
 //!
-//! Needs root, containerd, runc, the network plugins and a static busybox; says what is missing where it is skipped.
+//! Needs root, containerd, runc, the CNI plugins and a static busybox; if skipped, prints what is missing.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,10 +15,10 @@ use e2e::flotilla::binary;
 use e2e::light_member::LightMember;
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// One at a time: every test has a container runtime of its own, and they all do the same to one machine.
+/// One at a time: every test has its own container runtime on the same machine.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What keeps real containers from running here.
+/// Returns the reason why real containers cannot run here.
 fn missing() -> Option<String> {
     let user = Command::new("id").arg("-u").output().expect("id runs");
     if user.stdout.trim_ascii() != b"0" {
@@ -33,7 +34,7 @@ fn missing() -> Option<String> {
     needed.iter().find(|(_, paths)| !is_there(paths)).map(|(name, _)| format!("{name} is not installed"))
 }
 
-/// A member with real containers; told to stop, and waited for, even when the test fails.
+/// A member with real containers; stopped gracefully even when the test fails.
 struct Containers {
     member: LightMember,
 }
@@ -47,7 +48,7 @@ impl Containers {
         self.member.directory().join("containerd/containerd.sock")
     }
 
-    /// A value of an object, once it is there and not empty.
+    /// Waits for a non-empty value of an object.
     fn value(&self, object: &str, path: &str) -> String {
         let mut value = String::new();
         eventually(&format!("{object} has {path}"), LIMIT, || {
@@ -72,7 +73,7 @@ impl Drop for Containers {
     fn drop(&mut self) {
         let pid = self.member.pid();
         let _ = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
-        // Not waited for by anyone yet, one that has ended stays as a zombie.
+        // An exited process that was not waited for yet is a zombie.
         let ended = || {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             stat.is_empty() || stat.contains(") Z ")
@@ -84,7 +85,7 @@ impl Drop for Containers {
     }
 }
 
-/// A folder an image is built from: busybox under the names that scripts use.
+/// Creates a build context: busybox under the names used by scripts.
 fn context(directory: &Path) -> PathBuf {
     let context = directory.join("image");
     std::fs::create_dir_all(context.join("bin")).expect("made");
@@ -106,7 +107,7 @@ fn flotilla(arguments: &[&str]) {
     assert!(output.status.success(), "flotilla {arguments:?}: {said}");
 }
 
-/// Builds the image and puts it where the member finds it.
+/// Builds the image and distributes it to the member.
 fn distribute(containers: &Containers, tag: &str) {
     let context = context(containers.member.directory());
     let store = format!("m1={}", containers.socket().display());
@@ -122,7 +123,7 @@ impl Drop for Ending {
     }
 }
 
-/// The body of a page.
+/// Returns the body of a page.
 fn fetch(address: &str) -> String {
     let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
     let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
@@ -163,7 +164,7 @@ spec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}
 "#;
 
 #[test]
-fn a_deployment_from_the_registry_serves_its_page_to_every_tool() {
+fn a_deployment_from_the_registry_is_reachable_by_every_tool() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(missing) = missing() {
         eprintln!("SKIPPED: {missing}; `make test` as root brings it");
@@ -212,9 +213,9 @@ fn a_deployment_from_the_registry_serves_its_page_to_every_tool() {
 
     let mut forward = Ending(member.spawn(&["port-forward", &format!("pod/{one}"), ":8080"]));
     let mut said = String::new();
-    // Kept open: kubectl goes on talking, and would die of nobody listening.
+    // Kept open: kubectl keeps printing and would be killed by a closed pipe.
     let mut words = BufReader::new(forward.0.stdout.take().expect("a pipe"));
-    words.read_line(&mut said).expect("it says where");
+    words.read_line(&mut said).expect("a line with the address");
     let forwarded = said.split_whitespace().nth(2).expect("an address").to_owned();
     assert_eq!(fetch(&forwarded), "hello from a container\n");
 
@@ -226,7 +227,7 @@ fn a_deployment_from_the_registry_serves_its_page_to_every_tool() {
 
     member.tell(&["rollout", "restart", "deployment/web"]);
     member.tell(&["rollout", "status", "deployment/web", "--timeout=90s"]);
-    eventually("the pods before are gone", LIMIT, || {
+    eventually("the old pods are deleted", LIMIT, || {
         let names = member.ask(&["get", "pods", "-l=app=web", "-o=jsonpath={.items[*].metadata.name}"]);
         names.split_whitespace().count() == 2 && !names.contains(one)
     });
@@ -304,7 +305,7 @@ spec:
 "#;
 
 #[test]
-fn what_ends_or_cannot_start_shows_in_what_kubectl_says() {
+fn kubectl_shows_exited_and_failed_containers() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(missing) = missing() {
         eprintln!("SKIPPED: {missing}; `make test` as root brings it");
@@ -344,7 +345,7 @@ fn what_ends_or_cannot_start_shows_in_what_kubectl_says() {
 }
 
 #[test]
-fn a_member_that_stops_leaves_nothing() {
+fn a_stopped_member_leaves_nothing_behind() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(missing) = missing() {
         eprintln!("SKIPPED: {missing}; `make test` as root brings it");
@@ -366,14 +367,14 @@ fn a_member_that_stops_leaves_nothing() {
 
 fn interfaces() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/class/net").expect("interfaces").flatten();
-    // Others on this machine may start and stop theirs: bridges of members are told apart by their prefix.
+    // Other programs may create interfaces meanwhile: bridges of members have a prefix.
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.retain(|name| name.starts_with("fl") && name.len() == 10);
     names.sort();
     names
 }
 
-/// Mounts and processes that name a folder.
+/// Returns mounts and processes that refer to a directory.
 fn traces(folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
     let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");

@@ -1,4 +1,4 @@
-//! Real kubectl looks into the pods of a member: logs, exec, cp, port-forward, attach, top, and what goes wrong.
+//! Access to pods of a member with real kubectl: logs, exec, cp, port-forward, attach, top, and simulated faults.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,11 +10,11 @@ use e2e::flotilla::programs;
 use e2e::light_member::LightMember;
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// How kubectl is told to speak SPDY, as older clients do.
+/// Makes kubectl use SPDY, as older clients do.
 const SPDY: [(&str, &str); 2] =
     [("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false"), ("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false")];
 
-/// A member with the pods of a manifest, all as far as they will get.
+/// Starts a member with the pods of a manifest and waits for their final state.
 fn member(manifest: &str, pods: &[(&str, &str)]) -> LightMember {
     let member = LightMember::start(&[]);
     member.apply(manifest);
@@ -48,7 +48,7 @@ fn run(member: &LightMember, environment: &[(&str, &str)], arguments: &[&str], i
     let mut stdin = child.stdin.take().expect("a pipe");
     let input = input.to_vec();
     let writing = std::thread::spawn(move || {
-        // A command that does not read is no failure of the test.
+        // A command may exit without reading its input.
         let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().expect("kubectl ends");
@@ -58,7 +58,7 @@ fn run(member: &LightMember, environment: &[(&str, &str)], arguments: &[&str], i
 }
 
 #[test]
-fn logs_are_told_from_start_to_end_and_say_why_there_are_none() {
+fn logs_are_complete_and_missing_ones_have_a_reason() {
     let script = "command: [sh, -c, 'echo one; echo two; while true; do echo tick; sleep 1; done']";
     let manifest = [
         pod("web", "", "image: nginx"),
@@ -88,8 +88,8 @@ fn logs_are_told_from_start_to_end_and_say_why_there_are_none() {
     assert!(none.contains("previous terminated container \"main\" in pod \"web\" not found"), "{none}");
     let unpulled = refused(&["logs", "unpulled"]);
     assert!(unpulled.contains("container \"main\" in pod \"unpulled\" is waiting to start:"), "{unpulled}");
-    let unnamed = refused(&["logs", "two", "-c", "nobody"]);
-    assert!(unnamed.contains("container nobody is not valid for pod two"), "{unnamed}");
+    let unnamed = refused(&["logs", "two", "-c", "other"]);
+    assert!(unnamed.contains("container other is not valid for pod two"), "{unnamed}");
     assert!(refused(&["logs", "missing"]).contains("pods \"missing\" not found"));
 
     let mut following = Ending(member.spawn(&["logs", "-f", "ticker", "--tail=0"]));
@@ -202,7 +202,7 @@ fn ports_of_pods_answer_through_port_forward_and_proxies() {
         let command = command.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut forwarding = Ending(command.spawn().expect("kubectl runs"));
         let mut lines = BufReader::new(forwarding.0.stdout.take().expect("a pipe")).lines();
-        // Such as: Forwarding from 127.0.0.1:40001 -> 80
+        // For example: Forwarding from 127.0.0.1:40001 -> 80
         let line = lines.next().expect("a line").expect("text");
         let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()).expect("a port");
         for _ in 0..3 {
@@ -265,7 +265,7 @@ fn top_shows_what_pods_and_nodes_use() {
 }
 
 #[test]
-fn what_is_told_to_go_wrong_goes_wrong_and_heals() {
+fn simulated_faults_take_effect_and_heal() {
     let manifest = [
         pod("crasher", "flotilla.dev/simulate: crash, flotilla.dev/run-for: 100ms", "image: app"),
         pod("unready", "flotilla.dev/simulate: not-ready", "image: app"),
@@ -280,7 +280,7 @@ fn what_is_told_to_go_wrong_goes_wrong_and_heals() {
     shows("crasher", "CrashLoopBackOff");
     shows("unready", "0/1");
     shows("unpulled", "ImagePullBackOff");
-    eventually("events tell of it", LIMIT, || {
+    eventually("an event reports it", LIMIT, || {
         let events = member.ask(&["get", "events", "--no-headers"]);
         ["BackOff", "Unhealthy", "Failed", "Started"].iter().all(|reason| events.contains(reason))
     });

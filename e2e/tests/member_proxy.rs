@@ -1,5 +1,5 @@
-//! Real kubectl reaches into members through the control plane: lists, watches, logs, exec, port-forward and top, in push
-//! members and in pull members that nobody can dial.
+//! Access to members through the control plane with real kubectl: lists, watches, logs, exec, port-forward and top,
+//! for push-mode members and for pull-mode members that cannot be dialed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use e2e::flotilla::{Flotilla, binary, programs};
 use e2e::light_member::LightMember;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// The two protocols kubectl speaks to what runs in a pod; the first is its own choice.
+/// The two streaming protocols of kubectl; the first is the default.
 const PROTOCOLS: [&str; 2] = ["true", "false"];
 const POD: &str = "
 apiVersion: v1
@@ -22,7 +22,7 @@ metadata: {name: web, labels: {app: web}}
 spec: {containers: [{name: main, image: nginx, ports: [{containerPort: 80}]}]}
 ";
 
-/// A kubectl that asks the plane for what a member has.
+/// Returns a kubectl command for a member through the control plane.
 fn through(plane: &Flotilla, cluster: &str, websockets: &str, arguments: &[&str]) -> Command {
     let server =
         format!("https://127.0.0.1:{}/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy", plane.port());
@@ -40,7 +40,7 @@ fn tell(plane: &Flotilla, cluster: &str, websockets: &str, arguments: &[&str]) -
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Everything people do in a member, done from the plane.
+/// Runs everything users do in a member through the control plane.
 fn reach(plane: &Flotilla, cluster: &str, member: &LightMember) {
     member.apply(POD);
     eventually("the pod runs", LIMIT, || {
@@ -55,15 +55,15 @@ fn reach(plane: &Flotilla, cluster: &str, member: &LightMember) {
         assert_eq!(failed.expect("kubectl runs").status.code(), Some(3));
         assert!(page_of(plane, cluster, websockets).contains("pod: web"), "a page through port-forward");
     }
-    eventually("usage is told", LIMIT, || tell(plane, cluster, "true", &["top", "pods"]).contains("web"));
+    eventually("usage is available", LIMIT, || tell(plane, cluster, "true", &["top", "pods"]).contains("web"));
     watch(plane, cluster, member);
 }
 
-/// What the pod serves, fetched through a forwarded port.
+/// Fetches a page of the pod through a forwarded port.
 fn page_of(plane: &Flotilla, cluster: &str, websockets: &str) -> String {
     let mut forward = through(plane, cluster, websockets, &["port-forward", "pod/web", ":80"]).spawn().expect("starts");
     let mut said = String::new();
-    // Open for as long as kubectl may write to it.
+    // Kept open while kubectl may write to it.
     let mut output = BufReader::new(forward.stdout.take().expect("a pipe"));
     output.read_line(&mut said).expect("a line");
     let port: u16 =
@@ -78,7 +78,7 @@ fn page_of(plane: &Flotilla, cluster: &str, websockets: &str) -> String {
     page
 }
 
-/// A watch through the plane tells of what happens in the member.
+/// A watch through the control plane shows changes in the member.
 fn watch(plane: &Flotilla, cluster: &str, member: &LightMember) {
     let mut watch = through(plane, cluster, "true", &["get", "configmaps", "-w", "-o=name"]).spawn().expect("starts");
     let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
@@ -111,9 +111,9 @@ fn a_push_member_is_reached_through_the_plane() {
 }
 
 #[test]
-fn a_pull_member_nobody_can_dial_is_reached_through_its_agent() {
+fn an_undialable_pull_member_is_reached_through_its_agent() {
     let (plane, member) = (Flotilla::start(), LightMember::start(&[]));
-    // The plane is told of an address where nobody listens.
+    // The control plane gets an address without a listener.
     let nowhere = ["--cluster-api-endpoint", "https://127.0.0.1:9"];
     let agent = Agent::ours_beside(&plane.kubeconfig, ("pulled", &member.kubeconfig), &nowhere);
     wait_ready(&plane, "pulled");
@@ -126,7 +126,7 @@ fn a_pull_member_nobody_can_dial_is_reached_through_its_agent() {
 }
 
 #[test]
-fn nobody_leads_the_way_to_a_cluster_that_is_not_theirs() {
+fn an_agent_cannot_open_the_tunnel_of_another_cluster() {
     let plane = Flotilla::start();
     let cases = [
         (vec!["--as=system:karmada:agent:m1", "--as-group=system:karmada:agents"], "m2"),
@@ -138,7 +138,7 @@ fn nobody_leads_the_way_to_a_cluster_that_is_not_theirs() {
         let error = String::from_utf8_lossy(&asked.stderr).into_owned();
         assert!(error.contains("orbidden"), "{error}");
     }
-    // Who may gets to know that this is no page.
+    // Authorized callers get a method error.
     let asked = plane.kubectl(&["get", "--raw", "/flotilla/v1alpha1/tunnels/m1"]);
     assert!(String::from_utf8_lossy(&asked.stderr).contains("this path is for agents"));
 }

@@ -1,4 +1,4 @@
-//! One fleet of unlike members: real and light, pushed to and pulling. What users see of them is the same.
+//! One fleet of different members: real and light, push and pull mode. They look the same to users.
 
 use std::path::Path;
 use std::process::Output;
@@ -181,12 +181,12 @@ impl Mixed {
             eventually(&format!("{place}: kubectl {arguments:?} says {expected:?}"), LIMIT, &mut holds);
         }));
         if let Err(panic) = outcome {
-            eprintln!("it said {last:?}; the plane's log:\n{}", self.plane.log());
+            eprintln!("last output: {last:?}; the control plane's log:\n{}", self.plane.log());
             std::panic::resume_unwind(panic);
         }
     }
 
-    /// kubectl to a member through the plane.
+    /// Runs kubectl on a member through the control plane.
     fn through(&self, cluster: &str, arguments: &[&str]) -> Output {
         let port = self.plane.port();
         let server = format!("https://127.0.0.1:{port}/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy");
@@ -196,7 +196,7 @@ impl Mixed {
 }
 
 #[test]
-fn members_of_every_sort_are_one_fleet() {
+fn different_members_form_one_fleet() {
     let Some(fleet) = Mixed::start() else { return };
     fleet.apply(OBJECTS);
     for cluster in CLUSTERS {
@@ -211,13 +211,13 @@ fn members_of_every_sort_are_one_fleet() {
     for cluster in CLUSTERS {
         fleet.in_member(cluster, &["-n=shop", "get", "ship", "fram", "-o=jsonpath={.spec.crew}"], "13");
     }
-    statuses_are_alike(&fleet);
+    statuses_are_equal(&fleet);
     members_are_reached_through_the_plane(&fleet);
-    what_a_lost_member_had_moves(&fleet);
+    replicas_of_a_lost_member_move(&fleet);
 }
 
-/// The plane says the same of each member, whatever it is.
-fn statuses_are_alike(fleet: &Mixed) {
+/// The control plane reports the same status for all members.
+fn statuses_are_equal(fleet: &Mixed) {
     let sums =
         "-o=jsonpath={.status.replicas} {.status.readyReplicas} {.status.updatedReplicas} {.status.availableReplicas}";
     fleet.on_plane(&["-n=shop", "get", "deploy", "everywhere", sums], "8 8 8 8");
@@ -242,7 +242,7 @@ fn members_are_reached_through_the_plane(fleet: &Mixed) {
         let pods = fleet.through(cluster, &["-n=shop", "get", "pods", "-l=app=everywhere", "-o=name"]);
         let names = String::from_utf8_lossy(&pods.stdout).into_owned();
         assert_eq!(names.lines().count(), 2, "{cluster}: {}", text(&pods));
-        // The nodes of a real member here are simulated by a program that runs nothing.
+        // The nodes of a real member here are simulated by a program without streams.
         if cluster.starts_with("light") {
             let pod = names.lines().next().expect("a pod");
             let logs = fleet.through(cluster, &["-n=shop", "logs", pod]);
@@ -253,8 +253,8 @@ fn members_are_reached_through_the_plane(fleet: &Mixed) {
     }
 }
 
-/// A member that must give up what it has loses its share to the others, and gets it back no more than they need it.
-fn what_a_lost_member_had_moves(fleet: &Mixed) {
+/// A tainted member loses its replicas to the others, and gets back only what they cannot run.
+fn replicas_of_a_lost_member_move(fleet: &Mixed) {
     fleet.tell(&["taint", "clusters", "light-pull", "lost=yes:NoExecute"]);
     fleet.in_member("light-pull", &["-n=shop", "get", "deploy", "divided", "--ignore-not-found", "-o=name"], "");
     fleet.on_plane(&["-n=shop", "get", "deploy", "divided", "-o=jsonpath={.status.readyReplicas}"], "8");

@@ -1,4 +1,4 @@
-//! What operators look at and what acts on it: metrics, usage, templates, and replicas that leave clusters without room.
+//! Observability and its consumers: metrics, usage, templates, and descheduling of unschedulable replicas.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use e2e::member;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A descheduler that looks often, so that a test need not wait for minutes.
+/// A descheduler with short intervals, so that tests do not wait for minutes.
 const QUICK: &[&str] = &[
     "--descheduler",
     "--descheduling-interval=1s",
@@ -99,13 +99,13 @@ impl Plane {
 }
 
 #[test]
-fn operators_see_what_happens_and_replicas_leave_a_cluster_without_room() {
+fn metrics_usage_and_descheduling_work() {
     let plane = Plane::start();
     plane.run_web();
     metrics_have_karmadas_names(&plane);
-    usage_is_told_with_the_cluster(&plane);
+    usage_includes_the_cluster(&plane);
     templates_print_what_kubectl_prints(&plane);
-    replicas_without_a_node_go_elsewhere(&plane);
+    unschedulable_replicas_move(&plane);
 }
 
 fn metrics_have_karmadas_names(plane: &Plane) {
@@ -139,7 +139,7 @@ fn metrics_have_karmadas_names(plane: &Plane) {
         return;
     };
     let complaints = complaints(&promtool, &metrics);
-    // Names are Karmada's, and dashboards know them so.
+    // Names are Karmada's, as used by dashboards.
     let of_karmada = ["create_resource_to_cluster", "update_resource_to_cluster", "delete_resource_from_cluster"];
     let ours: Vec<&str> =
         complaints.lines().filter(|line| !of_karmada.iter().any(|name| line.starts_with(name))).collect();
@@ -160,7 +160,7 @@ fn complaints(promtool: &Path, metrics: &str) -> String {
     text(&child.wait_with_output().expect("promtool ends"))
 }
 
-fn usage_is_told_with_the_cluster(plane: &Plane) {
+fn usage_includes_the_cluster(plane: &Plane) {
     let rows = |text: &str| -> Vec<Vec<String>> {
         text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
@@ -177,7 +177,7 @@ fn usage_is_told_with_the_cluster(plane: &Plane) {
     assert_eq!(clusters.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["m1", "m2"]);
 }
 
-/// kubectl is the judge.
+/// Compared with kubectl.
 fn templates_print_what_kubectl_prints(plane: &Plane) {
     let templates = [
         "{{.metadata.name}} {{.spec.replicas}} {{.metadata.missing}}{{\"\\n\"}}",
@@ -205,7 +205,7 @@ fn templates_print_what_kubectl_prints(plane: &Plane) {
     assert_eq!(plane.flotilla(&["get", "deploy", list]).trim(), theirs);
 }
 
-fn replicas_without_a_node_go_elsewhere(plane: &Plane) {
+fn unschedulable_replicas_move(plane: &Plane) {
     let (_, full) = &plane.members[0];
     let nodes = full.tell(&["get", "nodes", "-o=jsonpath={.items[*].metadata.name}"]);
     let mut cordon = vec!["cordon"];

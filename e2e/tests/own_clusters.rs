@@ -1,4 +1,5 @@
-//! A testbed over clusters the user already has: real Kubernetes, used and never started, stopped or changed in any other way.
+//! A testbed over existing clusters of the user: real Kubernetes, used but never started, stopped or otherwise
+//! changed.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use e2e::testbed::Testbed;
 const PLANE: &str = "karmada-apiserver";
 
 #[test]
-fn a_cluster_of_the_user_becomes_a_member_and_is_left_alone_otherwise() {
+fn an_existing_cluster_becomes_a_member_and_is_not_managed() {
     let Some(cluster) = Member::start("east", 1) else { return };
     let file = cluster.kubeconfig().display().to_string();
     let bed = Testbed::up(&["--no-registry", "--cluster", &format!("east={file}")]);
@@ -35,7 +36,7 @@ spec:
     bed.good(&["doctor"]);
     let output = bed.flotilla(&["stop", "east"]);
     assert!(!output.status.success(), "{}", text(&output));
-    assert!(text(&output).contains("a cluster of yours that flotilla only uses"), "{}", text(&output));
+    assert!(text(&output).contains("does not manage existing clusters"), "{}", text(&output));
     bed.good(&["up"]);
     bed.good(&["down"]);
     assert_eq!(cluster.ask(&["get", "--raw", "/readyz"]), "ok", "it runs on without the testbed");
@@ -51,7 +52,7 @@ spec:
 }
 
 #[test]
-fn a_cluster_that_does_not_answer_is_refused_with_the_command_that_shows_why() {
+fn an_unreachable_cluster_is_rejected_with_a_diagnostic_command() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("config");
     let config = "{current-context: c, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}],
@@ -64,6 +65,6 @@ fn a_cluster_that_does_not_answer_is_refused_with_the_command_that_shows_why() {
     assert!(!output.status.success(), "{}", text(&output));
     let said = text(&output);
     assert!(said.contains("the cluster east does not answer") && said.contains("check it with: kubectl"), "{said}");
-    // A cluster that never was a member keeps nobody from starting over.
+    // A cluster that never became a member does not block a restart.
     bed.good(&["down", "--delete"]);
 }

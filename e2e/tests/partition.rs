@@ -1,4 +1,4 @@
-//! Clusters behind a network that breaks: what runs there stays until it is known to run elsewhere, and comes back with care.
+//! Clusters behind a broken network: replicas stay until they run elsewhere, and return carefully.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const TAINTS: &str = "-o=jsonpath={.spec.taints[*].key}";
 const PLACED: &str = "-o=jsonpath={.spec.clusters[*].name}";
 const TASKS: &str = "-o=jsonpath={.spec.gracefulEvictionTasks[*].fromCluster}";
 
-/// An application of this many replicas with these weights of the cities, which leaves a lost cluster after two seconds.
+/// An application with this many replicas and cluster weights, which leaves a lost cluster after two seconds.
 fn application(name: &str, replicas: u32, weights: [u32; 3], pod: &str, annotations: &str) -> String {
     let weight =
         |(city, weight): (&str, u32)| format!("{{targetCluster: {{clusterNames: [{city}]}}, weight: {weight}}}");
@@ -50,7 +50,7 @@ spec:
 }
 
 #[test]
-fn an_application_leaves_a_partitioned_cluster_and_loses_nothing_there_before_it_runs_elsewhere() {
+fn replicas_in_a_partitioned_cluster_stay_until_they_run_elsewhere() {
     let Some(namespace) = Namespace::make().map(Arc::new) else { return };
     let data = tempfile::tempdir().expect("a temporary directory");
     let fleet = LightFleet::start(data.path(), &CITIES, Some(&namespace), &["--graceful-eviction-timeout=3s"]);
@@ -73,14 +73,14 @@ fn an_application_leaves_a_partitioned_cluster_and_loses_nothing_there_before_it
     assert!(fleet.kubectl(&["scale", "deploy", "web", "--replicas=3"]).status.success());
     fleet.in_city("robbinsdale", &["get", "deploy", "web", READY_REPLICAS], "3");
     let still = ["web", "only-here"].map(|name| ottawa.ask(&["get", "deploy", name, UID]));
-    assert_eq!(still, copies, "nobody takes anything from a cluster that is out of sight");
+    assert_eq!(still, copies, "nothing is deleted from an unreachable cluster");
 
     namespace.mend();
     fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "");
     fleet.in_city("ottawa", &["get", "deploy", "web", "--ignore-not-found", "-o=name"], "");
     let [web, only_here] = watches;
     web.end();
-    // Its time was three seconds; twice that proves that it is not what counts.
+    // The timeout is three seconds; twice that shows that it is not applied.
     let back = Instant::now();
     while back.elapsed() < Duration::from_secs(6) {
         assert_eq!(ottawa.ask(&["get", "deploy", "only-here", UID]), copies[1], "the only copy that runs");
@@ -95,7 +95,7 @@ fn an_application_leaves_a_partitioned_cluster_and_loses_nothing_there_before_it
 }
 
 #[test]
-fn a_cluster_that_shares_again_gives_nothing_up_before_the_other_is_ready() {
+fn a_failback_keeps_replicas_until_the_others_are_ready() {
     let data = tempfile::tempdir().expect("a temporary directory");
     let fleet = LightFleet::start(data.path(), &CITIES[..2], None, &[]);
     let [ottawa, robbinsdale] = ["ottawa", "robbinsdale"].map(|name| &fleet.city(name).member);
@@ -112,12 +112,12 @@ fn a_cluster_that_shares_again_gives_nothing_up_before_the_other_is_ready() {
     fleet.in_city("ottawa", &["get", "deploy", "web", "--ignore-not-found", "-o=name"], "");
 
     let watch = fleet.never_below(4, "web");
-    // The way back is open, and yet no pod can run there.
+    // The cluster is available again, but no pod can run there yet.
     ottawa.tell(&["label", "nodes", "--all", "disk-"]);
     ottawa.tell(&["uncordon", "-l", "kubernetes.io/os=linux"]);
     fleet.in_city("ottawa", &["get", "deploy", "web", "-o=jsonpath={.spec.replicas}"], "2");
     fleet.on_plane(&["get", "rb", "web-deployment", TASKS], "robbinsdale");
-    assert_eq!(fleet.ready_in("robbinsdale", "web"), 4, "what was given back is not ready yet");
+    assert_eq!(fleet.ready_in("robbinsdale", "web"), 4, "the returned replicas are not ready yet");
     ottawa.tell(&["label", "nodes", "--all", "disk=here"]);
     for city in ["ottawa", "robbinsdale"] {
         fleet.in_city(city, &["get", "deploy", "web", READY_REPLICAS], "2");

@@ -1,12 +1,13 @@
-//! What every newcomer tries, end to end: templates and policies on our plane, real Kubernetes clusters as members.
+//! The common propagation samples end to end: templates and policies on our control plane, real Kubernetes clusters
+//! as members.
 
 use e2e::fleet::{Fleet, text};
 
-/// One fleet for all journeys: starting three clusters takes longer than any of them.
+/// One fleet for all samples: starting three clusters takes longer than any of them.
 #[test]
-fn the_samples_every_newcomer_tries_work_on_real_members() {
+fn the_common_samples_work_on_real_members() {
     let Some(fleet) = Fleet::start(&["member1", "member2", "member3"], &[]) else { return };
-    duplicated_nginx_runs_everywhere_and_reports_back(&fleet);
+    duplicated_nginx_runs_everywhere_and_reports_its_status(&fleet);
     replicas_are_divided_by_weight_and_rescaled(&fleet);
     overrides_change_image_and_labels_in_one_member(&fleet);
     a_definition_and_its_resource_arrive(&fleet);
@@ -14,9 +15,9 @@ fn the_samples_every_newcomer_tries_work_on_real_members() {
     dependencies_follow(&fleet);
     a_policy_with_weights_of_zero_names_an_order(&fleet);
     members_answer_through_the_proxy_as_the_caller(&fleet);
-    what_is_deleted_in_a_member_comes_back_and_what_is_changed_is_put_right(&fleet);
+    deletions_and_changes_in_a_member_are_reverted(&fleet);
     suspended_dispatch_waits(&fleet);
-    a_deleted_policy_leaves_everything_a_deleted_template_takes_everything(&fleet);
+    a_deleted_policy_keeps_resources_and_a_deleted_template_removes_them(&fleet);
     an_application_moves_from_a_member_that_is_removed(&fleet);
 }
 
@@ -53,7 +54,7 @@ spec:
 const REPLICAS: &str = "-o=jsonpath={.spec.replicas}";
 const READY: &str = "-o=jsonpath={.status.readyReplicas}";
 
-fn duplicated_nginx_runs_everywhere_and_reports_back(fleet: &Fleet) {
+fn duplicated_nginx_runs_everywhere_and_reports_its_status(fleet: &Fleet) {
     fleet.apply(&deployment("nginx", 2));
     fleet.apply(&policy("nginx", "  placement: {clusterAffinity: {clusterNames: [member1, member2]}}"));
     for member in ["member1", "member2"] {
@@ -67,7 +68,11 @@ fn duplicated_nginx_runs_everywhere_and_reports_back(fleet: &Fleet) {
         &["get", "work", "-n", "karmada-es-member1", "nginx-687f7fb96f", "-o=name"],
         "work.work.karmada.io/nginx-687f7fb96f",
     );
-    assert_eq!(fleet.member("member3").ask(&["get", "deploy", "nginx", "-o=name"]), "", "nobody sent it to member3");
+    assert_eq!(
+        fleet.member("member3").ask(&["get", "deploy", "nginx", "-o=name"]),
+        "",
+        "it is not propagated to member3"
+    );
 }
 
 fn replicas_are_divided_by_weight_and_rescaled(fleet: &Fleet) {
@@ -210,7 +215,7 @@ spec:
     assert_eq!(fleet.member("member1").ask(&["get", "cm", "settings", "-o=name"]), "");
 }
 
-/// The policy of the pull-mode guide: all on the first, the others only when it is gone.
+/// The policy of the pull-mode guide: all on the first cluster, the others only if it is lost.
 fn a_policy_with_weights_of_zero_names_an_order(fleet: &Fleet) {
     fleet.apply(&deployment("my-app", 3));
     fleet.apply(&policy(
@@ -253,7 +258,7 @@ fn members_answer_through_the_proxy_as_the_caller(fleet: &Fleet) {
     assert!(!missing.status.success() && text(&missing).contains("nobody"), "{}", text(&missing));
 }
 
-fn what_is_deleted_in_a_member_comes_back_and_what_is_changed_is_put_right(fleet: &Fleet) {
+fn deletions_and_changes_in_a_member_are_reverted(fleet: &Fleet) {
     let member = fleet.member("member1");
     let uid = ["get", "deploy", "nginx", "-o=jsonpath={.metadata.uid}"];
     let before = member.ask(&uid);
@@ -280,7 +285,7 @@ fn suspended_dispatch_waits(fleet: &Fleet) {
     fleet.in_member("member1", &["get", "deploy", "later", READY], "1");
 }
 
-fn a_deleted_policy_leaves_everything_a_deleted_template_takes_everything(fleet: &Fleet) {
+fn a_deleted_policy_keeps_resources_and_a_deleted_template_removes_them(fleet: &Fleet) {
     assert!(fleet.kubectl(&["delete", "pp", "divided"]).status.success());
     assert_ne!(fleet.member("member1").ask(&["get", "deploy", "divided", "-o=name"]), "");
     assert_ne!(fleet.ask(&["get", "rb", "divided-deployment", "-o=name"]), "", "a binding outlives its policy");

@@ -1,4 +1,5 @@
-//! What goes wrong at night: members that are away, slow or unwilling, and a control plane that dies in the middle.
+//! Propagation under faults: members that are unavailable, slow or reject objects, and a control plane that is
+//! killed.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,17 +12,17 @@ use e2e::member;
 const PLACEMENTS: usize = 1000;
 
 #[test]
-fn members_that_are_away_slow_or_unwilling_hold_nobody_else_up() {
+fn faulty_members_do_not_delay_others() {
     let Some(mut fleet) = Fleet::start(&["member1", "member2"], &[]) else { return };
     everywhere(&fleet);
-    a_member_that_denies_says_why_and_the_other_has_it(&fleet);
-    a_member_without_the_kind_is_left_out(&fleet);
+    a_rejection_by_one_member_is_reported_and_does_not_affect_others(&fleet);
+    a_member_without_the_kind_is_excluded(&fleet);
     a_slow_member_does_not_slow_the_others(&fleet);
-    a_member_that_was_away_catches_up(&mut fleet);
+    a_member_catches_up_after_an_outage(&mut fleet);
 }
 
 #[test]
-fn a_plane_killed_in_the_middle_of_a_thousand_placements_loses_and_repeats_nothing() {
+fn a_plane_killed_during_a_thousand_placements_loses_and_repeats_nothing() {
     let data = tempfile::tempdir().expect("a temporary directory");
     let Some(fleet) = Fleet::start_in(&["member1", "member2"], data.path()) else { return };
     everywhere(&fleet);
@@ -36,11 +37,11 @@ fn a_plane_killed_in_the_middle_of_a_thousand_placements_loses_and_repeats_nothi
         fleet.eventually("every deployment is in every member", || present(&fleet, name) == PLACEMENTS);
         let generations = fleet.member(name).ask(&["get", "deploy", "-o=jsonpath={.items[*].metadata.generation}"]);
         let again = generations.split_whitespace().filter(|generation| *generation != "1").count();
-        assert_eq!(again, 0, "{name}: what was applied was applied once");
+        assert_eq!(again, 0, "{name}: objects were applied once");
     }
     let path = r#"-o=jsonpath={.items[*].status.conditions[?(@.type=="FullyApplied")].status}"#;
     let applied = || fleet.ask(&["get", "rb", path]).split_whitespace().filter(|status| *status == "True").count();
-    fleet.eventually("every binding says so", || applied() == PLACEMENTS);
+    fleet.eventually("every binding is applied", || applied() == PLACEMENTS);
 }
 
 fn deployment(name: &str, label: &str) -> String {
@@ -82,7 +83,7 @@ fn applied_message(fleet: &Fleet, name: &str) -> String {
     fleet.ask(&["get", "rb", &format!("{name}-deployment"), path])
 }
 
-fn a_member_that_denies_says_why_and_the_other_has_it(fleet: &Fleet) {
+fn a_rejection_by_one_member_is_reported_and_does_not_affect_others(fleet: &Fleet) {
     let rule = "
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -91,7 +92,7 @@ spec:
   failurePolicy: Fail
   matchConstraints:
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
-  validations: [{expression: \"!('forbidden' in object.metadata.labels)\", message: not in this house}]
+  validations: [{expression: \"!('forbidden' in object.metadata.labels)\", message: forbidden by policy}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -101,7 +102,7 @@ spec: {policyName: no-forbidden, validationActions: [Deny]}
     let applied = member::apply(fleet.member("member1").kubeconfig(), &["apply", "-f", "-"], rule);
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
     let refused = || {
-        // A policy takes effect a moment after it is stored.
+        // A policy takes effect with a delay.
         let probe = deployment("probe", ", forbidden: 'yes'");
         !member::apply(fleet.member("member1").kubeconfig(), &["create", "--dry-run=server", "-f", "-"], &probe)
             .status
@@ -110,13 +111,15 @@ spec: {policyName: no-forbidden, validationActions: [Deny]}
     fleet.eventually("the member denies", refused);
     fleet.apply(&deployment("denied", ", forbidden: 'yes'"));
     arrives(fleet, "member2", "denied");
-    fleet.eventually("the binding says why", || applied_message(fleet, "denied").contains("not in this house"));
+    fleet.eventually("the binding reports the reason", || {
+        applied_message(fleet, "denied").contains("forbidden by policy")
+    });
     assert!(fleet.kubectl(&["label", "deploy", "denied", "forbidden-"]).status.success());
     arrives(fleet, "member1", "denied");
     fleet.eventually("the binding is content", || applied_message(fleet, "denied").is_empty());
 }
 
-fn a_member_without_the_kind_is_left_out(fleet: &Fleet) {
+fn a_member_without_the_kind_is_excluded(fleet: &Fleet) {
     fleet.apply(
         "
 apiVersion: apiextensions.k8s.io/v1
@@ -147,7 +150,7 @@ spec:
 ",
     );
     let path = r#"-o=jsonpath={.status.conditions[?(@.type=="Scheduled")].message}"#;
-    fleet.eventually("the binding says that the member has no such API", || {
+    fleet.eventually("the binding reports that the member lacks the API", || {
         fleet.ask(&["get", "rb", "ark-boat", path]).contains("did not have the API resource")
     });
 }
@@ -165,11 +168,11 @@ fn a_slow_member_does_not_slow_the_others(fleet: &Fleet) {
     let took = start.elapsed();
     signal(pid, "-CONT");
     arrives(fleet, "member2", "quick-49");
-    // Far below any time-out of a request to the slow one.
+    // Far below any request timeout of the slow member.
     assert!(took < Duration::from_secs(30), "the fast member waited {took:?}");
 }
 
-fn a_member_that_was_away_catches_up(fleet: &mut Fleet) {
+fn a_member_catches_up_after_an_outage(fleet: &mut Fleet) {
     let uid = |fleet: &Fleet| fleet.member("member2").ask(&["get", "deploy", "quick-0", "-o=jsonpath={.metadata.uid}"]);
     let before = uid(fleet);
     fleet.members[1].api.end_api();

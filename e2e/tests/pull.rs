@@ -1,4 +1,5 @@
-//! Members that pull from our plane, with our agent and with Karmada's own; against a real Karmada plane: `interop.rs`.
+//! Pull-mode members of our control plane, with our agent and with Karmada's own; with a real Karmada control plane:
+//! `interop.rs`.
 
 use e2e::agent::Agent;
 use e2e::eventually::eventually;
@@ -29,7 +30,7 @@ fn our_agent_and_karmadas_own_pull_from_our_plane() {
     }
     fleet.on_plane(&["get", "deploy", "pulled", READY_REPLICAS], "4");
 
-    // What was changed while the agent was away is put right by the next one; the same member is no duplicate.
+    // Changes made while no agent ran are reverted by the next one; the same member is not a duplicate.
     assert!(ours.ended().is_none(), "{}", ours.log());
     drop(ours);
     let scaled = fleet.member("ours").kubectl(&["scale", "deploy", "pulled", "--replicas=5"]);
@@ -45,7 +46,7 @@ fn our_agent_and_karmadas_own_pull_from_our_plane() {
 }
 
 #[test]
-fn a_member_that_is_registered_under_another_name_is_refused() {
+fn a_member_registered_under_another_name_is_rejected() {
     let Some(members) = Member::start_all(&["first"], 1) else { return };
     let fleet = Fleet { plane: Flotilla::start(), members };
     let _first = Agent::ours(&fleet.plane.kubeconfig, fleet.member("first"), &[]);
@@ -58,11 +59,11 @@ fn a_member_that_is_registered_under_another_name_is_refused() {
 
 const READY_REASON: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].reason}"#;
 
-/// A lease that tells of life every two seconds, so that a test need not wait for most of a minute.
+/// A lease that is renewed every two seconds, so that tests do not wait for most of a minute.
 const QUICK: &[&str] = &["--cluster-lease-duration=8s", "--cluster-status-update-frequency=2s"];
 
 #[test]
-fn an_agent_outlives_its_plane_and_a_plane_notices_the_silence_of_its_agent() {
+fn agents_survive_plane_outages_and_planes_detect_silent_agents() {
     let Some(members) = Member::start_all(&["m1"], 1) else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let grace = ["--cluster-monitor-grace-period=10s", "--cluster-monitor-period=1s"];
@@ -72,12 +73,12 @@ fn an_agent_outlives_its_plane_and_a_plane_notices_the_silence_of_its_agent() {
     fleet.apply(&application("pulled", "m1"));
     fleet.in_member("m1", &["get", "deploy", "pulled", READY_REPLICAS], "2");
 
-    // Without its plane the agent keeps the member as it was told, and nothing goes.
+    // Without its control plane the agent keeps the member in the last known state.
     let port = fleet.plane.port();
     fleet.plane.kill();
     let member = &fleet.members[0];
     assert!(member.kubectl(&["scale", "deploy", "pulled", "--replicas=7"]).status.success());
-    eventually("what was changed is put right while the plane is away", CROSSING, || {
+    eventually("changes are reverted while the control plane is down", CROSSING, || {
         member.ask(&["get", "deploy", "pulled", "-o=jsonpath={.spec.replicas}"]) == "2"
     });
     fleet.plane = Flotilla::start_at(directory.path(), port, &grace);

@@ -1,4 +1,4 @@
-//! Quotas in members: where the gate ResourceQuotaEstimate is on, what they leave is what fits there.
+//! Quotas in members: with the gate ResourceQuotaEstimate they limit the available replicas.
 
 use std::path::Path;
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn answers(plane: &Flotilla, kubeconfig: &Path, arguments: &[&str], expected: &s
     }));
     if let Err(panic) = result {
         let binding = kubectl(&plane.kubeconfig, &["get", "rb", "-n", "team", "-o=yaml"]);
-        eprintln!("it said {last:?}\n{}\n{}", text(&binding), plane.log());
+        eprintln!("last output: {last:?}\n{}\n{}", text(&binding), plane.log());
         std::panic::resume_unwind(panic);
     }
 }
@@ -98,7 +98,7 @@ fn replicas_go_to_the_next_cluster_when_the_quota_of_the_first_is_used_up() {
     let more = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(more.path(), deployment(5)).expect("written");
     let plan = ["plan", "-f", more.path().to_str().expect("a path in UTF-8")];
-    // What fits is known from watches, a moment after it is so.
+    // Capacity is known from watches, with a short delay.
     let five_are_too_many = || {
         eventually("the quotas of both are known", LIMIT, || {
             let foreseen = text(&run(&binary(), &plane.kubeconfig, &plan));

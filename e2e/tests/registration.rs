@@ -1,4 +1,4 @@
-//! Clusters that register themselves with a bootstrap token: by our command and by karmadactl, and what that entitles to.
+//! Registration of clusters with a bootstrap token: by our command and by karmadactl, and the resulting permissions.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -14,7 +14,7 @@ fn fleet(names: &[&str]) -> Option<Fleet> {
     Some(Fleet { plane: Flotilla::start(), members })
 }
 
-/// The words of the command the plane prints for a cluster that wants to register.
+/// Returns the registration command printed by the control plane.
 fn register_command(fleet: &Fleet) -> Vec<String> {
     let output = fleet.flotilla(&["token", "create", "--print-register-command"]);
     assert!(output.status.success(), "{}", text(&output));
@@ -29,7 +29,7 @@ fn register(program: &Path, fleet: &Fleet, cluster: &str, more: &[&str]) -> Outp
     command.stdin(Stdio::null()).output().expect("the program runs")
 }
 
-/// Writes the kubeconfig that registration left in the member to a file.
+/// Writes the agent's kubeconfig from the member to a file.
 fn agent_kubeconfig(member: &Member, directory: &Path) -> PathBuf {
     let path = r#"-o=go-template={{index .data "karmada-kubeconfig" | base64decode}}"#;
     let text = member.ask(&["-n=karmada-system", "get", "secret", "karmada-kubeconfig", path]);
@@ -40,7 +40,7 @@ fn agent_kubeconfig(member: &Member, directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn karmadactl_registers_clusters_whose_agents_then_pull_with_the_rights_it_gave_them() {
+fn clusters_registered_by_karmadactl_work() {
     let karmadactl = programs().join("karmadactl");
     if !karmadactl.exists() {
         eprintln!("SKIPPED: karmadactl is not in {}; `make test` builds it", programs().display());
@@ -62,15 +62,15 @@ fn karmadactl_registers_clusters_whose_agents_then_pull_with_the_rights_it_gave_
         fleet.in_member(cluster, &["get", "deploy", "web", READY_REPLICAS], "2");
     }
     fleet.on_plane(&["get", "deploy", "web", READY_REPLICAS], "4");
-    the_server_keeps_agents_to_their_own(&of("ours"));
+    agents_cannot_access_other_clusters(&of("ours"));
     assert!(fleet.kubectl(&["delete", "deploy", "web"]).status.success());
     for cluster in ["theirs", "ours"] {
         fleet.in_member(cluster, &["get", "deploy", "web", "--ignore-not-found", "-o=name"], "");
     }
 }
 
-/// The rights karmadactl gives would allow all of this; the plane does not.
-fn the_server_keeps_agents_to_their_own(config: &Path) {
+/// The permissions granted by karmadactl would allow all of this; the control plane does not.
+fn agents_cannot_access_other_clusters(config: &Path) {
     let cluster = |spec: &str| {
         format!("{{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {{name: third}}, spec: {spec}}}")
     };
@@ -92,10 +92,10 @@ fn the_server_keeps_agents_to_their_own(config: &Path) {
 }
 
 #[test]
-fn a_cluster_registers_works_and_leaves_and_its_agent_can_do_nothing_to_others() {
+fn a_cluster_registers_works_and_leaves_with_minimal_permissions() {
     let Some(fleet) = fleet(&["m1", "m2"]) else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
-    nothing_is_changed_by_a_dry_run(&fleet);
+    a_dry_run_changes_nothing(&fleet);
     manifests_can_be_printed_instead(&fleet);
     let output = register(&binary(), &fleet, "m1", &["--cluster-region", "north"]);
     assert!(output.status.success(), "{}", text(&output));
@@ -108,12 +108,12 @@ fn a_cluster_registers_works_and_leaves_and_its_agent_can_do_nothing_to_others()
     fleet.apply(&application("web", "m1"));
     fleet.in_member("m1", &["get", "deploy", "web", READY_REPLICAS], "2");
     fleet.on_plane(&["get", "deploy", "web", READY_REPLICAS], "2");
-    an_agent_is_kept_to_its_own(&fleet, &config);
+    an_agent_is_limited_to_its_cluster(&fleet, &config);
     leaves(&fleet);
     drop(agent);
 }
 
-fn nothing_is_changed_by_a_dry_run(fleet: &Fleet) {
+fn a_dry_run_changes_nothing(fleet: &Fleet) {
     let output = register(&binary(), fleet, "m1", &["--dry-run"]);
     assert!(output.status.success() && text(&output).contains("checks were passed"), "{}", text(&output));
     assert_eq!(fleet.ask(&["get", "clusters", "-o=name"]), "");
@@ -130,7 +130,7 @@ fn manifests_can_be_printed_instead(fleet: &Fleet) {
     fleet.in_member("m2", &["-n=karmada-system", "get", "deploy", "karmada-agent", READY_REPLICAS], "1");
 }
 
-/// What the credential of m1's agent is tried for; all of it must be refused.
+/// Actions with the credential of m1's agent that must be forbidden.
 const FORBIDDEN: &[&str] = &[
     "get clusters",
     "get cluster m2",
@@ -152,7 +152,7 @@ const FORBIDDEN: &[&str] = &[
     "label cluster m2 a=b",
     "patch cluster m2 --type merge -p {\"spec\":{\"apiEndpoint\":\"https://evil\"}}",
     "patch cluster m2 --subresource=status --type merge -p {\"status\":{\"conditions\":[]}}",
-    // Its own Cluster names the secret that is sent to the endpoint it names.
+    // Its own Cluster refers to the secret that is sent to its endpoint.
     "patch cluster m1 --type merge -p {\"spec\":{\"secretRef\":{\"namespace\":\"karmada-cluster\",\"name\":\"m2\"}}}",
     "patch secret m2 -n karmada-cluster --type merge -p {\"data\":{}}",
     "create secret generic stolen -n karmada-cluster",
@@ -165,13 +165,13 @@ const FORBIDDEN: &[&str] = &[
     "get --raw /apis/cluster.karmada.io/v1alpha1/clusters/m2/proxy/api",
     "get --raw /apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy/api",
     "get --raw /metrics",
-    // The way to another cluster leads through its own agent.
+    // The tunnel to another cluster.
     "get --raw /flotilla/v1alpha1/tunnels/m2",
     "get --raw /flotilla/v1alpha1/failover?cluster=m2",
     "exec web -- true",
 ];
 
-/// All it may do, of every verb on every thing that matters.
+/// All permissions of the agent, over every relevant verb and resource.
 const RIGHTS: &[&str] = &[
     "cluster.karmada.io/clusters /m1: get list watch delete",
     "cluster.karmada.io/clusters/status /m1: update patch",
@@ -185,7 +185,7 @@ const RIGHTS: &[&str] = &[
     "certificates.k8s.io/certificatesigningrequests /: get create",
 ];
 
-fn an_agent_is_kept_to_its_own(fleet: &Fleet, config: &Path) {
+fn an_agent_is_limited_to_its_cluster(fleet: &Fleet, config: &Path) {
     let own = kubectl(config, &["get", "works", "-n=karmada-es-m1", "-o=name"]);
     assert!(own.status.success() && !own.stdout.is_empty(), "{}", text(&own));
     let own = kubectl(config, &["get", "cluster", "m1", "-o=name"]);
@@ -204,7 +204,7 @@ fn an_agent_is_kept_to_its_own(fleet: &Fleet, config: &Path) {
     assert_eq!(fleet.ask(&["get", "cluster", "m3", "--ignore-not-found", "-o=name"]), "");
 }
 
-/// Objects that would be a way out.
+/// Objects that would allow privilege escalation.
 const CREATED: &[(&str, &str)] = &[
     (
         "the certificate of another cluster's agent",

@@ -1,4 +1,4 @@
-//! The registry and `flotilla image` against real clients: skopeo, crane, curl and containerd.
+//! The registry and `flotilla image` with real clients: skopeo, crane, curl and containerd.
 
 #[path = "registry/bench.rs"]
 mod bench;
@@ -55,7 +55,7 @@ fn skopeo_pushes_inspects_copies_pulls_and_deletes() {
 }
 
 #[test]
-fn images_for_several_platforms_are_copied_whole_and_by_platform() {
+fn multi_platform_images_are_copied_completely_or_by_platform() {
     if !have("skopeo") {
         return;
     }
@@ -118,7 +118,7 @@ fn crane_pushes_validates_lists_and_deletes() {
 }
 
 #[test]
-fn an_upload_goes_on_after_the_registry_was_killed() {
+fn an_upload_resumes_after_the_registry_was_killed() {
     let mut registry = Registry::start();
     let content: Vec<u8> = (0..6_000_000_u32).map(|n| (n % 251) as u8).collect();
     let sum = digest(&content);
@@ -149,11 +149,11 @@ fn an_upload_goes_on_after_the_registry_was_killed() {
     assert_eq!(registry.curl(&sent, &place).0, 202);
     assert_eq!(registry.curl(&["-X", "PUT"], &format!("{place}?digest={sum}")).0, 201);
     let fetched = registry.fetch(&format!("/v2/big/blobs/{sum}"));
-    assert!(fetched == content, "what was sent in two parts is one");
+    assert!(fetched == content, "both parts are joined");
 }
 
 #[test]
-fn our_client_goes_on_when_the_registry_is_killed_under_it() {
+fn our_client_resumes_after_the_registry_was_killed() {
     let mut registry = Registry::start();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let context = folder.path().join("context");
@@ -185,7 +185,7 @@ fn our_client_goes_on_when_the_registry_is_killed_under_it() {
 }
 
 #[test]
-fn wrong_digests_and_hostile_paths_are_refused_and_leave_nothing() {
+fn wrong_digests_and_hostile_paths_are_rejected() {
     let registry = Registry::start();
     let wrong = digest(b"another content");
     let post = ["-X", "POST", "--data-binary", "content"];

@@ -1,4 +1,4 @@
-//! Several servers on one etcd are one server: the same objects, the same keys, and controllers on one of them.
+//! Several servers on one etcd act as one: the same objects, the same keys, and controllers on one of them.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use e2e::fleet::text;
 use e2e::flotilla::{Flotilla, binary, kubectl};
 use e2e::replicas::Replicas;
 
-/// How long anything may take here.
+/// Timeout of every wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Asks one replica with the kubeconfig of another.
+/// Sends a request to one replica with the kubeconfig of another.
 fn ask_with(replicas: &Replicas, asked: usize, credentials_of: usize, arguments: &[&str]) -> Output {
     let server = format!("https://127.0.0.1:{}", replicas.port(asked));
     kubectl(&replicas.get(credentials_of).kubeconfig, &[&["--server", &server], arguments].concat())
@@ -24,7 +24,7 @@ fn is_done(output: &Output) {
 }
 
 #[test]
-fn any_replica_answers_for_what_any_other_was_told_and_believes_its_clients() {
+fn replicas_share_objects_and_credentials() {
     let Some(mut replicas) = Replicas::start(3, 3, &[]) else { return };
     is_done(&replicas.get(0).kubectl(&["create", "configmap", "shared", "--from-literal=a=1"]));
     is_done(&replicas.get(1).kubectl(&["get", "configmap", "shared"]));
@@ -33,8 +33,8 @@ fn any_replica_answers_for_what_any_other_was_told_and_believes_its_clients() {
     for asked in 0..3 {
         is_done(&ask_with(&replicas, asked, (asked + 1) % 3, &["get", "namespaces"]));
     }
-    believe_tokens(&replicas);
-    // A machine is replaced: nothing of its directory is left, and its clients do not notice.
+    accept_tokens(&replicas);
+    // A machine is replaced: its directory is lost, and its clients do not notice.
     let kubeconfig = replicas.directory(2).join("karmada-apiserver.config");
     let before = std::fs::read(&kubeconfig).expect("a kubeconfig");
     replicas.stop(2);
@@ -44,11 +44,11 @@ fn any_replica_answers_for_what_any_other_was_told_and_believes_its_clients() {
     is_done(&kubectl(&kept, &["get", "namespaces"]));
     let authority = |number: usize| std::fs::read(replicas.directory(number).join("pki/ca.crt")).expect("a CA");
     assert_eq!(authority(0), authority(2));
-    refuse_other_keys(&replicas.etcd);
+    reject_other_keys(&replicas.etcd);
 }
 
-/// Tokens of ServiceAccounts that one replica issued, at all of them.
-fn believe_tokens(replicas: &Replicas) {
+/// ServiceAccount tokens issued by one replica are accepted by all.
+fn accept_tokens(replicas: &Replicas) {
     let issue = || replicas.get(0).kubectl(&["create", "token", "default"]);
     eventually("the namespace has its account", LIMIT, || issue().status.success());
     let token = String::from_utf8_lossy(&issue().stdout).trim().to_owned();
@@ -62,8 +62,8 @@ fn believe_tokens(replicas: &Replicas) {
     }
 }
 
-/// A directory of another control plane does not become a replica of this one by mistake.
-fn refuse_other_keys(etcd: &EtcdCluster) {
+/// A data directory of another control plane must not become a replica of this one.
+fn reject_other_keys(etcd: &EtcdCluster) {
     let other = Flotilla::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let pki = directory.path().join("pki");
@@ -83,12 +83,12 @@ fn refuse_other_keys(etcd: &EtcdCluster) {
 }
 
 #[test]
-fn controllers_run_on_one_replica_and_move_at_once_when_it_is_stopped() {
+fn controllers_run_on_one_replica_and_move_when_it_stops() {
     let Some(mut replicas) = Replicas::start(2, 1, &[]) else { return };
     let first = replicas.wait_for_leader(0, None, LIMIT);
     let second = 1 - first;
     let works = |replicas: &Replicas, number: usize| replicas.get(number).log().contains("leading");
-    assert!(works(&replicas, first) && !works(&replicas, second), "one leads and says so");
+    assert!(works(&replicas, first) && !works(&replicas, second), "exactly one is the leader");
     let start = Instant::now();
     replicas.stop(first);
     let stopped = start.elapsed();
@@ -101,5 +101,5 @@ fn controllers_run_on_one_replica_and_move_at_once_when_it_is_stopped() {
         replicas.get(second).kubectl(&["get", "serviceaccount", "default", "-n", "after"]).status.success()
     });
     replicas.restart(first);
-    assert_eq!(replicas.leader(second), Some(second), "one that comes back waits for its turn");
+    assert_eq!(replicas.leader(second), Some(second), "a restarted replica does not take over");
 }

@@ -1,4 +1,4 @@
-//! etcd loses a node, its quorum, and each node in turn: clients notice nothing, are told clearly, or notice nothing.
+//! etcd loses a node, its quorum, and each node in turn: clients notice nothing, or get a clear error.
 
 #[path = "replicas/load.rs"]
 mod load;
@@ -21,10 +21,10 @@ use e2e::replicas::Replicas;
 use self::load::{Load, missing};
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// No answer may take longer, whatever it is.
+/// Maximum time of any response.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// A watch that has to live through everything.
+/// A watch that must survive everything.
 struct Watch {
     child: Child,
     names: mpsc::Receiver<String>,
@@ -51,11 +51,11 @@ impl Watch {
         Self { child, names }
     }
 
-    /// Every name the load wrote comes, once and in order.
+    /// Every written name must appear, once and in order.
     fn check(&self, prefix: &str, acknowledged: &[String]) {
         let prefix = format!("{prefix}-");
         let mut seen = Vec::new();
-        // The watch may have begun after the first of them.
+        // The watch may have started after the first of them.
         while seen.last() != acknowledged.last() {
             let name = self.names.recv_timeout(LIMIT);
             let name = name.unwrap_or_else(|_| panic!("the watch ended or fell silent after {:?}", seen.last()));
@@ -76,7 +76,7 @@ impl Drop for Watch {
 }
 
 #[test]
-fn the_loss_of_one_etcd_node_goes_unnoticed_and_the_loss_of_the_quorum_is_told_clearly() {
+fn losing_an_etcd_node_is_transparent_and_losing_the_quorum_is_reported() {
     let Some(mut replicas) = Replicas::start(2, 3, &[]) else { return };
     let kubeconfigs = [replicas.get(0).kubeconfig.clone(), replicas.get(1).kubeconfig.clone()];
     let loads = [Load::start(&kubeconfigs[0], "a"), Load::start(&kubeconfigs[1], "b")];
@@ -85,7 +85,7 @@ fn the_loss_of_one_etcd_node_goes_unnoticed_and_the_loss_of_the_quorum_is_told_c
     let watch = Watch::start(&kubeconfigs[0]);
     go_on(20);
 
-    // The node that leads, then one that follows.
+    // First the leader, then a follower.
     for leads in [true, false] {
         let leader = replicas.etcd.leader().expect("etcd has a leader");
         let node = if leads { leader } else { (leader + 1) % 3 };
@@ -115,14 +115,14 @@ fn lose_quorum(replicas: &mut Replicas, loads: &[Load]) {
     replicas.etcd.kill(1);
     let health = |replicas: &Replicas, path: &str| text(&replicas.get(0).kubectl(&["get", "--raw", path]));
     for path in ["/readyz", "/livez"] {
-        eventually("health checks say what is wrong", LIMIT, || health(replicas, path).contains("[-]etcd failed"));
+        eventually("health checks report the failure", LIMIT, || health(replicas, path).contains("[-]etcd failed"));
     }
     assert!(health(replicas, "/readyz").contains("[-]etcd-readiness failed"));
-    assert_eq!(health(replicas, "/livez?exclude=etcd"), "ok", "the server itself is well");
+    assert_eq!(health(replicas, "/livez?exclude=etcd"), "ok", "the server itself is healthy");
     let start = Instant::now();
     let refused = replicas.get(1).kubectl(&["create", "configmap", "refused"]);
     assert!(!refused.status.success() && start.elapsed() < ANSWER_LIMIT, "after {:?}", start.elapsed());
-    eventually("both clients are told", LIMIT, || {
+    eventually("both clients get errors", LIMIT, || {
         loads.iter().zip(&before).all(|(load, before)| load.seen().errors.len() > *before)
     });
     for (load, before) in loads.iter().zip(&before) {
@@ -136,7 +136,7 @@ fn lose_quorum(replicas: &mut Replicas, loads: &[Load]) {
     let start = Instant::now();
     replicas.etcd.launch(0);
     replicas.etcd.restart(1);
-    eventually("everything is well again", LIMIT, || health(replicas, "/readyz") == "ok");
+    eventually("everything is healthy again", LIMIT, || health(replicas, "/readyz") == "ok");
     eprintln!("with its quorum back, the server was ready after {:.1?}", start.elapsed());
 }
 
@@ -145,7 +145,7 @@ fn replicas_and_etcd_nodes_are_restarted_one_by_one_under_load() {
     let Some(mut replicas) = Replicas::start(3, 3, &[]) else { return };
     let balancer = Balancer::start(replicas.ports());
     let plane = balancer.kubeconfig(&replicas.get(0).kubeconfig, replicas.port(0));
-    // The directory of the first is not touched by its restart.
+    // The directory of the first replica is kept over its restart.
     let member = LightMember::start(&[]);
     let agent = Agent::ours_beside(&plane, ("pulled", &member.kubeconfig), &[]);
     let ready = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
@@ -180,7 +180,7 @@ fn replicas_and_etcd_nodes_are_restarted_one_by_one_under_load() {
     assert!(kubectl(&plane, &["get", "cluster", "pulled", ready]).stdout.starts_with(b"True"), "{}", agent.log());
 }
 
-/// Something new reaches the pull member.
+/// Propagates a new object to the pull-mode member.
 fn place(plane: &Path, member: &LightMember, name: &str) {
     let documents = format!(
         "
@@ -196,7 +196,9 @@ kind: Secret
 metadata: {{name: {name}, namespace: default}}
 "
     );
-    // As anyone would who is told to try again.
-    eventually("the plane takes it", LIMIT, || apply(plane, &["apply", "-f", "-"], &documents).status.success());
+    // Retries as clients do on request.
+    eventually("the control plane accepts it", LIMIT, || {
+        apply(plane, &["apply", "-f", "-"], &documents).status.success()
+    });
     eventually("it reaches the member", LIMIT, || member.kubectl(&["get", "secret", name]).status.success());
 }

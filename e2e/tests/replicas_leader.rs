@@ -1,4 +1,5 @@
-//! The leader of three replicas dies, or is frozen and wakes, in the middle of its work: nothing is lost, nothing is done twice.
+//! The leader of three replicas is killed, or suspended and resumed, during its work: nothing is lost, nothing is
+//! done twice.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,13 +13,13 @@ use e2e::light_member::LightMember;
 use e2e::member::apply;
 use e2e::replicas::Replicas;
 
-/// For what takes as long as the machine is slow.
+/// For waits that depend on the speed of the machine.
 const LIMIT: Duration = Duration::from_secs(300);
 const PLACEMENTS: usize = 2000;
-/// Client-go's lease of 15 seconds, the longest wait between two looks at it, and room for a slow machine.
+/// client-go's lease duration of 15 seconds, the longest poll interval, and headroom for a slow machine.
 const MOVE_LIMIT: Duration = Duration::from_secs(40);
 const MEMBERS: usize = 2;
-/// Says which member an object goes to.
+/// Selects the member of an object.
 const LABEL: &str = "placed";
 
 fn policies() -> String {
@@ -37,12 +38,12 @@ spec:
     (0..MEMBERS).map(one).collect::<Vec<_>>().join("---")
 }
 
-/// The members, and all that happens to the placed objects in each.
+/// The members, and all events of the placed objects in each.
 struct Members {
     members: Vec<(LightMember, History)>,
 }
 
-/// A watch on one member, written down.
+/// The recorded watch of one member.
 struct History {
     child: Child,
     file: PathBuf,
@@ -63,7 +64,7 @@ impl History {
         Self { child: child.expect("kubectl starts"), file }
     }
 
-    /// How often each thing happened to objects whose names begin so.
+    /// Counts events of a type for objects with this name prefix.
     fn count(&self, what: &str, prefix: &str) -> usize {
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let wanted = format!("{what} {prefix}");
@@ -100,7 +101,7 @@ impl Members {
         Self { members: members.into_iter().map(with_history).collect() }
     }
 
-    /// How often something happened, over all members.
+    /// Counts events over all members.
     fn count(&self, what: &str, prefix: &str) -> usize {
         self.members.iter().map(|(_, history)| history.count(what, prefix)).sum()
     }
@@ -123,7 +124,7 @@ fn create(plane: &Path, documents: &str) {
 }
 
 #[test]
-fn a_leader_that_is_killed_or_frozen_in_its_work_loses_nothing_and_repeats_nothing() {
+fn a_killed_or_suspended_leader_loses_and_repeats_nothing() {
     let Some(mut replicas) = Replicas::start(3, 3, &[]) else { return };
     let first = replicas.wait_for_leader(0, None, LIMIT);
     let standing = (first + 1) % 3;
@@ -135,7 +136,7 @@ fn a_leader_that_is_killed_or_frozen_in_its_work_loses_nothing_and_repeats_nothi
     freeze_and_wake(&replicas, second, &members);
 }
 
-/// Kill -9 in the middle of 2,000 placements. Returns who leads after it.
+/// Kills the leader during 2,000 placements. Returns the new leader.
 fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, members: &Members) -> usize {
     let standing = (first + 1) % 3;
     let start = Instant::now();
@@ -146,7 +147,7 @@ fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, membe
         let (killed, before) = (Instant::now(), members.count("ADDED", "many-"));
         let second = replicas.wait_for_leader(standing, Some(first), MOVE_LIMIT);
         let moved = killed.elapsed();
-        assert!(moved < MOVE_LIMIT, "nobody worked for {moved:?}");
+        assert!(moved < MOVE_LIMIT, "no leader for {moved:?}");
         eventually("work is resumed", LIMIT, || members.count("ADDED", "many-") > before);
         eprintln!(
             "killed with {before} of {PLACEMENTS} placed; the lease moved after {moved:.1?}, work was resumed after {:.1?}",
@@ -173,7 +174,7 @@ fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, membe
     second
 }
 
-/// A leader is stopped with its queues full and wakes after another has finished its work and undone it.
+/// A leader is suspended with full queues and resumes after another has finished its work and reverted it.
 fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &Members) {
     const BURST: usize = 120;
     let asked = (0..3).find(|number| *number != frozen).expect("three replicas");
@@ -191,12 +192,12 @@ fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &Members) {
     arguments.extend(names.iter().map(String::as_str));
     assert!(kubectl(&plane, &arguments).status.success());
     eventually("and taken it away again", LIMIT, || members.count("DELETED", "burst-") >= BURST);
-    assert_eq!(members.count("ADDED", "burst-"), BURST, "who took over repeated nothing");
+    assert_eq!(members.count("ADDED", "burst-"), BURST, "the new leader repeated nothing");
     replicas.signal(frozen, "CONT");
     eventually("the one that was frozen knows that it does not lead", LIMIT, || {
         replicas.get(frozen).log().contains("leadership lost")
     });
-    // What it might still do it would have done before this goes from it through the leader into every member.
+    // Any late write would have happened before this object passes through the leader into every member.
     create(&replicas.get(frozen).kubeconfig, &maps("after", 20));
     eventually("later work is done", LIMIT, || members.count("ADDED", "after-") >= 20);
     assert_eq!(members.count("ADDED", "burst-"), BURST, "nothing came back");

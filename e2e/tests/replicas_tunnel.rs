@@ -1,4 +1,4 @@
-//! An agent's way to its member ends at one replica, and leads there from every other.
+//! The tunnel of an agent ends at one replica and is reachable from every other.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -19,7 +19,7 @@ metadata: {name: web}
 spec: {containers: [{name: main, image: nginx}]}
 ";
 
-/// kubectl in the member, by way of a replica.
+/// Runs kubectl in the member through a replica.
 fn through(replicas: &Replicas, number: usize, arguments: &[&str]) -> Output {
     let port = replicas.port(number);
     let server = format!("https://127.0.0.1:{port}/apis/cluster.karmada.io/v1alpha1/clusters/pulled/proxy");
@@ -58,13 +58,13 @@ fn a_pull_member_is_reached_through_every_replica_whichever_its_agent_chose() {
     let ask = |arguments: &[&str]| text(&through(&replicas, other, arguments));
     assert!(ask(&["logs", "web"]).contains("started nginx in pod default/web"));
     assert_eq!(ask(&["exec", "web", "--", "sh", "-c", "echo said from within"]), "said from within\n");
-    // All members at once, from where the way does not end.
+    // All members at once, from a replica without the tunnel.
     let all = "/apis/cluster.karmada.io/v1alpha1/clusters/*/proxy/api/v1/namespaces/default/pods";
     assert!(text(&replicas.get(other).kubectl(&["get", "--raw", all])).contains(r#""name":"web""#));
-    // The member knows who asks: the caller, not a replica.
+    // The member sees the identity of the caller, not of a replica.
     let who = replicas.get(other).kubectl(&["auth", "whoami", "-o=jsonpath={.status.userInfo.username}"]);
     assert_eq!(ask(&["auth", "whoami", "-o=jsonpath={.status.userInfo.username}"]), text(&who));
-    nobody_else_goes_that_way(&replicas, holder);
+    other_callers_cannot_use_the_replica_endpoint(&replicas, holder);
 
     replicas.kill(holder);
     eventually("the agent goes to the replica that is left", LIMIT, || {
@@ -77,8 +77,8 @@ fn a_pull_member_is_reached_through_every_replica_whichever_its_agent_chose() {
     });
 }
 
-/// The door between replicas is shut for everyone else, whatever rights they were given to paths.
-fn nobody_else_goes_that_way(replicas: &Replicas, holder: usize) {
+/// The endpoint between replicas is closed to all other callers, regardless of their permissions on paths.
+fn other_callers_cannot_use_the_replica_endpoint(replicas: &Replicas, holder: usize) {
     let path = "/flotilla/v1alpha1/peer-tunnels/pulled";
     let replica = replicas.get(holder);
     let granted = ["create", "clusterrole", "paths", "--verb=get", "--non-resource-url=/flotilla/*"];

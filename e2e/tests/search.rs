@@ -1,4 +1,5 @@
-//! What members have, asked of the plane with real kubectl: a real push member, and a pull member that nobody can dial.
+//! Resources of members, read through the control plane with real kubectl: a real push-mode member, and a pull-mode
+//! member that cannot be dialed.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ struct World {
     pushed: Member,
     pulled: LightMember,
     agent: Option<Agent>,
-    /// A kubeconfig whose server is all members at once.
+    /// A kubeconfig whose server is the search proxy.
     proxy: PathBuf,
 }
 
@@ -92,7 +93,7 @@ impl World {
         String::from_utf8_lossy(&self.plane.kubectl(arguments).stdout).trim().to_owned()
     }
 
-    /// kubectl with all members as its server.
+    /// Runs kubectl through the search proxy.
     fn through(&self, arguments: &[&str]) -> Output {
         kubectl(&self.proxy, arguments)
     }
@@ -120,7 +121,7 @@ impl World {
         text(&output)
     }
 
-    /// `MEMBER:NAME` of everything `search/cache` finds.
+    /// Returns `MEMBER:NAME` of everything found by `search/cache`.
     fn found(&self, path: &str) -> Vec<String> {
         let said = self.on_plane(&["get", "--raw", &format!("{CACHE}/{path}")]);
         let list: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
@@ -136,7 +137,7 @@ impl World {
 #[test]
 fn kubectl_reads_and_writes_what_members_have_through_the_plane() {
     let Some(mut world) = World::start() else { return };
-    discovery_tells_of_the_doors(&world);
+    discovery_lists_the_search_endpoints(&world);
     without_a_registry_the_plane_answers_for_itself(&world);
     world.apply(REGISTRY);
     let (both, one, other) = (config_map("both"), config_map("only-pushed"), config_map("only-pulled"));
@@ -145,15 +146,15 @@ fn kubectl_reads_and_writes_what_members_have_through_the_plane() {
     world.pulled.apply(&[both, other].concat());
     search_finds_by_path_and_labels(&world);
     lists_are_merged_and_paged(&world);
-    gets_name_their_member_or_say_why_not(&world);
-    watches_tell_of_all_members(&world);
+    gets_name_their_member_or_report_why_not(&world);
+    watches_cover_all_members(&world);
     writes_go_to_the_member_that_has_the_object(&world);
-    streams_and_scales_go_there_too(&world);
-    rights_are_those_of_the_caller(&world);
-    a_member_that_is_lost_leaves_without_hanging_anyone(&mut world);
+    streams_and_scales_reach_the_member(&world);
+    permissions_are_those_of_the_caller(&world);
+    a_lost_member_does_not_block_requests(&mut world);
 }
 
-fn discovery_tells_of_the_doors(world: &World) {
+fn discovery_lists_the_search_endpoints(world: &World) {
     let said = world.on_plane(&["get", "--raw", "/apis/search.karmada.io/v1alpha1"]);
     let list: Value = serde_json::from_str(&said).expect("JSON");
     let verbs = |name: &str| {
@@ -181,7 +182,7 @@ fn without_a_registry_the_plane_answers_for_itself(world: &World) {
 fn search_finds_by_path_and_labels(world: &World) {
     let labelled = "api/v1/namespaces/default/configmaps?labelSelector=app%3Dsearch";
     let expected = ["pulled:both", "pulled:only-pulled", "pushed:both", "pushed:only-pushed"];
-    world.until("search finds what both members have", || world.found(labelled) == expected);
+    world.until("search finds the objects of both members", || world.found(labelled) == expected);
     assert_eq!(world.found("api/v1/namespaces/default/configmaps/both"), ["pulled:both", "pushed:both"]);
     assert_eq!(world.found("api/v1/namespaces/default/configmaps/missing"), Vec::<String>::new());
     assert!(world.found("api/v1/nodes").iter().any(|node| node == "pushed:node-0"));
@@ -206,18 +207,18 @@ fn lists_are_merged_and_paged(world: &World) {
     world.refused(&["get", "configmaps", "--field-selector=data.k=v"], "is not a known field selector");
 }
 
-fn gets_name_their_member_or_say_why_not(world: &World) {
+fn gets_name_their_member_or_report_why_not(world: &World) {
     let member = r"-o=jsonpath={.metadata.annotations.resource\.karmada\.io/cached-from-cluster}";
     assert_eq!(world.tell(&["get", "configmap", "only-pulled", member]), "pulled");
     assert_eq!(world.tell(&["get", "configmap", "only-pushed", member]), "pushed");
     world.refused(&["get", "configmap", "both"], "ambiguous objects in clusters [pulled, pushed]");
     world.refused(&["get", "configmap", "missing"], "configmaps \"missing\" not found");
-    // What the plane itself has under that name is not what is asked for.
+    // Objects of the control plane itself are not returned.
     world.refused(&["get", "configmap", "of-the-plane"], "not found");
     assert!(world.tell(&["get", "resourceregistries", "-o=name"]).ends_with("/everything"));
 }
 
-fn watches_tell_of_all_members(world: &World) {
+fn watches_cover_all_members(world: &World) {
     let mut watch = Command::new(programs().join("kubectl"))
         .arg("--kubeconfig")
         .arg(&world.proxy)
@@ -250,9 +251,9 @@ fn writes_go_to_the_member_that_has_the_object(world: &World) {
     }
     let value = ["get", "configmap", "only-pulled", "-o=jsonpath={.data.k}"];
     assert_eq!(world.pulled.ask(&value), "patched");
-    assert_eq!(world.tell(&value), "patched", "what was written is read back");
+    assert_eq!(world.tell(&value), "patched", "the written value is read back");
     assert_eq!(world.pushed.ask(&["get", "configmap", "only-pushed", "-o=jsonpath={.data.k}"]), "too");
-    // An object as it was shown goes back whole: with the version of all members and the stamp in it.
+    // An object is written back unchanged: with the combined resourceVersion and the cluster annotation.
     let shown = world.tell(&["get", "configmap", "only-pulled", "-o=json"]);
     assert!(shown.contains("cached-from-cluster"), "{shown}");
     let replaced = member::apply(&world.proxy, &["replace", "-f", "-"], &shown.replace("patched", "replaced"));
@@ -268,7 +269,7 @@ fn writes_go_to_the_member_that_has_the_object(world: &World) {
     assert_eq!(world.pushed.ask(&["get", "configmap", "later-pushed", "--ignore-not-found", "-o=name"]), "");
 }
 
-fn streams_and_scales_go_there_too(world: &World) {
+fn streams_and_scales_reach_the_member(world: &World) {
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: main, image: nginx}]}}";
     world.pulled.apply(pod);
     let phase = ["get", "pod", "web", "-o=jsonpath={.status.phase}"];
@@ -283,7 +284,7 @@ fn streams_and_scales_go_there_too(world: &World) {
     assert!(world.tell(&["rollout", "status", "deployment", "scaled", "--timeout=60s"]).contains("successfully"));
 }
 
-fn rights_are_those_of_the_caller(world: &World) {
+fn permissions_are_those_of_the_caller(world: &World) {
     let forbidden = "cannot get resource \"proxying/proxy\" in API group \"search.karmada.io\"";
     world.refused(&["--as=nobody", "get", "configmaps"], "orbidden");
     let asked = world.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{PROXY}/api/v1/configmaps")]);
@@ -306,10 +307,10 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ada}]
     let list = format!("{PROXY}/api/v1/namespaces/default/configmaps?labelSelector=app%3Dsearch");
     let read = world.plane.kubectl(&["--as=ada", "get", "--raw", &list]);
     assert!(text(&read).contains("only-pulled"), "{}", text(&read));
-    // The plane itself knows ada, and so does each member.
+    // The control plane itself knows ada, and so does each member.
     let own = world.plane.kubectl(&["--as=ada", "get", "--raw", &format!("{PROXY}/api/v1/secrets")]);
     assert!(text(&own).contains("User \"ada\" cannot list resource \"secrets\""), "{}", text(&own));
-    world.until("the members let the plane speak for ada, who may not write there", || {
+    world.until("the members let the control plane impersonate ada, a read-only user", || {
         ["only-pulled", "only-pushed"].iter().all(|name| {
             let tried =
                 world.ask(&["--as=ada", "patch", "configmap", name, "--type=merge", "-p", r#"{"data":{"k":"x"}}"#]);
@@ -318,10 +319,10 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ada}]
     });
 }
 
-fn a_member_that_is_lost_leaves_without_hanging_anyone(world: &mut World) {
+fn a_lost_member_does_not_block_requests(world: &mut World) {
     world.agent = None;
     let list = ["get", "configmaps", "-l", "app=search", FOUND];
-    world.until("what the lost member had is no longer shown", || {
+    world.until("objects of the lost member are no longer shown", || {
         let start = Instant::now();
         let said = world.tell(&list);
         assert!(start.elapsed() < Duration::from_secs(20), "no list hangs");
@@ -335,7 +336,7 @@ fn a_member_that_is_lost_leaves_without_hanging_anyone(world: &mut World) {
 }
 
 #[test]
-fn every_replica_answers_for_a_member_that_is_reached_through_one_of_them() {
+fn every_replica_serves_members_connected_to_another() {
     let Some(replicas) = Replicas::start(2, 1, &[]) else { return };
     let member = LightMember::start(&[]);
     let nowhere = ["--cluster-api-endpoint", "https://127.0.0.1:9"];

@@ -1,4 +1,4 @@
-//! The testbed: one command gives a control plane, members and a registry, and everything about them can be broken and healed.
+//! The testbed: one command starts a control plane, members and a registry, with faults and repairs.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ spec:
     )
 }
 
-/// The first line of the answer to a GET, or nothing.
+/// Returns the first line of the response to a GET; empty on failure.
 fn fetch(port: u16, path: &str) -> String {
     let answer = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -55,7 +55,7 @@ fn port_of(bed: &Testbed, part: &str) -> u16 {
     address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
 }
 
-/// As `kill -9` in a shell.
+/// Like `kill -9` in a shell.
 fn kill(pid: u64) {
     assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill runs").success());
 }
@@ -65,9 +65,9 @@ fn pids(bed: &Testbed) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn one_command_gives_a_control_plane_members_and_a_registry() {
+fn one_command_starts_a_control_plane_members_and_a_registry() {
     let bed = Testbed::up(&[]);
-    // The verification of the seeds: clusters, nodes, nginx.
+    // The documented verification: clusters, nodes, nginx.
     for member in MEMBERS {
         bed.wait_ready(member, "True");
         let mode = if member == "member3" { "Pull" } else { "Push" };
@@ -93,7 +93,7 @@ fn one_command_gives_a_control_plane_members_and_a_registry() {
     let memory = status["memoryBytes"].as_u64().expect("memory");
     assert!(memory < 300 * 1024 * 1024, "{} MiB", memory / 1024 / 1024);
 
-    // Nothing that is well is touched.
+    // Healthy processes are not touched.
     let before = pids(&bed);
     assert!(before.iter().all(Option::is_some), "{before:?}");
     let said = bed.good(&["up"]);
@@ -102,18 +102,18 @@ fn one_command_gives_a_control_plane_members_and_a_registry() {
 }
 
 #[test]
-fn what_breaks_is_repaired() {
+fn failures_are_repaired() {
     let bed = Testbed::up(&["--no-registry"]);
     bed.apply(&nginx("kept", 1, "member1, member3"));
     bed.wait(PLANE, &["get", "deploy", "kept", READY_REPLICAS], "2");
 
-    // A process that dies comes back by itself.
+    // A killed process is restarted.
     let died = bed.pid("member1").expect("a process");
     kill(died);
     eventually("another process runs", CROSSING, || bed.pid("member1").is_some_and(|pid| pid != died));
     bed.wait("member1", &["get", "deploy", "kept", READY_REPLICAS], "1");
 
-    // Without its supervisor nothing stays; `up` brings all of it back with its data.
+    // Without its supervisor all processes exit; `up` restarts them with their data.
     kill(bed.pid("supervisor").expect("a supervisor"));
     eventually("no process is left", CROSSING, || bed.processes().is_empty());
     let status = bed.flotilla(&["status"]);
@@ -123,21 +123,21 @@ fn what_breaks_is_repaired() {
         bed.wait(member, &["get", "deploy", "kept", READY_REPLICAS], "1");
     }
 
-    // A member whose data is lost is another cluster: it is registered anew and gets its workloads.
+    // A member with lost data is a new cluster: it is registered again and gets its workloads.
     bed.good(&["stop", "member1"]);
     assert_eq!(bed.part("member1")["state"], "Stopped");
     std::fs::remove_dir_all(bed.directory().join("data/member1")).expect("removed");
     bed.good(&["up"]);
     bed.wait("member1", &["get", "deploy", "kept", READY_REPLICAS], "1");
 
-    // So is a pull member that was stopped.
+    // So is a stopped pull-mode member.
     bed.good(&["stop", "member3"]);
     bed.good(&["start", "member3"]);
     bed.wait_ready("member3", "True");
 }
 
 #[test]
-fn testbeds_live_side_by_side() {
+fn several_testbeds_run_concurrently() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let beds = ["one", "two"].map(|name| Testbed::at(directory.path(), name));
     for bed in &beds {
@@ -148,7 +148,7 @@ fn testbeds_live_side_by_side() {
     assert_eq!(two.ask(PLANE, &["get", "configmap", "mine", "--ignore-not-found"]), "");
     one.good(&["down"]);
     assert_eq!(two.status()["ready"], true);
-    // A port that is asked for and taken is refused, with what to do.
+    // A requested port that is in use is rejected, with a remedy.
     let taken = port_of(two, "karmada").to_string();
     let three = Testbed::at(directory.path(), "three");
     let refused = three.flotilla(&["up", "--port", &taken]);
@@ -156,12 +156,12 @@ fn testbeds_live_side_by_side() {
 }
 
 #[test]
-fn a_snapshot_brings_everything_back() {
+fn a_snapshot_restores_everything() {
     let bed = Testbed::up(&["--no-registry"]);
     bed.apply(&nginx("web", 1, "member1, member3"));
     bed.wait(PLANE, &["get", "deploy", "web", READY_REPLICAS], "2");
     bed.good(&["snapshot", "good"]);
-    // It goes on as if nothing had happened.
+    // It continues from the snapshot.
     assert!(bed.kubectl(PLANE, &["delete", "deploy", "web"]).status.success());
     bed.wait("member1", &["get", "deploy", "web", "--ignore-not-found", "-o=name"], "");
     bed.apply(&nginx("later", 1, "member1"));
@@ -182,7 +182,7 @@ fn a_snapshot_brings_everything_back() {
 }
 
 #[test]
-fn a_port_leads_to_a_pod_and_to_its_successors() {
+fn a_port_forwards_to_a_pod_and_its_replacements() {
     let bed = Testbed::up(&["--members=1", "--no-registry"]);
     bed.apply(&nginx("web", 1, "member1"));
     bed.wait("member1", &["get", "deploy", "web", READY_REPLICAS], "1");
@@ -201,7 +201,7 @@ fn a_port_leads_to_a_pod_and_to_its_successors() {
         let list = bed.good(&["forwards"]);
         list.contains("default/web-") && !list.contains(&pod) && answers()
     });
-    // After a restart it is there again.
+    // It is restored after a restart.
     bed.good(&["down"]);
     assert_eq!(fetch(port, "/"), "");
     bed.good(&["up"]);
@@ -212,7 +212,7 @@ fn a_port_leads_to_a_pod_and_to_its_successors() {
 }
 
 #[test]
-fn every_fault_shows_and_heals() {
+fn every_fault_takes_effect_and_heals() {
     let bed = Testbed::up(&["--no-registry"]);
     for member in MEMBERS {
         bed.wait_ready(member, "True");
@@ -239,7 +239,7 @@ fn every_fault_shows_and_heals() {
     bed.wait_ready("member1", "False");
     bed.wait_ready("member2", "False");
     bed.wait_ready("member3", "Unknown");
-    // Bringing the testbed up repairs whatever was broken.
+    // `up` repairs all injected faults.
     let output = bed.flotilla(&["up"]);
     assert!(
         output.status.success() && text(&output).contains("healed: member1 expire-credentials"),
@@ -266,14 +266,14 @@ fn every_fault_shows_and_heals() {
 }
 
 #[test]
-fn demonstrations_show_what_they_promise() {
+fn demos_succeed() {
     let bed = Testbed::up(&["--no-registry"]);
     for scenario in ["nginx", "overrides", "spread", "dependencies", "failover"] {
         let said = bed.good(&["demo", scenario]);
         assert!(said.contains("$ kubectl --kubeconfig") && said.contains("has shown what it should"), "{said}");
     }
     bed.wait(PLANE, &["get", "deploy,pp,op", "-A", "-o=name"], "");
-    // Pages do not come from simulated containers.
+    // Simulated containers do not serve these pages.
     for scenario in ["flask", "prometheus"] {
         let refused = bed.flotilla(&["demo", scenario]);
         assert!(!refused.status.success() && text(&refused).contains("are simulated"), "{}", text(&refused));
@@ -282,7 +282,7 @@ fn demonstrations_show_what_they_promise() {
 }
 
 #[test]
-fn starting_and_stopping_again_and_again_leaves_nothing_behind() {
+fn repeated_starts_and_stops_leave_nothing_behind() {
     let rounds = std::env::var("FLOTILLA_TEST_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let bed = Testbed::at(directory.path(), "loop");
@@ -303,13 +303,13 @@ fn starting_and_stopping_again_and_again_leaves_nothing_behind() {
         assert!(running.is_empty() && !bed.directory().join("supervisor.sock").exists(), "{running:?}");
     }
     assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0);
-    // Interfaces and rules are only made for containers; others may make theirs while this runs.
+    // Interfaces and rules are only created for containers; other programs may create theirs meanwhile.
     let mounts = std::fs::read_to_string("/proc/mounts").expect("a list of mounts");
     assert!(!mounts.contains(&directory.path().display().to_string()), "{mounts}");
     assert_eq!(text(&bed.flotilla(&["down"])).trim(), format!("there is no testbed in {}", bed.directory().display()));
 }
 
-/// What real containers need here.
+/// The requirements of real containers.
 fn can_run_containers() -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let programs = ["/usr/bin/containerd", "/usr/sbin/runc", "/usr/bin/runc", "/bin/busybox"];
@@ -322,7 +322,7 @@ fn can_run_containers() -> bool {
 }
 
 #[test]
-fn a_page_of_an_image_of_ones_own_comes_from_a_real_container_and_nothing_is_left_of_it() {
+fn a_custom_image_runs_in_a_real_container_and_is_removed() {
     if !can_run_containers() {
         return;
     }
@@ -332,12 +332,12 @@ fn a_page_of_an_image_of_ones_own_comes_from_a_real_container_and_nothing_is_lef
     let said = bed.good(&["demo", "flask", "--keep"]);
     assert!(said.contains("✔ http://127.0.0.1:5001/ answers"), "{said}");
     eventually("the page is the one that was put into the image", CROSSING, || fetch(5001, "/").contains("200"));
-    // Its successor answers on the same port, straight from its own address.
+    // The replacement pod answers on the same port, from its own address.
     assert!(bed.kubectl("member1", &["delete", "pod", "-l", "app=flask", "--wait=false"]).status.success());
     eventually("another pod answers", CROSSING, || {
         bed.good(&["forwards"]).contains(":5000)") && fetch(5001, "/").contains("200")
     });
-    // Even a member that was killed leaves nothing: no container, no mount, no file.
+    // Even a killed member leaves no container, mount or file behind.
     bed.good(&["fault", "member1", "kill"]);
     bed.good(&["down", "--delete"]);
     assert_eq!(bed.processes(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Applications that survive a lost cluster, on the testbed of one command: three named members that pull.
+//! Applications survive the loss of a cluster, on a testbed: three named pull-mode members.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ impl Bed {
         bed
     }
 
-    /// Ends a process as a crash does; whoever watches over the testbed starts another.
+    /// Kills a process as in a crash; the supervisor restarts it.
     fn replace(&self, part: &str) {
         let died = self.0.pid(part).expect("a process");
         signal(died, "-KILL");
@@ -31,7 +31,7 @@ impl Cities for Bed {
         self.0.config(PLANE)
     }
 
-    /// Beside the member, where its agent is too: the way that others take is cut by a partition.
+    /// The member's own address, as used by its agent: a partition cuts the other route.
     fn city(&self, name: &str) -> PathBuf {
         self.0.directory().join(format!("agents/{name}-member.config"))
     }
@@ -67,11 +67,11 @@ impl Cities for Bed {
 }
 
 #[test]
-fn the_story_of_a_cordoned_city_comes_true_on_the_testbed() {
+fn an_application_leaves_a_cordoned_cluster_of_the_testbed_and_returns() {
     play_a_cordoned_city(&Bed::up());
 }
 
 #[test]
-fn an_application_of_the_testbed_survives_killed_members_agents_and_planes() {
+fn an_application_of_the_testbed_survives_killed_members_agents_and_control_planes() {
     play_deaths_and_silence(&mut Bed::up());
 }

@@ -1,4 +1,4 @@
-//! State moves between kinds of storage with its keys and ever growing versions; what a server must not open it refuses by name.
+//! State moves between storage engines with its keys and growing versions; a server rejects data it must not open.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -16,7 +16,7 @@ fn tell(arguments: &[&str]) {
     assert!(output.status.success(), "{}: {}", arguments.join(" "), text(&output));
 }
 
-/// What a server says that does not start.
+/// Returns the output of a server that fails to start.
 fn refusal(data_dir: &Path) -> String {
     let mut server = Command::new(binary());
     server.args(["server", "--bind", "127.0.0.1:0", "--data-dir"]).arg(data_dir);
@@ -34,8 +34,8 @@ fn version(server: &Flotilla) -> u64 {
     list["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()).expect("a version")
 }
 
-/// Whoever watched the plane before is told to list again, not left without news.
-fn refuses_old_watches(server: &Flotilla, seen: u64) {
+/// Earlier watchers get an error that makes them list again.
+fn rejects_old_watches(server: &Flotilla, seen: u64) {
     let path = format!("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion={seen}&timeoutSeconds=5");
     let answer = text(&server.kubectl(&["get", "--raw", &path]));
     assert!(answer.contains("410") || answer.contains("too old resource version"), "{answer}");
@@ -53,7 +53,7 @@ fn state_moves_to_etcd_and_back_with_keys_and_growing_versions() {
     for name in ["a", "b", "c"] {
         assert!(server.kubectl(&["create", "configmap", name]).status.success());
     }
-    // Credentials of before must count afterwards.
+    // Earlier credentials must stay valid.
     let client = folder.path().join("client.config");
     std::fs::copy(&server.kubeconfig, &client).expect("a copy");
     let (first, port) = (version(&server), server.port());
@@ -73,7 +73,7 @@ fn state_moves_to_etcd_and_back_with_keys_and_growing_versions() {
     let server = Flotilla::start_at(&two, port, &flags);
     let second = version(&server);
     assert!(second > first, "{second} after {first}");
-    refuses_old_watches(&server, first);
+    rejects_old_watches(&server, first);
     assert!(kubectl(&client, &["get", "configmap", "a"]).status.success(), "the keys went along");
     let used = migrate(&to, &format!("embedded:{}", three.display()));
     assert!(!used.status.success() && text(&used).contains("in use"), "{}", text(&used));
@@ -84,12 +84,12 @@ fn state_moves_to_etcd_and_back_with_keys_and_growing_versions() {
     let server = Flotilla::start_at(&three, port, &[]);
     let third = version(&server);
     assert!(third > second, "{third} after {second}");
-    refuses_old_watches(&server, second);
+    rejects_old_watches(&server, second);
     assert!(kubectl(&client, &["get", "configmap", "a"]).status.success(), "and came back");
 }
 
 #[test]
-fn a_server_refuses_newer_formats_and_unfinished_restores() {
+fn a_server_rejects_newer_formats_and_unfinished_restores() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let data = folder.path().join("data");
     std::fs::create_dir(&data).expect("a directory");
@@ -102,9 +102,9 @@ fn a_server_refuses_newer_formats_and_unfinished_restores() {
     std::fs::write(&unfinished, "a restore was begun").expect("a file");
     let said = refusal(&data);
     assert!(said.contains("is not whole: a restore was begun"), "{said}");
-    std::fs::remove_file(unfinished).expect("it goes");
+    std::fs::remove_file(unfinished).expect("removed");
 
-    // Where SQLite keeps the number of the format.
+    // Where SQLite stores the format version.
     let database = data.join("store/store.db");
     let mut bytes = std::fs::read(&database).expect("the database");
     bytes[63] = 9;

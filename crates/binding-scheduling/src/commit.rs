@@ -1,4 +1,4 @@
-//! Writes a placement: the clusters into the spec, then what became of it into the status.
+//! Writes a scheduling decision: the clusters into the spec, then the result into the status.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ use crate::queue::Outcome;
 use crate::work::outcome_of;
 use crate::{FIELD_MANAGER, Room};
 
-/// Times the status is written anew when somebody else wrote it in between.
+/// Attempts to write the status when other writers cause conflicts.
 const STATUS_TRIES_MAX: usize = 5;
 
-/// Times a placement is written anew when others wrote the binding in between and left what was decided on as it is.
+/// Attempts to write a placement when the binding changed meanwhile but the inputs of the decision did not.
 const PLACEMENT_TRIES_MAX: usize = 3;
 
-/// What is to be written for a binding.
+/// The changes to write for a binding.
 pub struct Plan {
     pub binding: Binding,
-    /// `None`: nothing was to decide, only the generation is noted.
+    /// `None` if there was nothing to decide: only the observed generation is updated.
     pub decision: Option<Decision>,
-    /// A placement from scratch was asked for, which must not be done again.
+    /// A reschedule from scratch was requested; it must not be repeated.
     pub is_asked_for: bool,
-    /// The workload goes back to a cluster it left by failover.
+    /// The workload returns to a cluster it left by failover.
     pub is_return: bool,
-    /// How the attempt is counted; what only notes something is none.
+    /// The type under which the attempt is counted in metrics; `None` for a pure status update.
     pub schedule_type: Option<ScheduleType>,
 }
 
@@ -44,7 +44,7 @@ impl Plan {
     }
 }
 
-/// What is told of a decision in the status.
+/// The result of a decision as reported in the status.
 struct Report {
     is_scheduled: bool,
     reason: &'static str,
@@ -62,7 +62,7 @@ impl Report {
         Self { is_scheduled: false, reason: error.reason(), message: error.to_string(), outcome }
     }
 
-    /// The placement was refused.
+    /// The API server rejected the placement.
     fn refused(decided: Option<&ScheduleError>, refusal: &Status) -> Self {
         let reason = match (decided, refusal.code, refusal.reason) {
             (Some(ScheduleError::NoFit(_)), ..) => "NoClusterFit",
@@ -77,7 +77,7 @@ impl Report {
     }
 }
 
-/// Writes what differs and nothing else.
+/// Writes only the differences.
 pub async fn commit(room: &Room, plan: Plan) -> Outcome {
     let Plan { binding, decision, is_asked_for, is_return, .. } = plan;
     let Some(decision) = decision else {
@@ -113,7 +113,7 @@ pub async fn commit(room: &Room, plan: Plan) -> Outcome {
     }
 }
 
-/// Lets go of what was laid hands on for a placement that was not written.
+/// Releases the reservations of a placement that was not written.
 fn settle(room: &Room, binding: &Binding, decision: &Decision, written: &Result<Option<Arc<Object>>, Status>) {
     if let (Err(_), Ok(targets)) = (written, &decision.result) {
         room.snapshot.lock().unreserve(&binding.key.to_string(), &binding.spec, targets, room.clock.now());
@@ -123,7 +123,7 @@ fn settle(room: &Room, binding: &Binding, decision: &Decision, written: &Result<
     }
 }
 
-/// The clusters and the placement they were chosen by. The same clusters in another order are no change.
+/// Writes the clusters and the placement they were chosen by. A different order of the same clusters is no change.
 async fn commit_placement(
     room: &Room,
     binding: &Binding,
@@ -139,7 +139,7 @@ async fn commit_placement(
         let clusters = if targets.is_empty() { Value::Null } else { json!(targets) };
         patch.insert("spec".to_owned(), json!({"clusters": clusters}));
     }
-    // What found no place has led nowhere yet.
+    // Without a target the workload has not moved yet.
     let is_remembered = binding.object.annotation(ANNOTATION_HISTORY).is_some() && !targets.is_empty();
     if room.is_resilient && is_remembered {
         let notes = notes(binding, targets, is_return, room.clock.now());
@@ -157,8 +157,9 @@ async fn commit_placement(
     write_placement(room, binding, patch).await.map(Some)
 }
 
-/// Writes what was decided on this version of this object: an eviction in between must not be undone. After a loss every
-/// binding is also written by those who tell of its status; to decide the same once more would only take longer.
+/// Writes the patch only if the inputs of the decision are unchanged, so that a concurrent eviction is not undone.
+/// After a cluster loss the status of every binding changes often; repeating the decision for that would only take
+/// longer.
 async fn write_placement(room: &Room, binding: &Binding, mut patch: Map<String, Value>) -> Result<Arc<Object>, Status> {
     let target = room.mirror_of(&binding.key).target(&binding.key);
     let mut current = Arc::clone(&binding.object);
@@ -185,7 +186,7 @@ async fn write_placement(room: &Room, binding: &Binding, mut patch: Map<String, 
     }
 }
 
-/// Is all the same that a decision is made of? What it takes from the status nobody but the scheduler writes.
+/// Reports whether all inputs of a decision are equal. The status fields it reads are written by the scheduler alone.
 fn is_decided_on(old: &Object, new: &Object) -> bool {
     let annotations = ["metadata", "annotations"];
     old.uid() == new.uid()
@@ -204,7 +205,8 @@ fn is_same(old: &[TargetCluster], new: &[TargetCluster]) -> bool {
     old.len() == new.len() && sorted(old) == sorted(new)
 }
 
-/// The condition, and on success the generation, the time and the affinity group. Says whether anything was written.
+/// Writes the condition and, on success, the generation, time and affinity group. Reports whether anything was
+/// written.
 async fn commit_report(
     room: &Room,
     binding: &Binding,
@@ -213,7 +215,7 @@ async fn commit_report(
     affinity_name: Option<&str>,
     is_asked_for: bool,
 ) -> Result<bool, Status> {
-    // Karmada notes the generation before its own write and the next in a second round; this is where that ends.
+    // Karmada records the generation before its own write and needs a second round for the next one.
     let own = current.generation();
     for _ in 0..STATUS_TRIES_MAX {
         let old: BindingStatus = api::read_at(&current, &["status"])?;
@@ -230,7 +232,7 @@ async fn commit_report(
                 name.clone_into(&mut new.scheduler_observed_affinity_name);
                 is_changed = true;
             }
-            // What came out the same is not worth a write for its time alone, unless somebody waits for it.
+            // An unchanged result is not written for its timestamp alone, unless a reschedule was requested.
             if is_changed || is_asked_for {
                 new.last_scheduled_time = Some(now);
                 is_changed = true;
@@ -249,7 +251,7 @@ async fn commit_report(
             other => return other.map(|()| true),
         }
     }
-    Err(Status::conflict(&object::GroupResource::default(), &binding.key.name, "the status is written by others"))
+    Err(Status::conflict(&object::GroupResource::default(), &binding.key.name, "the status was changed concurrently"))
 }
 
 fn condition(report: &Report, now: &str) -> Condition {
@@ -291,11 +293,12 @@ async fn patch_status(
     Ok(())
 }
 
-/// Nothing is to be done: what there is is the outcome of the newest spec.
+/// Records that the current placement is the result of the newest spec.
 async fn note_generation(room: &Room, binding: &Binding) -> Result<(), Status> {
     let old = &binding.status;
     let mut new = BindingStatus { scheduler_observed_generation: Some(binding.object.generation()), ..old.clone() };
-    // What found no place and then stayed where it was is placed again, and nobody else would say so.
+    // A binding that failed to schedule and kept its clusters counts as scheduled again; no other code path reports
+    // this.
     let scheduled = find_condition(&old.conditions, CONDITION_SCHEDULED);
     let is_refused = scheduled.is_some_and(|condition| condition.status == "False");
     if room.is_resilient && is_refused && !binding.spec.clusters.is_empty() {
@@ -318,8 +321,8 @@ fn tell(room: &Room, binding: &Binding, decision: &Decision, report: &Report, is
     }
 }
 
-/// A conflict is no failure to speak of: the binding has changed and is looked at again, once the mirror has what was
-/// written; before, the same would be decided on the same, ever later.
+/// Retries after a failed write. A conflict is not an error: the binding has changed and is reconciled again once the
+/// mirror has the new version. Retrying earlier would repeat the same decision on the same input.
 async fn failed(room: &Room, binding: &Binding, error: &Status) -> Outcome {
     if error.is_conflict()
         && let Ok(Some(current)) = room.client.find(room.mirror_of(&binding.key).target(&binding.key)).await
@@ -330,7 +333,7 @@ async fn failed(room: &Room, binding: &Binding, error: &Status) -> Outcome {
         return Outcome::Done;
     }
     if !error.is_conflict() {
-        tracing::warn!(binding = %binding.key, %error, "a placement cannot be written");
+        tracing::warn!(binding = %binding.key, %error, "failed to write placement");
     }
     Outcome::Failed
 }

@@ -1,7 +1,8 @@
-//! Takes replicas away from clusters whose nodes have had no room for them for long, so that they go elsewhere.
+//! Removes replicas that have been unschedulable for too long in a member cluster, so that they are placed elsewhere.
 //!
-//! Karmada's descheduler: looks at Deployments that are divided by room every so often. What the pods of a member wait for
-//! comes with the status of its works. Writes `spec.clusters` of bindings; the scheduler then places what is missing.
+//! Implements Karmada's descheduler: periodically checks Deployments whose replicas are divided by available
+//! capacity. The number of unschedulable pods of a member is part of the status of its Works. Writes `spec.clusters`
+//! of bindings; the scheduler then places the missing replicas.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,19 +18,19 @@ use serde_json::{Value, json};
 use crate::Room;
 use crate::gather::Binding;
 
-/// Who writes and tells.
+/// The field manager and event source.
 pub const COMPONENT: &str = "karmada-descheduler";
 
-/// Index of bindings: those some of whose replicas find no node.
+/// Index of bindings that have unschedulable replicas.
 pub const BY_UNSCHEDULABLE: &str = "unschedulable";
 const YES: &str = "yes";
 
 /// Karmada's flags with its defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descheduling {
-    /// Between two looks.
+    /// The descheduling interval.
     pub interval: Duration,
-    /// How long a pod must have found no node.
+    /// How long a pod must be unschedulable before it is descheduled.
     pub threshold: Duration,
 }
 
@@ -39,7 +40,7 @@ impl Default for Descheduling {
     }
 }
 
-/// What a cluster is to have less.
+/// A reduction of the replicas in one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrink {
     pub cluster: String,
@@ -53,13 +54,13 @@ pub fn is_unschedulable(binding: &Object) -> Vec<String> {
     if items.iter().any(tells) { vec![YES.to_owned()] } else { Vec::new() }
 }
 
-/// Looks every so often, until dropped.
+/// Runs the descheduler periodically until dropped.
 pub async fn watch(room: &Arc<Room>, descheduling: Descheduling, recorder: &Recorder) {
     loop {
         tokio::time::sleep(descheduling.interval).await;
         for object in room.bindings.list_by(BY_UNSCHEDULABLE, YES) {
             if let Err(error) = look_at(room, descheduling, recorder, &object).await {
-                tracing::warn!(binding = %ObjectKey::of(&object), %error, "replicas cannot be taken away");
+                tracing::warn!(binding = %ObjectKey::of(&object), %error, "failed to deschedule replicas");
             }
         }
     }
@@ -90,20 +91,21 @@ async fn look_at(
     let written = commit_object(&room.client, target, object, &desired, COMPONENT).await;
     tell(recorder, &binding, &shrinks, written.as_ref().err());
     match written {
-        // It has changed or gone meanwhile and is looked at again next time, as it is then.
+        // The binding has changed or was deleted; the next run sees its new state.
         Err(status) if status.is_conflict() || status.is_not_found() => Ok(()),
         other => other.map(drop),
     }
 }
 
-/// Deployments whose replicas were divided by what clusters have room for.
+/// Reports whether the binding is a Deployment whose replicas were divided by available capacity.
 fn is_concerned(binding: &Binding) -> bool {
     let resource = &binding.spec.resource;
     let placement: Option<Placement> = serde_json::from_str(binding.applied_placement()).ok();
     resource.api_version == "apps/v1" && resource.kind == "Deployment" && placement.is_some_and(|p| is_dynamic(&p))
 }
 
-/// Never below what is ready, and never on doubt: what is not told of a cluster stays.
+/// Computes the reductions. Never goes below the ready replicas, and never reduces a cluster without a reported
+/// status.
 pub fn plan_shrinks(
     targets: &[TargetCluster],
     told: &[AggregatedStatusItem],
@@ -167,7 +169,8 @@ mod tests {
     const LONG_AGO: &str = "2026-01-01T11:54:00Z";
     const LATELY: &str = "2026-01-01T11:58:00Z";
 
-    /// What `m1` was given, how many of them are ready, since when how many find no node, and how many it keeps.
+    /// Checks how many replicas `m1` keeps, given its assigned and ready replicas and the unschedulable ones by start
+    /// time.
     #[track_caller]
     fn check(given: i32, ready: i64, waiting: &[(&str, i64)], expected: i32) {
         let targets = [
@@ -189,27 +192,27 @@ mod tests {
         let shrinks = plan_shrinks(&targets, &[told], now, Descheduling::default().threshold);
         let left = shrinks.iter().find(|shrink| shrink.cluster == "m1").map_or(given, |shrink| shrink.to);
         assert_eq!(left, expected, "{given} given, {ready} ready, {waiting:?}");
-        assert!(shrinks.iter().all(|shrink| shrink.cluster == "m1"), "of m2 nothing is known");
+        assert!(shrinks.iter().all(|shrink| shrink.cluster == "m1"), "m2 has no status");
     }
 
     #[test]
-    fn a_cluster_keeps_what_runs_or_has_not_waited_long() {
+    fn ready_and_recently_pending_replicas_are_kept() {
         check(5, 2, &[(LONG_AGO, 3)], 2);
         check(5, 2, &[(LONG_AGO, 2), (LATELY, 1)], 3);
         check(5, 2, &[(LATELY, 3)], 5);
         check(5, 0, &[(LONG_AGO, 5)], 0);
-        // More are ready than would be left: those stay.
+        // Ready replicas are kept even if fewer would be left.
         check(5, 4, &[(LONG_AGO, 3)], 4);
-        // All that was asked for runs; pods too many are the member's own affair.
+        // All requested replicas run; surplus pods are up to the member.
         check(5, 5, &[(LONG_AGO, 1)], 5);
-        // More wait than were given: the member is still on its way to what it was given.
+        // More pods wait than were assigned: the member has not caught up with its assignment.
         check(2, 0, &[(LONG_AGO, 3)], 2);
         check(5, 2, &[], 5);
         check(5, 2, &[("never", 3)], 5);
     }
 
     #[test]
-    fn the_event_says_what_karmadas_says() {
+    fn the_event_has_the_text_of_karmada() {
         let shrink = |cluster: &str, from, to| Shrink { cluster: cluster.to_owned(), from, to };
         assert_eq!(
             message(&[shrink("m1", 5, 2), shrink("m2", 1, 0)]),

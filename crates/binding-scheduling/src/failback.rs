@@ -1,5 +1,5 @@
-//! Brings workloads back to clusters they left by failover, where their policy asks for it and the cluster has been well
-//! for long enough; and keeps them from drifting back where nobody asked.
+//! Returns workloads to clusters they left by failover, if their policy asks for failback and the cluster has been
+//! healthy for long enough. Keeps other workloads from drifting back.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,19 +23,20 @@ use tokio::time::Instant;
 use crate::gather::{Binding, priority_of};
 use crate::{BINDINGS_PER_TURN, Room};
 
-/// Index of bindings: those that left a cluster and were not given to it again.
+/// Index of bindings that left a cluster by failover and were not assigned to it again.
 pub const BY_LEFT: &str = "left a cluster";
 const LEFT: &str = "yes";
 
-/// Index of policies: those that want failback.
+/// Index of policies with failback enabled.
 pub const BY_WISH: &str = "failback";
 const WISH: &str = "yes";
 
-/// How often clusters that were left are looked at.
+/// Interval for checking the clusters that were left.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const PRODUCER: &str = "failback-controller";
 
-/// Policies whose pace is remembered; one more begins anew, which at worst lets one workload return too early.
+/// Maximum number of policies whose rate is tracked. A policy beyond that starts with a full allowance, which at
+/// worst lets one workload return too early.
 const PACES_MAX: usize = 10_000;
 
 pub fn left_a_cluster(binding: &Object) -> Vec<String> {
@@ -51,24 +52,24 @@ pub fn wants_failback(policy: &Object) -> Vec<String> {
     if policy.annotation(ANNOTATION_FAILBACK).is_some() { vec![WISH.to_owned()] } else { Vec::new() }
 }
 
-/// Keeps of a policy what is read here.
+/// Drops all fields of a policy that failback does not read.
 pub fn trim_policy(policy: &mut Object) {
     policy.remove(&["spec"]);
 }
 
-/// How many workloads of each policy may return by now.
+/// The failback allowance of each policy.
 #[derive(Default)]
 struct Paces(HashMap<ObjectKey, (f32, Instant)>);
 
 impl Paces {
-    /// One more of the policy, if its rate allows it.
+    /// Takes one from the policy's allowance, if its rate permits.
     fn take(&mut self, policy: &ObjectKey, rate: f32) -> bool {
         if self.0.len() > PACES_MAX {
             self.0.clear();
         }
         let now = Instant::now();
         let (tokens, last) = self.0.entry(policy.clone()).or_insert((1.0, now));
-        // What was not used in the time between two looks is lost: a pause must not end in a burst.
+        // Unused allowance does not accumulate: a pause must not end in a burst.
         let saved_max = (rate * LOOK_EVERY.as_secs_f32()).max(1.0);
         *tokens = (*tokens + rate * now.duration_since(*last).as_secs_f32()).min(saved_max);
         *last = now;
@@ -100,7 +101,8 @@ pub async fn watch(room: &Arc<Room>) {
     }
 }
 
-/// By policy. One that cannot be read wants nothing; its user was told when it was written.
+/// Returns the failback settings by policy. An unreadable policy has none; admission reported the error when it was
+/// written.
 fn gather_wishes(room: &Room) -> HashMap<ObjectKey, Failback> {
     let policies = room.policies.iter().flat_map(|mirror: &Mirror| mirror.list_by(BY_WISH, WISH));
     let wish = |policy: Arc<Object>| {
@@ -148,14 +150,14 @@ async fn grant(room: &Room, object: &Arc<Object>, wishes: &HashMap<ObjectKey, Fa
     }
 }
 
-/// A way back: clusters that have been well for long enough, and those that have not.
+/// A planned return: the clusters that are healthy for long enough, and those that are not.
 pub struct Return {
     well: Vec<String>,
     unwell: Vec<String>,
 }
 
 impl Return {
-    /// Where the workload would be if it were placed anew; `None` where that leads back to no cluster it left.
+    /// Returns the placement from scratch, or `None` if it contains no cluster the workload left.
     pub fn decide(
         &self,
         room: &Room,
@@ -177,13 +179,13 @@ impl Return {
     }
 }
 
-/// Filters know clusters that are being left; others that are not to be used are shown to them as such.
+/// Marks a cluster as unusable for the filters, which already exclude clusters under eviction.
 fn passed_over(cluster: &str) -> GracefulEvictionTask {
     GracefulEvictionTask { from_cluster: cluster.to_owned(), ..GracefulEvictionTask::default() }
 }
 
-/// The binding without the clusters it left, where it is only to be given more or fewer replicas: it would drift back to
-/// where it came from, without a word and without grace. `None` where nothing holds it.
+/// Returns the binding without the clusters it left by failover when it is only scaled; otherwise it would silently
+/// drift back to them, without graceful eviction. `None` if there is no such cluster.
 pub fn without_left(binding: &Binding, need: Need) -> Option<Held> {
     let placement = binding.spec.placement.as_ref()?;
     let is_moved_by_user = matches!(need, Need::PlacementChanged | Need::Reschedule);
@@ -199,27 +201,27 @@ pub fn without_left(binding: &Binding, need: Need) -> Option<Held> {
     Some(Held { spec, left })
 }
 
-/// A binding that stays away from clusters it left.
+/// A binding that is kept away from clusters it left.
 pub struct Held {
     pub spec: BindingSpec,
     left: Vec<String>,
 }
 
 impl Held {
-    /// Tells the true reason: to the filters these clusters looked like ones that are being left.
+    /// Replaces the reason: to the filters these clusters looked like clusters under eviction.
     pub fn reword(&self, mut told: Explanation) -> Explanation {
         let left_out = told.attempts.iter_mut().flat_map(|attempt| &mut attempt.left_out);
         for own in left_out.filter(|own| self.left.contains(&own.cluster)) {
             for reason in own.reasons.iter_mut().filter(|reason| reason.plugin == "ClusterEviction") {
-                "it was left by failover and nobody asked to go back".clone_into(&mut reason.message);
+                "the workload left it by failover and failback is not enabled".clone_into(&mut reason.message);
             }
         }
         told
     }
 }
 
-/// What a placement changes in the binding beside its clusters: where moves led to, and on a way back the copies that
-/// stay until their successors are well. Parts of a merge patch.
+/// Changes of a placement besides `spec.clusters`, as parts of a merge patch: the failover history and, on a
+/// failback, the eviction tasks that keep old replicas until the new ones are ready.
 pub struct Notes {
     pub history: Option<String>,
     pub tasks: Option<Value>,
@@ -242,7 +244,7 @@ pub fn notes(binding: &Binding, targets: &[TargetCluster], is_return: bool, now:
         let eviction = Eviction {
             purge_mode: "Gracefully".to_owned(),
             reason: REASON_FAILBACK.to_owned(),
-            message: "a preferred cluster is well again".to_owned(),
+            message: "a preferred cluster is healthy again".to_owned(),
             producer: PRODUCER.to_owned(),
             ..Eviction::default()
         };
@@ -264,7 +266,7 @@ pub fn notes(binding: &Binding, targets: &[TargetCluster], is_return: bool, now:
     Notes { history: Some(history.text()), tasks: Some(tasks) }
 }
 
-/// Does a cluster lose all or some of its replicas? Then it keeps what it has until that is ready elsewhere.
+/// Reports whether a cluster loses all or some of its replicas. It then keeps them until they are ready elsewhere.
 fn gives_up(old: &TargetCluster, targets: &[TargetCluster]) -> bool {
     targets.iter().find(|new| new.name == old.name).is_none_or(|new| new.replicas < old.replicas)
 }

@@ -1,4 +1,4 @@
-//! Reads what a decision needs: the binding, its peers, and the clusters with their newest figures.
+//! Reads the inputs of a decision: the binding, its peers, and the clusters with their current capacity.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use tokio::time::Instant;
 
 use crate::Room;
 
-/// The index of bindings by what they want to be together with or apart from.
+/// Index of bindings by workload affinity and anti-affinity group.
 pub const BY_GROUP: &str = "workload-affinity-group";
 
-/// How old the figures of members may be: reservations cover what was decided meanwhile.
+/// Maximum age of member capacity; reservations cover decisions made meanwhile.
 const CAPACITY_REFRESH: Duration = Duration::from_millis(200);
-/// How often reservations nobody heard of again are looked for.
+/// Interval for removing stale reservations.
 const RESERVATION_SWEEP: Duration = Duration::from_secs(60);
 
-/// When figures were last taken in.
+/// When the capacity was last refreshed.
 #[derive(Default)]
 pub struct Capacity {
     refreshed: Option<Instant>,
     swept: Option<Instant>,
 }
 
-/// A binding as the scheduler reads it.
+/// The fields of a binding that the scheduler reads.
 pub struct Binding {
     pub key: ObjectKey,
     pub object: Arc<Object>,
@@ -60,13 +60,13 @@ impl Binding {
     }
 }
 
-/// The priority of a binding without reading all of it.
+/// Reads only the priority of a binding.
 pub fn priority_of(object: &Object) -> i32 {
     let priority = object.i64_at(&["spec", "schedulePriority", "priority"]).unwrap_or(0);
     i32::try_from(priority).unwrap_or(0)
 }
 
-/// The groups a binding is found under.
+/// Returns the affinity groups a binding is indexed under.
 pub fn groups_of(object: &Object) -> Vec<String> {
     let group = |field: &str| object.str_at(&["spec", "workloadAffinityGroups", field]);
     let named = |(mark, field): (&str, &str)| match group(field) {
@@ -81,14 +81,14 @@ impl Room {
         if key.namespace.is_empty() { &self.cluster_bindings } else { &self.bindings }
     }
 
-    /// Remembers a version until the mirror has it.
+    /// Remembers a written version until the mirror has it.
     pub fn note_written(&self, key: &ObjectKey, written: &Object) {
-        // Under the lock, so that what the mirror gets meanwhile is not missed.
+        // Taken under the lock so that a concurrent mirror update is not missed.
         let mut in_flight = self.in_flight.lock();
         in_flight.written(key, written, self.mirror_of(key).get(key).as_deref());
     }
 
-    /// Takes in all clusters there are.
+    /// Loads all clusters into the snapshot.
     pub fn load_clusters(&self) {
         let mut snapshot = self.snapshot.lock();
         for cluster in self.clusters.list() {
@@ -97,7 +97,7 @@ impl Room {
         snapshot.settle();
     }
 
-    /// Takes in the newest figures of the members, if it is time to.
+    /// Refreshes the capacity of the members if it is older than [`CAPACITY_REFRESH`].
     pub fn refresh_capacity(&self, snapshot: &mut Snapshot) {
         let mut capacity = self.capacity.lock();
         let is_due = |last: Option<Instant>, every: Duration| last.is_none_or(|last| last.elapsed() >= every);
@@ -116,7 +116,7 @@ impl Room {
         snapshot.settle_clusters();
     }
 
-    /// Where the other bindings of the same groups are, or are about to be.
+    /// Returns the clusters of the other bindings in the same groups, including placements in flight.
     pub fn gather_peers(&self, binding: &Binding) -> Peers {
         let groups = match binding.spec.workload_affinity_groups.as_ref().filter(|_| self.options.workload_affinity) {
             Some(groups) if !binding.key.namespace.is_empty() => groups,
@@ -149,9 +149,9 @@ impl Room {
     }
 }
 
-/// A cluster that cannot be read keeps what was known of it: what is not understood is not acted on.
+/// Updates a cluster. One that cannot be parsed keeps its last known state.
 pub fn put(snapshot: &mut Snapshot, cluster: &Arc<Object>) {
     if let Err(error) = snapshot.put(cluster) {
-        tracing::warn!(cluster = cluster.name(), %error, "a cluster cannot be read");
+        tracing::warn!(cluster = cluster.name(), %error, "failed to parse cluster");
     }
 }

@@ -1,4 +1,4 @@
-//! What was decided or written and does not show in the mirrors yet.
+//! Tracks decisions and writes that the mirrors do not show yet.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use api::work::TargetCluster;
 use object::Object;
 use reconcile::ObjectKey;
 
-/// By binding; as many at most as are being written or on their way back.
+/// Keyed by binding; bounded by the number of writes in progress or not yet observed.
 #[derive(Default)]
 pub struct InFlight {
     bindings: HashMap<ObjectKey, Entry>,
@@ -14,11 +14,11 @@ pub struct InFlight {
 
 #[derive(Default)]
 struct Entry {
-    /// Where it is about to be: what workloads that want to be together or apart need to know of each other.
+    /// The clusters of the pending placement, needed by workloads with affinity or anti-affinity to it.
     clusters: Vec<String>,
-    /// The newest version this scheduler wrote or was told of.
+    /// The newest version this scheduler wrote or observed.
     version: Option<u64>,
-    /// Somebody wanted to decide on it, and is to be called when the mirror has that version.
+    /// A decision waits for the mirror to have that version.
     is_awaited: bool,
 }
 
@@ -28,27 +28,27 @@ impl InFlight {
         self.bindings.insert(key.clone(), Entry { clusters, ..Entry::default() });
     }
 
-    /// It was written as `object`; `seen` is what the mirror has.
+    /// Records a write of `object`; `seen` is the version in the mirror.
     pub fn written(&mut self, key: &ObjectKey, object: &Object, seen: Option<&Object>) {
         self.bindings.entry(key.clone()).or_default().version = Some(version(object));
         match seen {
-            // Whoever writes it has it, so that nobody else can wait for it.
+            // The writer itself has it, so no decision waits for it.
             Some(seen) => {
                 self.seen(key, seen);
             }
-            // It is gone already.
+            // Already deleted.
             None => self.forget(key),
         }
     }
 
-    /// The mirror has this now. Tells whether somebody waited for it.
+    /// Records a version observed by the mirror. Reports whether a decision waited for it.
     pub fn seen(&mut self, key: &ObjectKey, object: &Object) -> bool {
         let is_known = |entry: &Entry| entry.version.is_some_and(|own| own <= version(object));
         let is_known = self.bindings.get(key).is_some_and(is_known);
         is_known && self.bindings.remove(key).is_some_and(|entry| entry.is_awaited)
     }
 
-    /// All that was to be written is: where that was nothing, the mirror has it.
+    /// Ends tracking of a placement. If nothing was written, the mirror is already current.
     pub fn finished(&mut self, key: &ObjectKey) {
         if self.bindings.get(key).is_some_and(|entry| entry.version.is_none()) {
             self.bindings.remove(key);
@@ -59,20 +59,20 @@ impl InFlight {
         self.bindings.remove(key);
     }
 
-    /// Does the mirror have an older version than the one written here? Then `seen` tells when that is over.
+    /// Reports whether the mirror is older than the last write; `seen` then reports when it has caught up.
     pub fn must_wait(&mut self, key: &ObjectKey, object: &Object) -> bool {
         let Some(entry) = self.bindings.get_mut(key) else { return false };
         entry.is_awaited = entry.version.is_some_and(|own| own > version(object));
         entry.is_awaited
     }
 
-    /// Where a binding is about to be, if that is not what the mirror says.
+    /// Returns the clusters of a pending placement.
     pub fn clusters(&self, key: &ObjectKey) -> Option<&[String]> {
         self.bindings.get(key).map(|entry| entry.clusters.as_slice()).filter(|clusters| !clusters.is_empty())
     }
 }
 
-/// A version that is no number is older than all others.
+/// An unparsable version sorts before all others.
 fn version(object: &Object) -> u64 {
     object.resource_version().parse().unwrap_or(0)
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_counts_until_the_mirror_has_it() {
+    fn a_write_is_tracked_until_the_mirror_has_it() {
         let key = ObjectKey::new("a", "x");
         let mut in_flight = InFlight::default();
         let target = TargetCluster { name: "m1".to_owned(), replicas: 1 };
@@ -97,8 +97,8 @@ mod tests {
         assert_eq!(in_flight.clusters(&key), Some(["m1".to_owned()].as_slice()), "not written yet");
         in_flight.written(&key, &binding(7), Some(&binding(5)));
         assert!(!in_flight.must_wait(&key, &binding(7)) && in_flight.must_wait(&key, &binding(6)));
-        assert!(!in_flight.seen(&key, &binding(6)), "that is not what was waited for");
-        assert!(in_flight.seen(&key, &binding(8)), "who waited is called");
+        assert!(!in_flight.seen(&key, &binding(6)), "an older version than the awaited one");
+        assert!(in_flight.seen(&key, &binding(8)), "the waiting decision is resumed");
         assert!(!in_flight.seen(&key, &binding(9)), "once");
         assert_eq!(in_flight.clusters(&key), None);
         in_flight.written(&key, &binding(9), Some(&binding(9)));

@@ -1,9 +1,9 @@
 //! Runs the scheduler over the bindings of a control plane.
 //!
-//! Watches ResourceBindings, ClusterResourceBindings and Clusters. Owns, in a binding: `spec.clusters`, the annotation
-//! `policy.karmada.io/applied-placement`, the condition `Scheduled`, `schedulerObservedGeneration`,
-//! `schedulerObservingAffinityName` and `lastScheduledTime`. With the gate ResilientFailover it notes in the annotation
-//! `flotilla.dev/failover-history` where moves led to, and on a way back leaves clusters with grace.
+//! Watches ResourceBindings, ClusterResourceBindings and Clusters. Owns these fields of a binding: `spec.clusters`,
+//! the annotation `policy.karmada.io/applied-placement`, the condition `Scheduled`, `schedulerObservedGeneration`,
+//! `schedulerObservingAffinityName` and `lastScheduledTime`. With the gate ResilientFailover it records moves in the
+//! annotation `flotilla.dev/failover-history` and evicts gracefully on failback.
 
 mod commit;
 mod descheduler;
@@ -34,15 +34,15 @@ use crate::queue::SchedulingQueue;
 pub use descheduler::Descheduling;
 pub use plane_state::Decisions;
 
-/// The field manager of what is written.
+/// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "karmada-scheduler";
 
-/// Bindings that are looked at before others may have the processor. Where all are busy a turn comes seldom: to step back
-/// after each would be to place one binding per round of all that a plane does after the loss of a cluster, and most of
-/// those rounds would go to bindings that only come back with what was just written.
+/// Bindings processed before yielding to other tasks. On a busy runtime, yielding after each binding would place only
+/// one binding per round of all other tasks, and after a cluster loss most rounds would be spent on bindings that
+/// were just written.
 const BINDINGS_PER_TURN: usize = 16;
 
-/// What the room is made of.
+/// The dependencies of the scheduling component.
 pub struct Parts {
     pub client: ClusterClient,
     pub member_capacity: MemberCapacity,
@@ -58,14 +58,14 @@ pub struct Parts {
 pub struct Settings {
     /// Only bindings that ask for this scheduler are placed.
     pub scheduler_name: String,
-    /// `*`, names, and `-name`s.
+    /// Enabled plugins: `*`, names, and `-name` to disable one.
     pub plugins: Vec<String>,
     pub empty_workload_propagation: bool,
-    /// Ask the nodes of members that are watched, beside their summaries.
+    /// Estimate capacity from the nodes of watched members in addition to their resource summaries.
     pub estimate_from_nodes: bool,
-    /// Take replicas away from clusters whose nodes have no room for them; `None` leaves them.
+    /// Descheduler settings; `None` disables the descheduler.
     pub descheduling: Option<Descheduling>,
-    /// Placements that are being written at the same time.
+    /// Maximum number of concurrent placement writes.
     pub writes_at_once: usize,
 }
 
@@ -82,7 +82,7 @@ impl Default for Settings {
     }
 }
 
-/// What the tasks of the room share.
+/// State shared by the tasks of the scheduler.
 struct Room {
     client: ClusterClient,
     member_capacity: MemberCapacity,
@@ -98,18 +98,18 @@ struct Room {
     capacity: Mutex<Capacity>,
     in_flight: Mutex<InFlight>,
     recorder: Recorder,
-    /// Tells of what the descheduler did.
+    /// Records descheduling events.
     deschedulings: Recorder,
     metrics: Metrics,
-    /// The gate ResilientFailover.
+    /// Whether the feature gate ResilientFailover is on.
     is_resilient: bool,
-    /// PropagationPolicies and ClusterPropagationPolicies, where failback is possible.
+    /// PropagationPolicies and ClusterPropagationPolicies; empty unless failback is possible.
     policies: Vec<Mirror>,
-    /// Bindings that were allowed to return and wait for their turn; as many at most as `queue` holds.
+    /// Bindings that may return and wait for their decision; bounded by `queue`.
     failbacks: Mutex<HashMap<ObjectKey, Return>>,
 }
 
-/// Places bindings until cancelled. Only one may run at a time: reservations are in memory.
+/// Schedules bindings until cancelled. Only one instance may run at a time, since reservations are kept in memory.
 pub async fn run(parts: Parts, cancel: CancellationToken) {
     let room = Arc::new(Room::new(parts, &cancel));
     let synced = async {

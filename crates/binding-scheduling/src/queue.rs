@@ -1,4 +1,4 @@
-//! The bindings that wait to be placed.
+//! The queue of bindings to schedule.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use reconcile::backoff::{Backoff, KEY_BACKOFF};
 use reconcile::queue::KEYS_WAITING_MAX;
 use reconcile::{ObjectKey, Priority, WorkQueue};
 
-/// With priorities, what failed comes again after these waits.
+/// Backoff after errors, with priorities enabled.
 const BACKOFF: Backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(10) };
-/// With priorities, what no cluster had room for comes again after this, unless something changes.
+/// Retry interval for unschedulable bindings, with priorities enabled, unless an event requeues them earlier.
 const UNSCHEDULABLE_WAIT: Duration = Duration::from_secs(300);
 
-/// First come, first served; with the gate PriorityBasedScheduling by priority, and then first come, first served.
+/// A FIFO queue. With the gate PriorityBasedScheduling it is ordered by priority first.
 pub struct SchedulingQueue {
     keys: WorkQueue<ObjectKey>,
     has_priorities: bool,
     metrics: Scheduling,
-    /// How many wait for room.
+    /// The bindings that wait for capacity.
     unschedulable: Mutex<HashSet<ObjectKey>>,
 }
 
-/// What became of a binding that was taken from the queue.
+/// The result of processing a binding from the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// No cluster has room for it now.
+    /// No cluster has capacity for it now.
     Unschedulable,
     Failed,
 }
@@ -39,7 +39,7 @@ impl SchedulingQueue {
         Self { keys, has_priorities, metrics: metrics.scheduling.clone(), unschedulable: Mutex::default() }
     }
 
-    /// Something happened to the binding or to its clusters.
+    /// Enqueues a binding after an event of the binding or its clusters.
     pub async fn add(&self, key: ObjectKey, priority: i32, is_initial: bool, why: Incoming) {
         self.metrics.incoming(why);
         let priority = match (self.has_priorities, is_initial) {
@@ -75,7 +75,7 @@ impl SchedulingQueue {
         self.tell();
     }
 
-    /// How many wait, and for what.
+    /// Updates the queue metrics.
     fn tell(&self) {
         let counts = self.keys.counts();
         let unschedulable = self.unschedulable.lock().len();

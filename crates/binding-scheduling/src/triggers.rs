@@ -1,4 +1,4 @@
-//! What makes the scheduler look at a binding: a change of the binding, or of a cluster it may be in.
+//! Enqueues bindings on changes of the binding itself or of a cluster that may be a target.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use reconcile::{Change, Mirror, ObjectKey};
 use crate::Room;
 use crate::gather::{Binding, priority_of, put};
 
-/// Bindings that are looked at before others may have the processor.
+/// Bindings processed before yielding to other tasks.
 const BINDINGS_AT_ONCE: usize = 256;
 
 /// A change of a cluster that may matter to bindings.
@@ -37,13 +37,13 @@ pub async fn watch_bindings(room: &Arc<Room>, mirror: &Mirror) {
     }
 }
 
-/// A binding that begins to be ours is as good as new; one that stays ours is looked at when its spec has changed.
+/// A binding that becomes ours counts as new; one that stays ours is due when its spec has changed.
 fn is_due(room: &Room, before: Option<&Object>, now: &Object) -> bool {
     let was_ours = before.filter(|before| is_ours(room, before));
     is_ours(room, now) && was_ours.is_none_or(|before| before.generation() != now.generation())
 }
 
-/// Is the binding to be placed by this scheduler? Dependencies without a policy of their own follow who needs them.
+/// Reports whether this scheduler places the binding. Attached dependencies without a policy follow their parents.
 fn is_ours(room: &Room, binding: &Object) -> bool {
     let has = |label: &str| binding.label(label).is_some_and(|value| !value.is_empty());
     is_for_this_scheduler(room, binding)
@@ -59,7 +59,8 @@ fn is_for_this_scheduler(room: &Room, binding: &Object) -> bool {
 }
 
 impl Room {
-    /// Keeps reservations and placements in flight in step with what the mirror shows. Tells whether that was waited for.
+    /// Updates reservations and in-flight placements from the mirror. Reports whether a decision waited for this
+    /// version.
     fn note_binding(&self, change: &Change) -> bool {
         let name = change.key.to_string();
         match &change.now {
@@ -77,7 +78,7 @@ impl Room {
                 let is_waiting = |item: &serde_json::Value| {
                     item["clusterName"].as_str().is_some_and(|cluster| snapshot.has_reserved(&name, cluster))
                 };
-                // Most changes of most bindings are none of ours, and reading a whole binding is the costly part.
+                // Most changes are irrelevant here, and parsing a whole binding is the expensive part.
                 if told.iter().any(is_waiting)
                     && let Ok(binding) = Binding::read(now)
                 {
@@ -89,12 +90,12 @@ impl Room {
     }
 }
 
-/// Keeps the snapshot current and feeds the bindings a change concerns into the queue.
+/// Updates the snapshot and enqueues the bindings affected by a change.
 pub async fn watch_clusters(room: &Arc<Room>) {
     let mut changes = room.clusters.subscribe();
     while let Some(first) = changes.next().await {
         let mut touched = take_in(room, &first);
-        // What has changed by now is dealt with in one walk over the bindings.
+        // Pending changes are handled in one walk over the bindings.
         while let Some(change) = changes.next().now_or_never().flatten() {
             touched.extend(take_in(room, &change));
         }
@@ -124,7 +125,7 @@ fn take_in(room: &Room, change: &Change) -> Vec<Touched> {
 
 type Kinds = Option<Vec<(String, String)>>;
 
-/// Which states of a cluster bindings are to be compared with.
+/// Returns the cluster states to compare bindings with.
 fn touched_by(before: Option<&Arc<Object>>, now: Option<&Arc<Object>>) -> Vec<(Arc<Object>, Kinds)> {
     let all = |cluster: &Arc<Object>| (Arc::clone(cluster), None);
     match (before, now) {
@@ -134,16 +135,16 @@ fn touched_by(before: Option<&Arc<Object>>, now: Option<&Arc<Object>>) -> Vec<(A
         }
         (Some(before), Some(now)) => {
             let kinds = new_kinds(before, now);
-            // Karmada waits for another reason; whoever sends a CRD and its objects at once waits with it.
+            // Karmada does not retry on this event, so a CRD and its objects created together stay pending there.
             if kinds.is_empty() { Vec::new() } else { vec![(Arc::clone(now), Some(kinds))] }
         }
-        // It is new to us, yet more than one step may have passed already.
+        // New to this watch, but several changes may already have happened.
         (None, Some(now)) => vec![all(now)],
         (_, None) => Vec::new(),
     }
 }
 
-/// The kinds a cluster serves that it did not serve before.
+/// Returns the kinds a cluster newly serves.
 fn new_kinds(before: &Object, now: &Object) -> Vec<(String, String)> {
     let path = ["status", "apiEnablements"];
     if before.get(&path) == now.get(&path) {
@@ -172,7 +173,7 @@ async fn enqueue_affected(room: &Arc<Room>, mirror: &Mirror, touched: &[Touched]
     }
 }
 
-/// Could the binding be in one of these clusters? Asked of the affinity group in use.
+/// Reports whether the binding could be placed on one of these clusters, by its current affinity group.
 fn is_affected(binding: &Object, touched: &[Touched]) -> bool {
     let Some(placement) = binding.get(&["spec", "placement"]).filter(|placement| !placement.is_null()) else {
         return false;

@@ -1,4 +1,4 @@
-//! Takes one binding after the other, decides, and hands the placement over to be written.
+//! Decides on bindings one at a time and hands each placement to a writer task.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::gather::Binding;
 use crate::queue::Outcome;
 use crate::{BINDINGS_PER_TURN, Room};
 
-/// Decisions come one at a time, each on top of those before; that a placement is slow to write holds up no other.
+/// Decisions are sequential, each on top of the reservations of earlier ones; slow writes do not delay decisions.
 pub async fn work(room: &Arc<Room>) {
     let slots = Arc::new(Semaphore::new(room.settings.writes_at_once.max(1)));
     let mut looked_at = 0_usize;
@@ -51,7 +51,7 @@ pub async fn work(room: &Arc<Room>) {
     }
 }
 
-/// Takes the time of the steps of a decision.
+/// Measures the steps of a decision.
 struct Laps<'a> {
     metrics: &'a Scheduling,
     since: Instant,
@@ -89,7 +89,7 @@ impl Room {
         let finish = |outcome: Outcome| Step::Finish { priority: 0, outcome };
         let Some(object) = self.mirror_of(key).get(key) else { return finish(Outcome::Done) };
         if self.in_flight.lock().must_wait(key, &object) {
-            // What would be decided now is known to be outdated. It comes again with the version that was written.
+            // The mirror is outdated. The written version will enqueue the binding again.
             return finish(Outcome::Done);
         }
         if object.is_deleting() {
@@ -107,12 +107,12 @@ impl Room {
         let binding = match Binding::read(&object) {
             Ok(binding) => binding,
             Err(error) => {
-                tracing::warn!(binding = %key, %error, "a binding cannot be read");
+                tracing::warn!(binding = %key, %error, "failed to parse binding");
                 return finish(Outcome::Failed);
             }
         };
         if binding.spec.placement.is_none() {
-            // It will come again with a placement, as a change.
+            // Setting the placement will enqueue the binding again.
             return finish(Outcome::Done);
         }
         let peers = self.gather_peers(&binding);
@@ -149,7 +149,7 @@ impl Room {
         Step::Write(Box::new(Plan { binding, decision: Some(decision), is_asked_for, is_return, schedule_type }))
     }
 
-    /// Decides on a binding; one that failed over stays away from where it came from, as long as it can.
+    /// Decides on a binding. After a failover, the cluster it left is used only as a last resort.
     fn place(
         &self,
         snapshot: &Snapshot,
@@ -175,7 +175,7 @@ impl Room {
         if !self.is_resilient || decision.result.is_ok() || !has_earlier_groups {
             return (decision, explanation);
         }
-        // Karmada never goes back to an affinity group it has left, and stays with nothing while that one is well again.
+        // Karmada never returns to an earlier affinity group and stays unscheduled even if that one is healthy again.
         let status = BindingStatus { scheduler_observed_affinity_name: String::new(), ..binding.status.clone() };
         match explain(snapshot, &Request { status: &status, ..request }) {
             (again, told) if again.result.is_ok() => (again, told),
@@ -183,7 +183,7 @@ impl Room {
         }
     }
 
-    /// Every affinity group that did not work is told of on its own.
+    /// Reports every failed affinity group separately.
     fn tell_groups(&self, binding: &Binding, decision: &Decision) {
         for (index, error) in &decision.failed_groups {
             let kind = binding.object.kind();
@@ -206,7 +206,7 @@ impl Room {
     }
 }
 
-/// Users look at the template, operators at the binding.
+/// Events are recorded on the template for users and on the binding for operators.
 fn told_about(binding: &Object) -> [Regarding; 2] {
     let text = |field: &str| binding.str_at(&["spec", "resource", field]).to_owned();
     let template = Regarding {
@@ -219,7 +219,7 @@ fn told_about(binding: &Object) -> [Regarding; 2] {
     [Regarding::from(binding), template]
 }
 
-/// Is it one that a later try may get past?
+/// Reports whether a retry may succeed.
 pub fn outcome_of(error: &ScheduleError) -> Outcome {
     match error {
         ScheduleError::NoFit(_) => Outcome::Done,

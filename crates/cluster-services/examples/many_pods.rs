@@ -1,5 +1,5 @@
-//! Prints how fast pods get nodes among 1,000 nodes over an API in memory: `cargo run --release -p cluster-services
-//! --example many_pods`.
+//! Measures how fast pods are scheduled on 1,000 nodes over an in-memory API: `cargo run --release -p
+//! cluster-services --example many_pods`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 

@@ -1,4 +1,4 @@
-//! Where pods find the API: the endpoints of the Service `kubernetes`.
+//! Maintains the endpoints of the Service `kubernetes`, through which pods reach the API.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const NAME: &str = "kubernetes";
 pub fn start(room: &Arc<Room>) -> Service {
     let room = Arc::clone(room);
     Service::new(async move {
-        // Endpoints that lead back into the pod itself are refused by the API, and rightly so.
+        // The API rejects loopback addresses in endpoints.
         let address =
             room.settings.api_address.filter(|address| !address.ip().is_loopback() && !address.ip().is_unspecified());
         let Some(address) = address else { return };
@@ -26,7 +26,7 @@ pub fn start(room: &Arc<Room>) -> Service {
             [(resources::slices(), plan_slice(address)), (resources::endpoints(), plan_endpoints(address))]
         {
             if let Err(error) = ensure(&room, &gvr, object).await {
-                tracing::warn!(%error, resource = gvr.resource, "where the API is could not be told");
+                tracing::warn!(%error, resource = gvr.resource, "failed to write the endpoints of the API");
             }
         }
     })

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use object::{Object, time};
 use serde_json::{Value, json};
 
-/// What a condition says, without its times.
+/// The content of a condition, without its timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saying<'a> {
     pub kind: &'a str,
@@ -21,8 +21,8 @@ pub fn is_true(object: &Object, kind: &str) -> bool {
     find(object, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// Sets a condition where it stands, or last. The time of transition is kept while the status stays; fields nobody here
-/// knows are kept too.
+/// Updates a condition in place, or appends it. The transition time changes only with the status; unknown fields are
+/// kept.
 pub fn set(object: &mut Object, saying: &Saying<'_>, now: Timestamp) {
     let mut conditions = object.items(&["status", "conditions"]).to_vec();
     let at = conditions.iter().position(|condition| condition["type"] == saying.kind);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_transition_moves_with_the_status_only() {
+    fn the_transition_time_changes_only_with_the_status() {
         let mut object = Object::default();
         let saying = |status: &'static str, message: &'static str| Saying { kind: "A", status, reason: "R", message };
         let at = |text: &str| text.parse().expect("a time");

@@ -1,4 +1,5 @@
-//! What serves and keeps pods in a member: scheduling, endpoints, autoscaling, disruption budgets, volumes, node lifecycle.
+//! Controllers around pods in a member cluster: scheduling, endpoints, autoscaling, disruption budgets, volumes, node
+//! lifecycle.
 
 mod addresses;
 mod autoscaling;

@@ -1,4 +1,4 @@
-//! Which pods each selector means (of Services, of disruption budgets), kept current pod by pod.
+//! The pods selected by each owner (Services, disruption budgets, autoscalers), updated incrementally.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use object::selector::LabelSelector;
 use parking_lot::Mutex;
 use reconcile::{Change, Mirror, ObjectKey};
 
-/// What is kept of a pod; `None` when the pod does not count at all.
+/// Extracts the relevant fields of a pod; `None` if the pod is irrelevant.
 pub type ReadFn<T> = fn(&Object) -> Option<T>;
 
-/// Owners of selectors, and for each what is kept of the pods it selects.
+/// Owners of selectors with the extracted fields of the pods they select.
 pub struct Members<T> {
     read: ReadFn<T>,
     namespaces: Mutex<HashMap<String, HashMap<String, Selected<T>>>>,
@@ -27,9 +27,9 @@ impl<T: PartialEq> Members<T> {
         Self { read, namespaces: Mutex::default() }
     }
 
-    /// Takes in the selector of an owner. Only a new selector makes the pods of its namespace be looked through.
+    /// Sets the selector of an owner. Only a changed selector scans the pods of its namespace.
     pub fn set_selector(&self, owner: &ObjectKey, selector: LabelSelector, pods: &Mirror) {
-        // Held while pods are read, so that none that leaves meanwhile is put back.
+        // Held during the scan, so that a pod deleted meanwhile is not added again.
         let mut namespaces = self.namespaces.lock();
         let owners = namespaces.entry(owner.namespace.clone()).or_default();
         if owners.get(&owner.name).is_some_and(|known| known.selector == selector) {
@@ -54,7 +54,7 @@ impl<T: PartialEq> Members<T> {
         }
     }
 
-    /// Takes in a pod and tells which owners see a difference.
+    /// Updates a pod and returns the owners affected by the change.
     pub fn pod_changed(&self, change: &Change) -> Vec<ObjectKey> {
         let mut namespaces = self.namespaces.lock();
         let Some(owners) = namespaces.get_mut(&change.key.namespace) else { return Vec::new() };
@@ -83,7 +83,7 @@ impl<T: PartialEq> Members<T> {
         namespaces.get(&owner.namespace).and_then(|owners| owners.get(&owner.name)).map_or(0, |found| found.pods.len())
     }
 
-    /// What is kept of the owner's pods, by name.
+    /// Returns the extracted fields of the owner's pods, by name.
     pub fn of(&self, owner: &ObjectKey) -> Vec<Arc<T>> {
         let namespaces = self.namespaces.lock();
         let selected = namespaces.get(&owner.namespace).and_then(|owners| owners.get(&owner.name));

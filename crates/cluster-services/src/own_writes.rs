@@ -1,4 +1,4 @@
-//! What was written here and a mirror may not show yet: deciding again before that would do the same twice.
+//! Tracks writes that a mirror may not show yet; reconciling before that would repeat them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 use reconcile::{Mirror, ObjectKey};
 use tokio::time::Instant;
 
-/// After this the mirror is believed again: what was written may be gone for long.
+/// After this time the mirror is trusted again; the written object may be deleted already.
 const DOUBT_MAX: Duration = Duration::from_secs(5);
 
 /// Versions of objects, and when they were written.
 type Versions = HashMap<ObjectKey, (u64, Instant)>;
 
-/// For whose sake it was written, the objects and their versions.
+/// Pending writes by owner key.
 #[derive(Default)]
 pub struct OwnWrites {
     written: Mutex<HashMap<ObjectKey, Versions>>,
@@ -26,7 +26,7 @@ impl OwnWrites {
         self.written.lock().entry(sake.clone()).or_default().insert(ObjectKey::of(object), (version, Instant::now()));
     }
 
-    /// The mirror lacks something that was written for this key. What it shows is forgotten here.
+    /// Reports whether the mirror lacks a write for this key. Drops the writes it shows.
     pub fn is_ahead_of(&self, sake: &ObjectKey, mirror: &Mirror) -> bool {
         let mut written = self.written.lock();
         let Some(objects) = written.get_mut(sake) else { return false };

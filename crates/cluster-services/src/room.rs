@@ -1,4 +1,4 @@
-//! What the controllers of this room share: the API, the time, and one mirror of each resource.
+//! State shared by the controllers: the API client, the clock, and one mirror of each resource.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::resources;
 use crate::settings::Settings;
 use crate::start::Parts;
 
-/// Who writes, as `managedFields` have it.
+/// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "kube-controller-manager";
 
-/// Index of pods: the node they are on.
+/// Index of pods by node.
 pub const BY_NODE: &str = "node";
-/// Index of pods: `namespace/name` of the claims they mount.
+/// Index of pods by `namespace/name` of the claims they mount.
 pub const BY_CLAIM: &str = "claim";
-/// Index of endpoint slices: `namespace/name` of their Service.
+/// Index of endpoint slices by `namespace/name` of their Service.
 pub const BY_SERVICE: &str = "service";
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -31,7 +31,7 @@ pub struct Room {
     pub clock: Arc<dyn Clock>,
     pub settings: Settings,
     pub cancel: CancellationToken,
-    /// Every service has heard of every pod there was at the start.
+    /// Set once every controller has received the initial pods.
     pub pods_told: watch::Sender<bool>,
     /// Indexed `BY_NODE` and `BY_CLAIM`.
     pub pods: Mirror,
@@ -52,7 +52,7 @@ pub struct Room {
 impl Room {
     pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
         let Parts { client, clock, mut settings } = parts;
-        // Volumes name their directory to others, who may be elsewhere.
+        // Volumes expose their path to other processes, so it must be absolute.
         if let Ok(root) = std::path::absolute(&settings.host_path_root) {
             settings.host_path_root = root;
         }
@@ -98,9 +98,9 @@ impl Room {
         futures::future::join_all(mirrors.map(Mirror::synced)).await;
     }
 
-    /// Returns once every service has heard of every pod there was at the start.
+    /// Returns once every controller has received the initial pods.
     pub async fn pods_told(&self) {
-        // The sender lives as long as the room.
+        // The sender lives as long as `self`.
         let _ = self.pods_told.subscribe().wait_for(|told| *told).await;
     }
 
@@ -108,7 +108,7 @@ impl Room {
         self.clock.now()
     }
 
-    /// Tells users what happened, in the name of a component of Kubernetes.
+    /// Returns an event recorder for a Kubernetes component.
     pub fn recorder(&self, component: &'static str) -> Recorder {
         Recorder::start(self.client.clone(), component, Arc::clone(&self.clock), self.cancel.clone())
     }
@@ -141,7 +141,7 @@ fn service_of(slice: &Object) -> Vec<String> {
     }
 }
 
-/// The time a text names; `None` when there is none or it cannot be read.
+/// Parses a timestamp; `None` if it is missing or invalid.
 pub fn time_at(value: &Value) -> Option<Timestamp> {
     object::time::parse(value.as_str()?)
 }

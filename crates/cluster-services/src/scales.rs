@@ -1,4 +1,4 @@
-//! How many replicas a controller of any kind wants, and setting it.
+//! Reads and sets the replicas of scalable resources.
 
 use cluster_client::discovery::RestMapper;
 use cluster_client::{ClusterClient, ResourceRef};
@@ -6,13 +6,13 @@ use object::{GroupVersion, GroupVersionResource, Object, Status};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Finds what can be scaled by its kind.
+/// Resolves scalable resources by kind.
 pub struct Scales {
     client: ClusterClient,
     mapper: RestMapper,
 }
 
-/// What can be scaled, and its scale.
+/// A scalable resource with its scale.
 pub struct Scale {
     pub target: ResourceRef,
     pub scale: Arc<Object>,
@@ -23,7 +23,7 @@ impl Scales {
         Self { mapper: RestMapper::new(client.clone()), client }
     }
 
-    /// The resource of a kind; the common ones are known without asking.
+    /// Returns the resource of a kind; common ones need no discovery.
     pub async fn resource_of(&self, api_version: &str, kind: &str) -> Result<GroupVersionResource, Status> {
         let gv = GroupVersion::parse(api_version).unwrap_or_default();
         let plural = match (gv.group.as_str(), kind) {
@@ -43,8 +43,9 @@ impl Scales {
         Ok(Scale { target, scale })
     }
 
-    /// How many pods the controller of a pod wants. A ReplicaSet of a Deployment wants what its Deployment wants, for
-    /// during a rollout neither old nor new set has all of them. `None` for kinds that cannot be scaled.
+    /// Returns the replicas desired by the controller of a pod. For a ReplicaSet of a Deployment this is the
+    /// Deployment's count, since during a rollout neither old nor new set has all of them. `None` for kinds without a
+    /// scale.
     pub async fn replicas_of(&self, owner: &[String; 4], namespace: &str) -> Result<Option<(String, i64)>, Status> {
         let [api_version, kind, name, uid] = owner;
         let gvr = self.resource_of(api_version, kind).await?;
@@ -74,7 +75,7 @@ impl Scales {
     }
 }
 
-/// One where nothing is said, as everywhere.
+/// Defaults to one.
 fn replicas(object: &Object) -> i64 {
     object.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1)
 }

@@ -1,4 +1,4 @@
-//! What the room can be told; the defaults are those of kube-controller-manager and kube-scheduler.
+//! The settings of the controllers; the defaults are those of kube-controller-manager and kube-scheduler.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,37 +8,38 @@ use std::time::Duration;
 pub struct Settings {
     /// Volumes are directories directly below this one; nothing outside of it is ever removed.
     pub host_path_root: PathBuf,
-    /// Where pods reach the API, for the endpoints of the Service `kubernetes`; loopback addresses cannot be told.
+    /// The API address for pods, published as endpoints of the Service `kubernetes`; loopback addresses are not
+    /// allowed.
     pub api_address: Option<SocketAddr>,
-    /// A node that gives no sign of life for this long is not known to be well.
+    /// Grace period without heartbeats before a node is marked unknown.
     pub node_monitor_grace_period: Duration,
-    /// The same for a node that never gave one.
+    /// Grace period before the first heartbeat of a node.
     pub node_startup_grace_period: Duration,
-    /// Nodes per second whose pods are driven out, in each zone.
+    /// Nodes per second whose pods are evicted, in each zone.
     pub node_eviction_rate: f64,
-    /// The same while a large part of a large zone is unwell; a small zone is then left alone.
+    /// The rate in a partially disrupted large zone; in a small one evictions stop.
     pub secondary_node_eviction_rate: f64,
-    /// Zones of more nodes than this are large.
+    /// Zones with more nodes than this are large.
     pub large_cluster_size_threshold: usize,
-    /// The share of unwell nodes that makes a zone partly disrupted.
+    /// The fraction of unhealthy nodes at which a zone is partially disrupted.
     pub unhealthy_zone_threshold: f64,
-    /// Ended pods that are kept, for people to look at.
+    /// Number of finished pods to keep.
     pub terminated_pod_gc_threshold: usize,
     pub pod_gc_period: Duration,
-    /// How long a node must be missing before its pods are.
+    /// How long a node must be missing before its pods are deleted.
     pub pod_gc_quarantine: Duration,
     pub autoscaler_sync_period: Duration,
     pub autoscaler_tolerance: f64,
     pub autoscaler_downscale_stabilization: Duration,
-    /// A young pod's cpu is not counted before it was ready once, or this old.
+    /// The cpu usage of a pod younger than this is ignored until it was ready once.
     pub autoscaler_cpu_initialization_period: Duration,
-    /// A pod that is unready so soon after its start was never ready.
+    /// A pod that became unready within this time after its start was never ready.
     pub autoscaler_initial_readiness_delay: Duration,
-    /// Endpoints of a Service are written at most this often while its pods change; less often where there are many.
+    /// Minimum interval between endpoint updates of a Service; longer for many pods.
     pub endpoints_batch_period: Duration,
-    /// How long a pod waits for its volumes once its node is chosen.
+    /// How long a pod waits for its volumes to be bound after its node was chosen.
     pub volume_bind_timeout: Duration,
-    /// Bindings that are written at the same time.
+    /// Maximum number of concurrent bindings.
     pub bindings_at_once: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Starts the controllers over shared mirrors, and carries news of pods to all of them from one reader.
+//! Starts the controllers over shared mirrors, and dispatches pod events to all of them from one reader.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,21 +13,21 @@ use crate::room::Room;
 use crate::settings::Settings;
 use crate::{addresses, autoscaling, disruption, endpoints, node_lifecycle, pod_gc, scheduling, volumes};
 
-/// Changes of pods that are told of before others get the thread.
+/// Pod events dispatched before yielding to other tasks.
 const CHANGES_PER_TURN: usize = 64;
 
-/// What the room works with.
+/// The dependencies of the cluster services.
 pub struct Parts {
-    /// The API of the cluster these services are for.
+    /// The API of the cluster.
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     pub settings: Settings,
 }
 
-/// Told of every pod that is there and of every change; must not wait.
+/// Receives every existing pod and every change; must not block.
 pub type OnPod = Box<dyn Fn(&Change) + Send + Sync>;
 
-/// One folder of this room, ready to run.
+/// A controller, ready to run.
 pub struct Service {
     pub on_pod: Option<OnPod>,
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -44,10 +44,10 @@ impl Service {
     }
 }
 
-/// Runs until cancelled. Of the processes that share an API only one may.
+/// Runs until cancelled. Only one instance may run per cluster.
 pub async fn run(parts: Parts, cancel: CancellationToken) {
     let room = Room::start(parts, &cancel);
-    // Who acts on half a picture binds pods to full nodes and deletes what is in use.
+    // Acting before the mirrors are complete would overcommit nodes and delete objects in use.
     tokio::select! {
         () = cancel.cancelled() => return,
         () = room.synced() => {}
@@ -72,12 +72,12 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     running.spawn(carry_pods(Arc::clone(&room), listeners));
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a service ended badly");
+            tracing::error!(%error, "controller exited with an error");
         }
     }
 }
 
-/// A pod that changes is decoded once, whoever wants to hear of it.
+/// Decodes each pod change once for all listeners.
 async fn carry_pods(room: Arc<Room>, listeners: Vec<OnPod>) {
     let mut changes = room.pods.subscribe();
     let (mut is_caught_up, mut carried) = (false, 0usize);
@@ -87,7 +87,7 @@ async fn carry_pods(room: Arc<Room>, listeners: Vec<OnPod>) {
             () = room.cancel.cancelled() => return,
             change = changes.next() => change,
             () = std::future::ready(()), if !is_caught_up => {
-                // All pods that were there have been told of.
+                // All initial pods have been dispatched.
                 is_caught_up = true;
                 room.pods_told.send_replace(true);
                 continue;
@@ -95,7 +95,7 @@ async fn carry_pods(room: Arc<Room>, listeners: Vec<OnPod>) {
         };
         let Some(change) = change else { return };
         listeners.iter().for_each(|listener| listener(&change));
-        // What comes in one go must not keep others from the thread; but where all are busy, a turn comes seldom.
+        // A burst must not block other tasks; yielding after each change would be slow on a busy runtime.
         carried += 1;
         if carried.is_multiple_of(CHANGES_PER_TURN) {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! A cluster in memory for tests of this room: its services run, nodes and pods do what the test says.
+//! An in-memory cluster for tests: runs the controllers, the test sets the state of nodes and pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts the services; the test's time must be paused.
+    /// Starts the controllers; requires paused time.
     pub async fn start() -> Self {
         Self::start_with(Settings::default(), |_| {}).await
     }
 
-    /// Starts them on what is there already.
+    /// Starts them with existing objects.
     pub async fn start_with(settings: Settings, seed: impl FnOnce(&MemoryApi)) -> Self {
         let api = MemoryApi::default();
         seed(&api);
@@ -43,7 +43,7 @@ impl Stage {
         stage
     }
 
-    /// A node that gives signs of life until the test ends.
+    /// Creates a node that sends heartbeats until the test ends.
     pub async fn create_living_node(&self, name: &'static str) {
         self.create(&resources::nodes(), node(name)).await;
         let (api, clock) = (self.api.clone(), Arc::clone(&self.clock));
@@ -57,7 +57,7 @@ impl Stage {
         });
     }
 
-    /// Lets everything happen that is not waiting for a later time. Time is paused: this waits for nothing real.
+    /// Runs everything that does not wait for a later time. Time is paused, so this does not wait in real time.
     pub async fn settle(&self) {
         self.pass(Duration::from_millis(900)).await;
     }
@@ -109,12 +109,12 @@ impl Stage {
         self.settle().await;
     }
 
-    /// Where a pod is; empty while it is nowhere.
+    /// Returns the node of a pod; empty while it has none.
     pub async fn node_of(&self, pod: &str) -> String {
         self.get(&resources::pods(), pod).await.str_at(&["spec", "nodeName"]).to_owned()
     }
 
-    /// `Reason: message` of all events about an object of that name, in the order they were told.
+    /// Returns `Reason: message` of all events about an object of that name, in order.
     pub async fn events(&self, name: &str) -> Vec<String> {
         let gvr = GroupVersionResource::new("", "v1", "events");
         let mut events = self.list(&gvr).await;
@@ -123,7 +123,7 @@ impl Stage {
         about.map(|event| format!("{}: {}", event.str_at(&["reason"]), event.str_at(&["message"]))).collect()
     }
 
-    /// A condition as `status reason`.
+    /// Returns a condition as `status reason`.
     pub async fn condition(&self, gvr: &GroupVersionResource, name: &str, kind: &str) -> String {
         let object = self.get(gvr, name).await;
         let condition = crate::conditions::find(&object, kind).cloned().unwrap_or_default();
@@ -175,14 +175,14 @@ fn target(gvr: &GroupVersionResource, name: &str) -> ResourceRef {
     }
 }
 
-/// A node that is well, with room for four cpus.
+/// A healthy node with four cpus.
 pub fn node(name: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
         "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
             "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]}})
 }
 
-/// A pod that asks for some cpu.
+/// A pod that requests some cpu.
 pub fn pod(name: &str, cpu: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"schedulerName": "default-scheduler",
         "containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}})

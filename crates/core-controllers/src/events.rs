@@ -1,4 +1,4 @@
-//! Tells users what a controller noticed, as an Event beside the object it is about.
+//! Records Events about objects.
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::resources::{core, core_object};
 
-/// What happened to which object.
+/// The contents of an event.
 pub struct Notice<'a> {
     pub component: &'a str,
     pub about: &'a Object,
@@ -16,10 +16,10 @@ pub struct Notice<'a> {
     pub message: String,
 }
 
-/// Writes a warning. That it could not be written is logged and no reason to fail.
+/// Writes a warning event. A failure is only logged.
 pub async fn warn(client: &ClusterClient, notice: Notice<'_>, now: Timestamp) {
     let about = notice.about;
-    // Events on cluster-wide objects live in the default namespace, as clients look for them there.
+    // Events of cluster-scoped objects are in the default namespace, where clients look for them.
     let namespace = if about.namespace().is_empty() { "default" } else { about.namespace() };
     let mut event = core_object("Event", namespace, &format!("{}.{:016x}", about.name(), rand::random::<u64>()));
     event.set(
@@ -37,6 +37,6 @@ pub async fn warn(client: &ClusterClient, notice: Notice<'_>, now: Timestamp) {
     event.set(&["lastTimestamp"], format_seconds(now));
     let target = ResourceRef::within(&core("events"), namespace);
     if let Err(error) = client.create(target, event, WriteOptions::default()).await {
-        tracing::debug!(%error, reason = notice.reason, "an event could not be written");
+        tracing::debug!(%error, reason = notice.reason, "failed to write event");
     }
 }

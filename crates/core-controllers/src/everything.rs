@@ -1,4 +1,4 @@
-//! One watch per resource of the API, for all controllers that must see every object. Keeps no object.
+//! One watch per API resource, shared by all controllers that must see every object. Stores no objects.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,38 +13,38 @@ use reconcile::mirror::WATCH_TIMEOUT;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-/// How long changes of definitions are gathered before discovery is asked.
+/// How long CRD changes are collected before discovery is queried.
 const SETTLE: Duration = Duration::from_millis(200);
-/// A definition is served a moment after it says so; ask once more then.
+/// A CRD is served shortly after its Established condition; discovery is queried again then.
 const SETTLE_AGAIN: Duration = Duration::from_secs(2);
-/// How long the first lists may take before work begins without them.
+/// Maximum wait for the initial lists.
 const LISTED_WAIT_MAX: Duration = Duration::from_secs(30);
-/// A resource that is in discovery but not here is behind the aggregator; it may move.
+/// Retry interval for resources that are in discovery but served by an aggregated API; this may change.
 const ELSEWHERE_WAIT: Duration = Duration::from_secs(300);
-/// Servers behind the aggregator change what they serve without telling.
+/// Aggregated API servers change their resources without an event.
 const REDISCOVER_EVERY: Duration = Duration::from_secs(300);
 
-/// Resources nobody owns and nobody counts, in numbers that hurt.
+/// Frequent resources that have no owners and no quota.
 const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
 
-/// What a listener is told.
+/// A notification to a listener.
 pub enum Seen<'a> {
-    /// An object that is new to this watch: made now, or there before.
+    /// An object new to this watch: just created, or part of the initial list.
     Added(&'a Object),
     Modified(&'a Object),
     Deleted(&'a Object),
-    /// Everything has been told of; what was not named since the watch began is gone.
+    /// The list is complete; objects not reported since the watch started are gone.
     Listed(&'a HashSet<String>),
     /// The resource is no longer served.
     Unserved,
 }
 
-/// Called from the watches, one call at a time per resource. Must not block.
+/// Called by the watches, sequentially per resource. Must not block.
 pub trait Listener: Send + Sync + 'static {
     fn see(&self, resource: &Arc<ApiResource>, seen: Seen<'_>);
 }
 
-/// All resources that can be listed and watched, as they come and go.
+/// All resources that support list and watch, as they come and go.
 pub struct Everything {
     client: ClusterClient,
     listeners: Vec<Arc<dyn Listener>>,
@@ -53,7 +53,7 @@ pub struct Everything {
     listing: watch::Sender<Listing>,
 }
 
-/// How far the first lists have come.
+/// Progress of the initial lists.
 #[derive(Default)]
 struct Listing {
     is_discovered: bool,
@@ -76,13 +76,13 @@ impl Everything {
         })
     }
 
-    /// Returns once every object there is has been told of, or when that takes too long: one resource that cannot be
-    /// listed must not stop the work on all others.
+    /// Returns once every existing object was reported, or after [`LISTED_WAIT_MAX`]: one resource that cannot be
+    /// listed must not block all others.
     pub async fn listed(&self) {
         let mut listing = self.listing.subscribe();
         let listed = listing.wait_for(|listing| listing.is_discovered && listing.unlisted == 0);
         if tokio::time::timeout(LISTED_WAIT_MAX, listed).await.is_err() {
-            tracing::warn!("some resources cannot be listed; their objects are not seen as dependents");
+            tracing::warn!("some resources cannot be listed; their objects are not tracked as dependents");
         }
     }
 
@@ -99,7 +99,7 @@ impl Everything {
                 }
                 Err(error) => {
                     failures += 1;
-                    tracing::warn!(%error, "discovery failed; objects of new kinds are not seen");
+                    tracing::warn!(%error, "discovery failed; objects of new kinds are not watched");
                     MIRROR_BACKOFF.jittered(failures)
                 }
             };
@@ -121,7 +121,7 @@ impl Everything {
         }
     }
 
-    /// Starts watches of what is new and ends those of what is gone.
+    /// Starts watches of new resources and stops those of removed ones.
     fn follow(self: &Arc<Self>, found: ApiResources, cancel: &CancellationToken) {
         let mut watched = self.watched.lock();
         let wanted = plan_watches(&found);
@@ -172,7 +172,7 @@ impl Everything {
                 _ => MIRROR_BACKOFF.jittered(failures),
             };
             failures += 1;
-            tracing::debug!(resource = resource.gvr.resource, error = %status, ?wait, "a watch ended badly");
+            tracing::debug!(resource = resource.gvr.resource, error = %status, ?wait, "watch failed, will retry");
             tokio::select! {
                 () = cancel.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
@@ -240,7 +240,7 @@ impl Everything {
     }
 }
 
-/// Held while a resource has not been listed for the first time.
+/// Held until a resource has been listed for the first time.
 struct FirstList<'a>(&'a watch::Sender<Listing>);
 
 impl Drop for FirstList<'_> {
@@ -249,21 +249,21 @@ impl Drop for FirstList<'_> {
     }
 }
 
-/// Only objects with owners are kept by anybody, so only those can be missing later.
+/// Listeners keep only objects with owners, so only those can be missing later.
 fn remember(uids: &mut HashSet<String>, object: &Object) {
     if !object.items(&["metadata", "ownerReferences"]).is_empty() {
         uids.insert(object.uid().to_owned());
     }
 }
 
-/// A watch can be resumed once its list is complete, not before.
+/// A watch can be resumed only after its list is complete.
 fn note_version(version: &mut Option<String>, listed: &Option<HashSet<String>>, object: &Object) {
     if listed.is_none() {
         *version = Some(object.resource_version().to_owned());
     }
 }
 
-/// One version of each resource that can be listed and watched: the one the API prefers.
+/// Returns the preferred version of each resource that supports list and watch.
 fn plan_watches(found: &ApiResources) -> BTreeMap<GroupResource, &ApiResource> {
     let mut planned = BTreeMap::new();
     for resource in &found.resources {

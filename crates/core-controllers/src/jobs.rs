@@ -62,7 +62,7 @@ async fn reconcile(finished: Arc<FinishedJobs>, key: ObjectKey) -> Result<Outcom
     }
 }
 
-/// When the job may go; `None` while it runs or is to be kept.
+/// Returns when the job expires; `None` while it runs or has no TTL.
 fn end(job: &Object) -> Option<Timestamp> {
     let kept = job.i64_at(&["spec", "ttlSecondsAfterFinished"]).filter(|seconds| *seconds >= 0)?;
     let finished = ["Complete", "Failed"].into_iter().filter_map(|name| condition(job, name));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn only_finished_jobs_with_a_time_to_live_end() {
+    fn only_finished_jobs_with_a_ttl_expire() {
         check(Some(60), "Complete", "True", Some("2026-01-01T00:01:00Z"));
         check(Some(0), "Failed", "True", Some("2026-01-01T00:00:00Z"));
         check(None, "Complete", "True", None);

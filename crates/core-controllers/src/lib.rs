@@ -1,4 +1,5 @@
-//! What kube-controller-manager does on a plane without nodes: namespaces, garbage, accounts, certificates, quotas.
+//! The kube-controller-manager controllers of a control plane without nodes: namespaces, garbage collection,
+//! accounts, certificates, quotas.
 //!
 //! Every controller gathers, decides in a pure function, and commits. One watch per resource (`everything`) feeds the
 //! garbage collector, the quota recount and the removal of finished jobs; the others mirror the few objects they need.

@@ -1,4 +1,4 @@
-//! The resources controllers work on, by name.
+//! The resources used by the controllers.
 
 use cluster_client::ResourceRef;
 use object::{GroupVersionKind, GroupVersionResource, Object};
@@ -32,7 +32,7 @@ pub fn target(gvr: &GroupVersionResource, key: &ObjectKey) -> ResourceRef {
     }
 }
 
-/// The condition of that type, where the object has one.
+/// Returns the condition of that type, if present.
 pub fn condition<'a>(object: &'a Object, condition_type: &str) -> Option<&'a Value> {
     object.items(&["status", "conditions"]).iter().find(|c| c["type"] == condition_type)
 }

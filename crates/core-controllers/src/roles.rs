@@ -1,4 +1,4 @@
-//! Fills aggregated ClusterRoles with the rules of the roles they select.
+//! Aggregates ClusterRoles: fills in the rules of the roles they select.
 
 use access::aggregation::{aggregate, is_aggregated};
 use access::rule::PolicyRule;
@@ -13,7 +13,7 @@ use crate::resources::cluster_roles;
 pub async fn run(reader: ClusterClient, writer: ClusterClient, cancel: CancellationToken) {
     let roles = Mirror::start(reader, MirrorSpec::new(&cluster_roles()), cancel.clone());
     let all = roles.clone();
-    // Any role may feed any aggregated one.
+    // Any role may match any aggregation rule.
     let source = Source::new(&roles, move |change| {
         if change.is_initial {
             return vec![change.key.clone()];

@@ -1,4 +1,4 @@
-//! Wires the controllers and runs them.
+//! Starts and runs the controllers.
 
 use std::sync::Arc;
 
@@ -23,30 +23,30 @@ use crate::{accounts, certificates, namespaces, roles};
 /// Signs the claims of a ServiceAccount token.
 pub type SignToken = Arc<dyn Fn(&Map<String, Value>) -> Result<String, String> + Send + Sync>;
 
-/// How controllers reach the API.
+/// The API clients of the controllers.
 #[derive(Clone)]
 pub struct Clients {
-    /// Sees everything and may write what no controller of Kubernetes has a role for.
+    /// Has full access, for writes that no Kubernetes controller role permits.
     pub manager: ClusterClient,
-    /// Acts as the ServiceAccount of that name in `kube-system`, with the rights of its role.
+    /// Acts as the ServiceAccount of that name in `kube-system`, with the permissions of its role.
     pub controller: Arc<dyn Fn(&str) -> ClusterClient + Send + Sync>,
 }
 
-/// What the controllers need to know of the plane they serve.
+/// Configuration of the control plane the controllers need.
 #[derive(Clone)]
 pub struct Parameters {
-    /// What clients inside namespaces verify the API by.
+    /// The CA certificate by which clients in namespaces verify the API.
     pub ca_pem: String,
-    /// Signs certificates that were asked for and approved.
+    /// Signs approved certificate requests.
     pub authority: Arc<CertificateAuthority>,
     pub sign_token: SignToken,
-    /// Where joining machines find the API.
+    /// The API address for joining machines.
     pub server_url: String,
     pub agent_approval: AgentApproval,
     pub clock: Arc<dyn Clock>,
 }
 
-/// Runs until cancelled. Of the processes that share a storage only one may.
+/// Runs until cancelled. Only one of the replicas that share a store may run it.
 pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationToken) {
     let Parameters { ca_pem, authority, sign_token, server_url, agent_approval, clock } = parameters;
     let manager = &clients.manager;
@@ -78,12 +78,12 @@ pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationT
     running.spawn(bootstrap::run(bootstrap_clients, plan_kubeconfig(&server_url, &ca_pem), clock, stop()));
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a controller ended badly");
+            tracing::error!(%error, "controller exited with an error");
         }
     }
 }
 
-/// What joining machines learn of the plane: where it is and how to know it, and no way in.
+/// Returns the kubeconfig for joining machines: server address and CA, without credentials.
 fn plan_kubeconfig(server_url: &str, ca_pem: &str) -> String {
     let ca = STANDARD.encode(ca_pem);
     format!(

@@ -1,4 +1,4 @@
-//! Answers for the pods of this node: their logs, commands in them, their own streams, connections to their ports.
+//! Serves the pods of this node: logs, exec, attach, and port connections.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::usage::NodeUsage;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running node. Clones are the same node.
+/// A running node. Clones share it.
 #[derive(Clone)]
 pub struct Kubelet {
     pub(crate) node: Arc<Node>,
@@ -40,7 +40,7 @@ fn from_runtime(error: RuntimeError) -> Refusal {
 }
 
 impl Kubelet {
-    /// What the machine and its pods use at this time; `None` until it was measured twice.
+    /// Returns the current usage of the machine and its pods; `None` until it was measured twice.
     pub fn usage(&self) -> Option<NodeUsage> {
         self.node.samples.latest()
     }
@@ -49,7 +49,7 @@ impl Kubelet {
         &self.node.settings.node_name
     }
 
-    /// A pod of this node, as it was last seen.
+    /// Returns a pod of this node, as last observed.
     pub fn find_pod(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
         self.node.pods.get(&ObjectKey::new(namespace, name))
     }
@@ -65,7 +65,7 @@ impl Kubelet {
         Ok(all.remove(pod.uid()).unwrap_or_default())
     }
 
-    /// The id of a container that runs.
+    /// Returns the id of a running container.
     async fn running(&self, pod: &PodRef) -> Result<String, Refusal> {
         let object = self.pod(pod)?;
         let observed = self.observed(&object).await?;
@@ -75,7 +75,7 @@ impl Kubelet {
     }
 }
 
-/// Why there is no log yet, as users know it.
+/// The reason why there is no log yet, in the words of Kubernetes.
 fn not_started(pod: &Object, name: &str) -> Refusal {
     let statuses = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
     let status = statuses.iter().flat_map(|field| pod.items(&["status", field])).find(|s| text(s, "name") == name);
@@ -140,7 +140,8 @@ impl PodBackend for Kubelet {
             stderr: streams.stderr.is_some() && !attach.tty,
         };
         let url = self.node.runtime.attach(request).await.map_err(from_runtime)?;
-        let (host, path_and_query) = split_url(&url).ok_or_else(|| refusal(500, format!("no address: {url:?}")))?;
+        let (host, path_and_query) =
+            split_url(&url).ok_or_else(|| refusal(500, format!("invalid streaming URL: {url:?}")))?;
         let stream = tokio::net::TcpStream::connect(&host).await;
         let stream = stream.map_err(|e| refusal(502, format!("cannot reach the runtime's streams: {e}")))?;
         let target = client::Target { host, path_and_query, headers: Default::default() };
@@ -158,7 +159,7 @@ impl PodBackend for Kubelet {
         let sandbox = observed.sandbox().filter(|sandbox| sandbox.is_ready);
         let sandbox = sandbox.ok_or_else(|| refusal(500, format!("pod {:?} is not running", object.name())))?;
         let pid = self.node.sandbox_pid(&sandbox.id).await.map_err(from_runtime)?;
-        let pid = pid.ok_or_else(|| refusal(500, "the runtime does not say where the pod's network is"))?;
+        let pid = pid.ok_or_else(|| refusal(500, "the runtime does not report the pod's network namespace"))?;
         let connected = tokio::task::spawn_blocking(move || connect_inside(pid, port)).await;
         let stream = connected.map_err(|e| refusal(500, e.to_string()))?.map_err(failed)?;
         let stream = tokio::net::TcpStream::from_std(stream).map_err(failed)?;
@@ -166,7 +167,7 @@ impl PodBackend for Kubelet {
     }
 }
 
-/// Connects to a port from within the pod's network, so that what listens on its loopback only is reached too.
+/// Connects from within the pod's network namespace, so that ports on its loopback are reachable too.
 fn connect_inside(pid: u64, port: u16) -> std::io::Result<TcpStream> {
     within(pid, move || {
         let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -178,7 +179,7 @@ fn connect_inside(pid: u64, port: u16) -> std::io::Result<TcpStream> {
     })
 }
 
-/// `http://127.0.0.1:40000/attach/x` as its address and the rest.
+/// Splits `http://127.0.0.1:40000/attach/x` into address and path.
 fn split_url(url: &str) -> Option<(String, String)> {
     let rest = url.strip_prefix("http://")?;
     let slash = rest.find('/').unwrap_or(rest.len());
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_taken_apart() {
+    fn an_address_is_split() {
         let split = |url| split_url(url).map(|(host, path)| format!("{host} {path}"));
         assert_eq!(split("http://127.0.0.1:40/attach/x").as_deref(), Some("127.0.0.1:40 /attach/x"));
         assert_eq!(split("http://[::]:40").as_deref(), Some("127.0.0.1:40 /"));

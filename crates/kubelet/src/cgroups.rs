@@ -1,18 +1,18 @@
-//! Takes away the cgroups that the runtime made for pods and left empty.
+//! Removes empty cgroups that the runtime left behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Removes a cgroup and those below it, in every hierarchy. One that is in use stays.
+/// Removes a cgroup and its children in every hierarchy, unless it is in use.
 pub(crate) fn remove(group: &str) {
     for hierarchy in hierarchies(Path::new(ROOT)) {
         remove_below(&hierarchy.join(group.trim_start_matches('/')));
     }
 }
 
-/// The one of version 2, or those of version 1, one for each controller.
+/// Returns the unified hierarchy of version 2, or those of version 1, one per controller.
 fn hierarchies(root: &Path) -> Vec<PathBuf> {
     let mut all = vec![root.to_owned()];
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
@@ -32,7 +32,7 @@ fn remove_below(group: &Path) {
     let _ = fs::remove_dir(group);
 }
 
-/// Kills every process in a cgroup and below it.
+/// Kills every process in a cgroup and its children.
 pub(crate) fn kill(group: &str) {
     for pid in members(group) {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {

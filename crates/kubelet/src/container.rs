@@ -1,4 +1,4 @@
-//! What a container is made from: command, variables, mounts, rights and resources. Pure.
+//! Builds the configuration of a container: command, environment, mounts, security context and resources. Pure.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::pod::{flag, list, number, qos_class, text, texts};
 use crate::sandbox::{LABEL_CONTAINER, labels, namespaces, seccomp, supplemental_groups};
 use crate::volumes::{Mounted, part_of};
 
-/// Set on every container, so that a change of what it is made from is seen.
+/// Set on every container to detect changes of its spec.
 pub(crate) const ANNOTATION_HASH: &str = "io.kubernetes.container.hash";
 pub(crate) const TERMINATION_LOG_DEFAULT: &str = "/dev/termination-log";
 
@@ -25,14 +25,14 @@ const CPU_QUOTA_MIN: i64 = 1_000;
 const CPU_SHARES_MIN: i64 = 2;
 const CPU_SHARES_MAX: i64 = 262_144;
 
-/// What is known when a container is about to be made.
+/// The inputs for the configuration of a container.
 pub(crate) struct Making<'a> {
     pub pod: &'a Object,
     pub container: &'a Value,
     pub attempt: u32,
-    /// The image as the runtime has it.
+    /// The image reference of the runtime.
     pub image_ref: &'a str,
-    /// The user an image runs as, where it says a number; for `runAsNonRoot`.
+    /// The numeric user of the image, if any; for `runAsNonRoot`.
     pub image_user: Option<i64>,
     pub image_user_name: &'a str,
     pub variables: &'a Variables,
@@ -40,11 +40,11 @@ pub(crate) struct Making<'a> {
     pub hosts_file: Option<PathBuf>,
     pub termination_log: PathBuf,
     pub node_memory_bytes: i64,
-    /// The running container whose processes are to be seen, for one that was added to look into it.
+    /// The target container of an ephemeral container that shares its process namespace.
     pub target_id: Option<String>,
 }
 
-/// The configuration, or the sentence users see why there is none.
+/// Returns the configuration, or the error message for users.
 pub(crate) fn container_config(making: &Making) -> Result<ContainerConfig, String> {
     let Making { pod, container, variables, .. } = making;
     let name = text(container, "name");
@@ -75,7 +75,7 @@ pub(crate) fn container_config(making: &Making) -> Result<ContainerConfig, Strin
     })
 }
 
-/// Changes when the container must be made anew: in a running pod only the image can.
+/// Changes if the container must be recreated: in a running pod only the image is mutable.
 pub(crate) fn hash(container: &Value) -> String {
     // FNV-1a, written out so that it is the same in every build.
     let identity = format!("{}\0{}", text(container, "name"), text(container, "image"));
@@ -90,7 +90,7 @@ fn mounts(making: &Making) -> Result<Vec<Mount>, String> {
     let mut mounts = Vec::new();
     for mount in list(container, "volumeMounts") {
         let name = text(mount, "name");
-        let volume = making.mounted.get(name).ok_or_else(|| format!("volume {name:?} is not there"))?;
+        let volume = making.mounted.get(name).ok_or_else(|| format!("volume {name:?} not found"))?;
         let part = match text(mount, "subPathExpr") {
             "" => text(mount, "subPath").to_owned(),
             expression => expand(expression, |name| making.variables.get(name)),
@@ -150,7 +150,7 @@ fn resources(pod: &Object, container: &Value, node_memory_bytes: i64) -> LinuxCo
     }
 }
 
-/// Who goes first when memory runs out: the more of the node a burstable container asks for, the later it goes.
+/// The OOM score: a burstable container with a larger memory request is killed later.
 fn oom_score(pod: &Object, memory_request: i64, node_memory_bytes: i64) -> i64 {
     match qos_class(pod) {
         "Guaranteed" => -997,
@@ -185,7 +185,7 @@ fn security(making: &Making) -> Result<LinuxContainerSecurityContext, String> {
         privileged,
         namespace_options: Some(namespaces),
         run_as_user: id("runAsUser"),
-        // A group without a user is refused by runtimes; the image's user then has the image's group.
+        // Runtimes reject a group without a user; the image's group then applies.
         run_as_group: if id("runAsUser").is_some() || making.image_user.is_some() { id("runAsGroup") } else { None },
         readonly_rootfs: flag(own, "readOnlyRootFilesystem"),
         supplemental_groups: supplemental_groups(pod),
@@ -214,7 +214,7 @@ fn check_not_root(making: &Making, asked: Option<i64>) -> Result<(), String> {
     }
 }
 
-/// Ports of the machine a pod's containers ask for: host address, host port, container port.
+/// Returns the host ports of a pod: host address, host port, container port.
 pub(crate) fn host_ports(pod: &Object) -> Vec<(String, u16, u16)> {
     let mut ports = Vec::new();
     for (_, container) in crate::pod::containers(pod) {
@@ -258,11 +258,11 @@ mod tests {
     fn with(container: Value) -> ContainerConfig {
         let mut container = container;
         container["name"] = "a".into();
-        made(json!({"containers": [container]})).expect("it can be made")
+        made(json!({"containers": [container]})).expect("a valid container")
     }
 
     #[test]
-    fn resources_become_shares_quotas_and_limits() {
+    fn resources_map_to_shares_quotas_and_limits() {
         let resources = |resources: Value| {
             let resources = with(json!({"resources": resources})).linux.and_then(|l| l.resources).expect("set");
             (resources.cpu_shares, resources.cpu_quota, resources.memory_limit_in_bytes, resources.oom_score_adj)
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_those_asked_for() {
+    fn the_security_context_is_applied() {
         let security = |context: Value| {
             with(json!({"securityContext": context})).linux.and_then(|l| l.security_context).expect("set")
         };
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_must_not_be_root_is_not_run_as_root() {
+    fn run_as_non_root_is_enforced() {
         let run = |context: Value| made(json!({"containers": [{"name": "a", "securityContext": context}]}));
         assert!(run(json!({"runAsNonRoot": true})).is_err());
         assert!(run(json!({"runAsNonRoot": true, "runAsUser": 0})).is_err());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_has_its_hosts_and_its_last_words_mounted() {
+    fn the_hosts_file_and_termination_log_are_mounted() {
         let config = with(json!({"terminationMessagePath": "/tmp/last"}));
         let mounts: Vec<(&str, &str)> =
             config.mounts.iter().map(|m| (m.container_path.as_str(), m.host_path.as_str())).collect();
@@ -307,14 +307,14 @@ mod tests {
     }
 
     #[test]
-    fn only_another_image_makes_another_container() {
+    fn only_the_image_changes_the_hash() {
         let hash = |container: Value| hash(&container);
         assert_eq!(hash(json!({"name": "a", "image": "x"})), hash(json!({"name": "a", "image": "x", "env": []})));
         assert_ne!(hash(json!({"name": "a", "image": "x"})), hash(json!({"name": "a", "image": "y"})));
     }
 
     #[test]
-    fn host_ports_are_those_of_tcp() {
+    fn host_ports_are_tcp_only() {
         let pod = pod_of(json!({"containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080},
             {"containerPort": 53, "hostPort": 53, "protocol": "UDP"}, {"containerPort": 90}]}]}));
         assert_eq!(host_ports(&pod), [(String::new(), 8080, 80)]);

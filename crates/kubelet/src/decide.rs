@@ -1,4 +1,4 @@
-//! What to do next for a pod, from what it asks for and what the runtime has of it. Pure.
+//! Decides the next actions for a pod from its spec and its state in the runtime. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,33 +12,33 @@ use crate::pod::{
     RestartPolicy, Role, containers, grace_seconds, is_finished, recorded_restarts, restart_policy, restarts, text,
 };
 
-/// What probes found out about a container, by its id.
+/// Probe results of a container, by its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// It has a startup probe that has not succeeded yet, or its start hook still runs.
+    /// Its startup probe has not succeeded yet, or its postStart hook still runs.
     pub is_starting: bool,
     pub is_ready: bool,
-    /// Why it must be started anew.
+    /// The reason why it must be restarted.
     pub ailing: Option<String>,
 }
 
-/// All a decision is made from.
+/// The inputs of a decision.
 pub(crate) struct View<'a> {
     pub pod: &'a Object,
     pub observed: &'a Observed,
-    /// Containers that are being started or stopped at this moment, by name.
+    /// Names of containers that are being started or stopped.
     pub busy: &'a BTreeSet<String>,
-    /// By container id; absent is healthy.
+    /// By container id; a missing entry is healthy.
     pub health: &'a BTreeMap<String, Health>,
-    /// How long until a container that ended may be started again, by name.
+    /// Remaining backoff before a container may be restarted, by name.
     pub waits: &'a BTreeMap<String, Duration>,
-    /// `activeDeadlineSeconds` is over.
+    /// `activeDeadlineSeconds` has passed.
     pub is_past_deadline: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// End what runs; the pod is over, for this reason.
+    /// Stop everything; the pod is finished, for this reason.
     End(End),
     Go(Work),
 }
@@ -52,18 +52,18 @@ pub(crate) struct End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     Deleted,
-    /// All its containers did what they were to do, or will not be tried again.
+    /// All containers completed, or will not be restarted.
     Done,
     PastDeadline,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// A sandbox to make first, with the number of this attempt.
+    /// A sandbox to create first, with its attempt number.
     pub sandbox: Option<u32>,
     pub starts: Vec<Start>,
     pub stops: Vec<Stop>,
-    /// Containers that must wait before they are started again, and for how long.
+    /// Containers in backoff with the remaining time.
     pub waits: Vec<(String, Duration)>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn decide(view: &View) -> Next {
     let mut work = Work::default();
     let current = view.observed.sandbox().filter(|sandbox| sandbox.is_ready);
     let Some(sandbox) = current else {
-        // Whatever ran in an earlier sandbox lost its network and starts from the beginning.
+        // Containers of an earlier sandbox lost their network and start over.
         work.sandbox = Some(view.observed.sandbox().map_or(0, |old| old.attempt + 1));
         for seen in view.observed.running().filter(|seen| !view.busy.contains(&seen.name)) {
             work.stops.push(stop(seen, "Pod sandbox changed, it will be killed and re-created."));
@@ -106,7 +106,7 @@ pub(crate) fn decide(view: &View) -> Next {
     Next::Go(work)
 }
 
-/// Goes through the containers in order and stops at the first that holds up those after it.
+/// Processes the containers in order and stops at the first that blocks later ones.
 fn plan_containers(view: &View, sandbox_id: &str, work: &mut Work) {
     let all = containers(view.pod);
     let in_sandbox = |name: &str| view.observed.latest(name).filter(|seen| seen.sandbox_id == sandbox_id);
@@ -138,7 +138,7 @@ fn plan_container(view: &View, role: Role, container: &Value, seen: Option<&Seen
         return;
     }
     let start = |work: &mut Work| {
-        // A runtime that lost its containers does not make them new.
+        // If the runtime lost its containers, the attempt numbers continue.
         let before = view.observed.latest(name).map(|latest| latest.attempt);
         let attempt = before.or_else(|| recorded_restarts(view.pod, name)).map_or(0, |attempt| attempt + 1);
         match view.waits.get(name) {
@@ -158,7 +158,7 @@ fn plan_container(view: &View, role: Role, container: &Value, seen: Option<&Seen
         }
         SeenState::Exited if restarts(restart_policy(view.pod), role, seen.exit_code) => start(work),
         SeenState::Exited => {}
-        // Nobody is about to start it: whoever made it was interrupted.
+        // Its creator was interrupted before starting it.
         SeenState::Created => start(work),
     }
 }
@@ -167,7 +167,7 @@ fn stop(seen: &Seen, why: &str) -> Stop {
     Stop { id: seen.id.clone(), name: seen.name.clone(), why: why.to_owned() }
 }
 
-/// How a pod ended: `Some(true)` when well; `None` while something runs or will run.
+/// Returns the result of a pod: `Some(true)` on success; `None` while something runs or will run.
 pub(crate) fn outcome(pod: &Object, observed: &Observed) -> Option<bool> {
     let policy = restart_policy(pod);
     let mut all_well = true;
@@ -182,7 +182,7 @@ pub(crate) fn outcome(pod: &Object, observed: &Observed) -> Option<bool> {
                 }
             }
             Role::Main => {
-                // It ran, must not run twice, and how it ended nobody knows any more.
+                // It ran, must not run twice, and its exit code is lost.
                 let is_lost = policy == RestartPolicy::Never && seen.is_none();
                 if is_lost && recorded_restarts(pod, text(container, "name")).is_some() {
                     all_well = false;

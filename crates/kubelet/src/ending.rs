@@ -1,4 +1,4 @@
-//! Ends containers and pods: hooks first, then time to end, then whatever is left of them on this machine.
+//! Stops containers and pods: hooks first, then the grace period, then cleanup of this machine.
 
 use std::fs;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::starting::termination_log;
 use crate::sync::Look;
 use crate::volumes::remove_pod_folder;
 
-/// Containers get at least this long, as Kubernetes grants it.
+/// Minimum grace period, as in Kubernetes.
 const GRACE_MIN: Duration = Duration::from_secs(2);
-/// What a container whose pod is no longer known gets.
+/// Grace period of a container whose pod is unknown.
 const STRANGER_GRACE: Duration = Duration::from_secs(2);
-/// What is shown of a container's last words.
+/// Maximum size of a termination message.
 const LAST_WORDS_BYTES_MAX: usize = 4096;
 const LAST_LINES_MAX: usize = 80;
 const LAST_LINES_BYTES_MAX: usize = 2048;
-/// Before a container that could not be stopped is told again.
+/// Retry interval for a container that could not be stopped.
 const STOP_RETRY: Duration = Duration::from_secs(1);
-/// Marks a pod nobody asks for any more, in the place of a container that is busy.
+/// Marks the cleanup of an unknown pod in the set of busy containers.
 const STRANGER: &str = "/";
 
 impl Look {
-    /// Stops containers apart from this look: each has its time to end.
+    /// Stops containers in background tasks, each with its grace period.
     pub fn stop(&self, stops: &[Stop]) {
         let grace = Duration::from_secs(grace_seconds(&self.pod)).max(GRACE_MIN);
         for stop in stops {
@@ -43,7 +43,7 @@ impl Look {
     fn stop_one(&self, id: String, name: String, grace: Duration) {
         let seconds = grace.as_secs();
         let (is_new, address) = self.node.states.with(self.pod.uid(), |state| {
-            // Told before: only less time is news.
+            // Already stopping: only a shorter grace period matters.
             let told = state.stopping.get(&id).copied();
             let is_new = told.is_none_or(|before| seconds < before);
             if is_new {
@@ -83,20 +83,20 @@ impl Look {
             match stopped {
                 Ok(()) => node.wake(&key),
                 Err(error) => {
-                    tracing::warn!(pod = %key, container = name, %error, "a container could not be stopped");
+                    tracing::warn!(pod = %key, container = name, %error, "failed to stop container");
                     node.controller.queue().add_after(key, STOP_RETRY, Priority::NORMAL);
                 }
             }
         });
     }
 
-    /// Works towards the end of a pod; true when nothing of it runs any more.
+    /// Works towards the end of a pod; returns true when none of its containers runs.
     pub async fn end(&self, end: &End, observed: &Observed) -> Result<bool, RuntimeError> {
         let node = &self.node;
         node.states.with(self.pod.uid(), |state| state.ending.cancel());
         let (last, rest) = self.in_order_of_end(observed);
         let grace = if end.grace.is_zero() { Duration::ZERO } else { end.grace.max(GRACE_MIN) };
-        // Sidecars serve the others to their end, and go one by one, the first to come last.
+        // Sidecars stop after the other containers, one at a time, in reverse start order.
         let now = if rest.is_empty() { last.into_iter().take(1).collect() } else { rest };
         for seen in &now {
             let is_told = node.states.with(self.pod.uid(), |state| state.stopping.contains_key(&seen.id));
@@ -115,7 +115,7 @@ impl Look {
         Ok(true)
     }
 
-    /// What runs: sidecars in the order they end, and everything else.
+    /// Returns the running containers: sidecars in stop order, and all others.
     fn in_order_of_end<'a>(&self, observed: &'a Observed) -> (Vec<&'a Seen>, Vec<&'a Seen>) {
         let order: Vec<&str> =
             crate::pod::containers(&self.pod).into_iter().map(|(_, container)| text(container, "name")).collect();
@@ -125,7 +125,7 @@ impl Look {
         (sidecars, others)
     }
 
-    /// Nothing runs: the last status is written, and what was deleted goes.
+    /// Writes the final status after everything has stopped, and removes a deleted pod.
     pub async fn finish(&self, end: &End, _: Observed) -> Result<Outcome, ReconcileError> {
         let node = &self.node;
         let mut all = gather_observed(&node.runtime, &self.key).await.map_err(ReconcileError::other)?;
@@ -156,7 +156,7 @@ impl Look {
         }
     }
 
-    /// Reads what containers that ended left to say, once for each.
+    /// Reads the termination message of each exited container once.
     pub fn gather_last_words(&self, observed: &Observed) {
         let node = &self.node;
         for seen in observed.containers.iter().filter(|seen| seen.state == SeenState::Exited) {
@@ -183,7 +183,7 @@ impl Look {
 }
 
 impl Node {
-    /// Ends what runs under the name of a pod that is not that pod. Once at a time for each.
+    /// Stops containers of an unknown pod or of an earlier pod of the same name. Runs once at a time for each uid.
     pub fn end_stranger(self: &Arc<Self>, key: &ObjectKey, uid: &str, observed: Observed) {
         let is_new = self.states.with(uid, |state| {
             state.ending.cancel();
@@ -197,18 +197,18 @@ impl Node {
             let stops = observed.running().map(|seen| node.runtime.stop_container(&seen.id, STRANGER_GRACE));
             for result in futures::future::join_all(stops).await {
                 if let Err(error) = result {
-                    tracing::warn!(pod = %key, uid, %error, "a container without a pod could not be stopped");
+                    tracing::warn!(pod = %key, uid, %error, "failed to stop container of an unknown pod");
                 }
             }
             if let Err(error) = node.clear(&key, &uid, &observed).await {
-                tracing::warn!(pod = %key, uid, %error, "what a pod left behind could not be removed");
-                // Seen again with the next look at the runtime.
+                tracing::warn!(pod = %key, uid, %error, "failed to clean up after a pod");
+                // Retried after the next relist.
                 node.states.with(&uid, |state| state.busy.remove(STRANGER));
             }
         });
     }
 
-    /// Takes away everything of a pod from this machine.
+    /// Removes all resources of a pod from this machine.
     pub async fn clear(&self, key: &ObjectKey, uid: &str, observed: &Observed) -> Result<(), RuntimeError> {
         for sandbox in &observed.sandboxes {
             self.runtime.stop_sandbox(&sandbox.id).await?;
@@ -226,7 +226,7 @@ impl Node {
 
     fn remove_files(&self, key: &ObjectKey, uid: &str) {
         if let Err(error) = remove_pod_folder(&self.settings.root_dir, uid) {
-            tracing::warn!(pod = %key, uid, %error, "the folder of a pod could not be removed");
+            tracing::warn!(pod = %key, uid, %error, "failed to remove pod directory");
         }
         let _ = fs::remove_dir_all(self.log_directory(&key.namespace, &key.name, uid));
         crate::cgroups::remove(&self.cgroup_of(uid));

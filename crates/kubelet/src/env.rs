@@ -1,4 +1,4 @@
-//! The variables of a container, from everything they can come from.
+//! Resolves the environment variables of a container.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::fields::{Surroundings, field, resource};
 use crate::pod::{flag, list, number, text};
 use crate::references::References;
 
-/// Variables in the order they were set; a later one of the same name takes the place of the earlier.
+/// Variables in the order they were set; a later one replaces an earlier one of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variables {
     order: Vec<String>,
@@ -32,10 +32,10 @@ impl Variables {
     }
 }
 
-/// Where pods are told to find the API; `None` leaves it to the Service `kubernetes`.
+/// The API address for pods; `None` for the Service `kubernetes`.
 pub(crate) type ApiAddress = Option<(String, u16)>;
 
-/// All variables of a container, or the sentence users see why they cannot be made.
+/// Returns all variables of a container, or the error message for users.
 pub(crate) fn variables(
     pod: &Object,
     container: &Value,
@@ -78,7 +78,7 @@ fn take_all(source: &Value, references: &References, variables: &mut Variables) 
     Ok(())
 }
 
-/// `None` where what is referred to is not there and need not be.
+/// `None` if an optional source is missing.
 fn sourced(
     pod: &Object,
     container: &Value,
@@ -95,7 +95,7 @@ fn sourced(
     let (kind, reference, entries) = match (source.get("configMapKeyRef"), source.get("secretKeyRef")) {
         (Some(reference), _) => ("configmap", reference, references.config_map(text(reference, "name"))),
         (None, Some(reference)) => ("secret", reference, references.secret(text(reference, "name"))),
-        (None, None) => return Err("a variable has a source that is not supported".to_owned()),
+        (None, None) => return Err("unsupported environment variable source".to_owned()),
     };
     let (name, key) = (text(reference, "name"), text(reference, "key"));
     let value = match &entries {
@@ -113,7 +113,7 @@ fn sourced(
     }
 }
 
-/// Where services are, in the form programs have looked for since before DNS.
+/// The service environment variables, as used before cluster DNS.
 fn service_variables(pod: &Object, references: &References, api_address: &ApiAddress, variables: &mut Variables) {
     let links = pod.bool_at(&["spec", "enableServiceLinks"]).unwrap_or(true);
     for service in &references.services {
@@ -161,7 +161,7 @@ fn variable_name(name: &str) -> String {
     name.replace('-', "_").to_uppercase()
 }
 
-/// Puts values in place of `$(NAME)`. `$$` is a dollar; a name that is not set stays as it is written.
+/// Expands `$(NAME)`. `$$` is a literal dollar; unset names are left as they are.
 pub(crate) fn expand<'a>(input: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> String {
     let mut output = String::with_capacity(input.len());
     let mut rest = input;
@@ -218,12 +218,12 @@ mod tests {
 
     #[track_caller]
     fn check(container: Value, name: &str, expected: Option<&str>) {
-        let variables = made(container).expect("they can be made");
+        let variables = made(container).expect("valid variables");
         assert_eq!(variables.get(name), expected, "{name}");
     }
 
     #[test]
-    fn variables_come_from_everywhere() {
+    fn variables_come_from_all_sources() {
         check(json!({"env": [{"name": "A", "value": "x"}]}), "A", Some("x"));
         let key = |kind: &str, name: &str, key: &str| json!({"env": [{"name": "A", "valueFrom": {kind: {"name": name, "key": key}}}]});
         check(key("configMapKeyRef", "settings", "mode"), "A", Some("fast"));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_there_and_is_not_is_named() {
+    fn missing_required_sources_are_named() {
         let key = |optional: bool| {
             json!({"env": [{"name": "A", "valueFrom":
             {"secretKeyRef": {"name": "keys", "key": "other", "optional": optional}}}]})
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_may_use_those_before_it() {
+    fn a_variable_may_reference_earlier_ones() {
         let env = json!({"env": [{"name": "A", "value": "x"}, {"name": "B", "value": "$(A)-$(C)-$$(A)"}]});
         check(env, "B", Some("x-$(C)-$(A)"));
     }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_expanded_and_everything_else_is_left() {
+    fn references_are_expanded_and_other_text_is_kept() {
         check_expanded("$(A)", "1");
         check_expanded("a$b", "a$b");
         check_expanded("$(A", "$(A");

@@ -1,4 +1,4 @@
-//! What a pod may learn about itself: fields of its object and amounts of its containers' resources.
+//! The downward API: fields of the pod and resource amounts of its containers.
 
 use object::Object;
 use object::quantity::{Quantity, QuantityFormat};
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use crate::pod::{container, qos_class, text};
 
-/// What is known of a pod beside its object when its containers are started.
+/// Facts about a pod's node and network for the downward API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Surroundings {
     pub node_name: String,
     pub host_ip: String,
     pub pod_ips: Vec<String>,
-    /// What limits stand for when a container has none.
+    /// The default limits of containers without any.
     pub node_cpu_millis: i64,
     pub node_memory_bytes: i64,
 }
 
-/// The text of a `fieldRef`.
+/// Returns the value of a `fieldRef`.
 pub(crate) fn field(pod: &Object, surroundings: &Surroundings, path: &str) -> Result<String, String> {
     if let Some((map, key)) = subscript(path) {
         let value = match map {
@@ -43,20 +43,21 @@ pub(crate) fn field(pod: &Object, surroundings: &Surroundings, path: &str) -> Re
     })
 }
 
-/// `metadata.labels['key']` as its two parts.
+/// Splits `metadata.labels['key']` into its two parts.
 fn subscript(path: &str) -> Option<(&str, &str)> {
     let (map, rest) = path.split_once("['")?;
     Some((map, rest.strip_suffix("']")?))
 }
 
-/// One `key="value"` a line, sorted, as files of the downward API have it.
+/// Formats sorted `key="value"` lines, as in downward API files.
 fn lines<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut lines: Vec<String> = pairs.map(|(key, value)| format!("{key}={value:?}")).collect();
     lines.sort();
     lines.join("\n")
 }
 
-/// The number of a `resourceFieldRef`, in units of its divisor, rounded up. `default` is the container that asks.
+/// Returns the value of a `resourceFieldRef` in units of its divisor, rounded up. `default` is the requesting
+/// container.
 pub(crate) fn resource(
     pod: &Object,
     surroundings: &Surroundings,
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_pod_are_told() {
+    fn pod_fields_are_resolved() {
         check_field("metadata.name", Ok("web"));
         check_field("metadata.labels['app']", Ok("web"));
         check_field("metadata.labels['none']", Ok(""));
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_told_in_units_of_their_divisor_and_rounded_up() {
+    fn amounts_are_in_units_of_their_divisor_and_rounded_up() {
         check_resource(json!({"resource": "limits.cpu"}), "2");
         check_resource(json!({"resource": "limits.cpu", "divisor": "1m"}), "1500");
         check_resource(json!({"resource": "limits.memory", "divisor": "1Mi"}), "64");

@@ -1,4 +1,4 @@
-//! Runs what probes and lifecycle hooks name: a command, a request, a connection.
+//! Runs the handlers of probes and lifecycle hooks: exec, HTTP, TCP, gRPC.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use tonic::transport::Endpoint;
 use crate::cri::{Runtime, probe_grpc_health};
 use crate::pod::{list, port, text, texts};
 
-/// Of an answer no more is read: its first line is what counts, and a little of the rest explains a failure.
+/// Maximum response size to read: the status line, and enough of the body to explain a failure.
 const ANSWER_BYTES_MAX: usize = 10 << 10;
-/// What is shown of a command's output or an answer's body.
+/// Maximum length of command output or response body in messages.
 const SHOWN_BYTES_MAX: usize = 512;
 
-/// Whom a handler is about.
+/// The container a handler runs against.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub runtime: Runtime,
     pub container_id: String,
     pub container: Arc<Value>,
-    /// Where the pod is reached from this machine.
+    /// The pod address as reachable from this machine.
     pub address: String,
 }
 
-/// Runs the handler; the error is the sentence an event has.
+/// Runs the handler; the error is the message of the event.
 pub(crate) async fn run(handler: &Value, target: &Target, timeout: Duration) -> Result<(), String> {
     let work = async {
         if let Some(exec) = handler.get("exec") {
@@ -51,9 +51,9 @@ pub(crate) async fn run(handler: &Value, target: &Target, timeout: Duration) -> 
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             return Ok(());
         }
-        Err("a handler of an unknown kind".to_owned())
+        Err("unknown handler type".to_owned())
     };
-    // A command has a limit of its own in the runtime, which also ends the command.
+    // The runtime enforces its own timeout for commands and kills them.
     let limit = if handler.get("exec").is_some() { timeout + Duration::from_secs(2) } else { timeout };
     let late = || format!("context deadline exceeded after {}s", timeout.as_secs());
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
@@ -73,7 +73,7 @@ async fn run_command(exec: &Value, target: &Target, timeout: Duration) -> Result
 }
 
 fn address_of(action: &Value, target: &Target) -> Result<(String, u16), String> {
-    let port = port(&target.container, action.get("port")).ok_or("the handler names no port of the container")?;
+    let port = port(&target.container, action.get("port")).ok_or("the handler has no valid container port")?;
     let host = Some(text(action, "host")).filter(|host| !host.is_empty()).unwrap_or(&target.address);
     Ok((host.to_owned(), port))
 }
@@ -128,14 +128,14 @@ async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> 
     stream.flush().await.map_err(|e| e.to_string())?;
     let mut answer = Vec::new();
     let limit = u64::try_from(ANSWER_BYTES_MAX).unwrap_or(u64::MAX);
-    // An end without a goodbye is common; what came before it counts.
+    // A connection reset after the response is common and ignored.
     match stream.take(limit).read_to_end(&mut answer).await {
         Err(error) if answer.is_empty() => Err(error.to_string()),
         _ => Ok(answer),
     }
 }
 
-/// From 200 to 399 is well.
+/// Status codes from 200 to 399 are a success.
 fn judge(answer: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(answer);
     let mut words = text.split_whitespace();
@@ -157,10 +157,10 @@ async fn run_grpc(grpc: &Value, target: &Target, timeout: Duration) -> Result<()
     if is_serving { Ok(()) } else { Err("service unhealthy (responded with \"NOT_SERVING\")".to_owned()) }
 }
 
-/// Probes do not ask who answers, as certificates rarely name a pod's address: they ask whether something does.
+/// Probes do not verify certificates, which rarely name a pod's address.
 fn unverified_tls() -> Result<TlsConnector, String> {
     let mut config = client_config(Trust::Anyone, Arc::new(ClientIdentity::default())).map_err(|e| e.to_string())?;
-    // The request is written as HTTP/1.1, whatever else the server speaks.
+    // The request is HTTP/1.1, so no ALPN is offered.
     config.alpn_protocols.clear();
     Ok(TlsConnector::from(Arc::new(config)))
 }
@@ -178,7 +178,7 @@ mod tests {
         Target { runtime, container_id: "c".into(), container, address: "127.0.0.1".into() }
     }
 
-    /// Answers every connection with these bytes and keeps what it was asked.
+    /// Answers every connection with these bytes and records the requests.
     async fn server(answer: &'static str) -> (u16, tokio::sync::mpsc::UnboundedReceiver<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("bound").port();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_judged_by_its_code() {
+    async fn the_status_code_decides() {
         assert_eq!(probed("HTTP/1.1 200 OK\r\n\r\nhi").await, Ok(()));
         assert_eq!(probed("HTTP/1.1 302 Found\r\n\r\n").await, Ok(()));
         let failed = probed("HTTP/1.1 503 Unavailable\r\n\r\n").await;

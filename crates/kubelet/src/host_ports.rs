@@ -1,13 +1,14 @@
-//! Ports of the machine that lead to pods: a listener here for each, a connection to the pod for every caller.
+//! Forwards host ports to pods: one listener per port, one connection to the pod per client.
 //!
-//! A forward in this process needs no packet filter rules, which would outlive it and are the machine owner's.
+//! Forwarding in this process needs no packet filter rules, which would outlive it and belong to the machine's
+//! administrator.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-/// Opens all ports or none; they close with the token.
+/// Opens all ports or none; they close when the token is cancelled.
 pub(crate) async fn forward(
     ports: Vec<(String, u16, u16)>,
     pod_ip: IpAddr,
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_leads_to_the_pod_until_it_is_closed() {
+    async fn a_port_forwards_to_the_pod_until_it_is_closed() {
         let pod = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let inside = pod.local_addr().expect("bound").port();
         tokio::spawn(async move {
@@ -67,7 +68,7 @@ mod tests {
         let ports = vec![("127.0.0.1".to_owned(), free, inside)];
         let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
         forward(ports.clone(), localhost, &cancel).await.expect("opened");
-        assert!(forward(ports, localhost, &cancel).await.is_err(), "a port is given once");
+        assert!(forward(ports, localhost, &cancel).await.is_err(), "the port is in use");
         let mut text = String::new();
         let mut caller = TcpStream::connect(("127.0.0.1", free)).await.expect("open");
         caller.read_to_string(&mut text).await.expect("read");

@@ -1,4 +1,4 @@
-//! Brings images here as pods ask for them, with the credentials their secrets hold.
+//! Pulls images, with the credentials of pull secrets.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::pod::{core, text};
 use crate::references::entries;
 use crate::status::Waiting;
 
-/// What is done with an image before its container starts.
+/// The handling of an image before its container starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Use,
@@ -22,7 +22,7 @@ pub(crate) enum Presence {
     Refuse,
 }
 
-/// By the container's policy, and whether the image is here.
+/// Decides by the pull policy and whether the image exists.
 pub(crate) fn presence(policy: &str, is_here: bool) -> Presence {
     match (policy, is_here) {
         ("Always", _) => Presence::Pull,
@@ -37,7 +37,7 @@ pub(crate) fn refused(image: &str) -> Waiting {
     Waiting { reason: "ErrImageNeverPull".to_owned(), message }
 }
 
-/// Pulls with each of the pod's credentials for the registry in turn, then without any.
+/// Tries each matching credential, then an anonymous pull.
 pub(crate) async fn pull(runtime: &Runtime, image: &str, keys: &[AuthConfig]) -> Result<Image, Waiting> {
     let failed = |error: &RuntimeError| {
         let message = error.to_string();
@@ -61,15 +61,15 @@ pub(crate) async fn pull(runtime: &Runtime, image: &str, keys: &[AuthConfig]) ->
 }
 
 fn gone(image: &str) -> Waiting {
-    Waiting { reason: "ErrImagePull".to_owned(), message: format!("image {image:?} went away after it was pulled") }
+    Waiting { reason: "ErrImagePull".to_owned(), message: format!("image {image:?} disappeared after it was pulled") }
 }
 
-/// The credentials in the pod's pull secrets that are for the image's registry.
+/// Returns the credentials of the pod's pull secrets for the image's registry.
 pub(crate) async fn gather_keys(client: &ClusterClient, pod: &Object, image: &str) -> Vec<AuthConfig> {
     let mut keys = Vec::new();
     for reference in pod.items(&["spec", "imagePullSecrets"]) {
         let target = ResourceRef::namespaced(&core("secrets"), pod.namespace(), text(reference, "name"));
-        // A secret that is not there is no reason not to try without.
+        // A missing secret does not prevent an attempt without it.
         if let Ok(Some(secret)) = client.find(target).await {
             let data: BTreeMap<String, Vec<u8>> = entries(&secret, "data").collect();
             keys.extend(keys_in(&data, image));
@@ -78,13 +78,13 @@ pub(crate) async fn gather_keys(client: &ClusterClient, pod: &Object, image: &st
     keys
 }
 
-/// Reads both forms that docker has written its credentials in.
+/// Parses both formats of Docker credentials.
 fn keys_in(data: &BTreeMap<String, Vec<u8>>, image: &str) -> Vec<AuthConfig> {
     let parse = |name: &str| data.get(name).and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
     let new = parse(".dockerconfigjson").and_then(|config| config.get("auths").cloned());
     let Some(Value::Object(servers)) = new.or_else(|| parse(".dockercfg")) else { return Vec::new() };
     let mut matching: Vec<(&String, &Value)> = servers.iter().filter(|(server, _)| is_for(server, image)).collect();
-    // The most exact first.
+    // Most specific first.
     matching.sort_by_key(|(server, _)| std::cmp::Reverse(server.len()));
     matching.into_iter().map(|(server, entry)| key_of(server, entry)).collect()
 }
@@ -106,8 +106,8 @@ fn key_of(server: &str, entry: &Value) -> AuthConfig {
     }
 }
 
-/// A server as docker writes it (with or without scheme and path) covers images whose name begins with it; `*` stands for
-/// one part of a host name.
+/// A server (with or without scheme and path) matches images whose name begins with it; `*` matches one label of a
+/// host name.
 fn is_for(server: &str, image: &str) -> bool {
     let server = server.split_once("://").map_or(server, |(_, rest)| rest).trim_end_matches('/');
     let server = server.strip_suffix("/v1").or_else(|| server.strip_suffix("/v2")).unwrap_or(server);
@@ -124,7 +124,7 @@ fn is_for(server: &str, image: &str) -> bool {
     same_host && under
 }
 
-/// With its registry: the first part is one when it has a dot, a port, or is localhost.
+/// Adds the default registry: the first part is a registry if it has a dot, a port, or is localhost.
 fn full_name(image: &str) -> String {
     match image.split_once('/') {
         Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => image.to_owned(),
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_pulled_used_or_refused_as_the_policy_says() {
+    fn the_pull_policy_is_applied() {
         assert_eq!(presence("Always", true), Presence::Pull);
         assert_eq!(presence("IfNotPresent", true), Presence::Use);
         assert_eq!(presence("IfNotPresent", false), Presence::Pull);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_for_the_registry_they_name() {
+    fn credentials_match_their_registry() {
         check("https://index.docker.io/v1/", "busybox", true);
         check("localhost:32000", "localhost:32000/web:1", true);
         check("localhost:32000", "localhost:32001/web:1", false);

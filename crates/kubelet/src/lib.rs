@@ -53,12 +53,12 @@ pub use crate::backend::Kubelet;
 pub use crate::node::Settings;
 pub use crate::usage::{NodeUsage, PodUsage, Usage};
 
-/// Pods looked at at the same time.
+/// Maximum number of concurrent pod reconciles.
 const LOOKS_MAX: usize = 32;
-/// How long a node that ends works on ending its pods.
+/// Timeout for stopping all pods at shutdown.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a node is made from.
+/// The dependencies of a node.
 pub struct Parts {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
@@ -67,14 +67,14 @@ pub struct Parts {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot make {0}")]
+    #[error("failed to create {0}")]
     Root(std::path::PathBuf, #[source] std::io::Error),
     #[error("{0}")]
     Socket(String),
 }
 
-/// Starts a node. It lives as long as the future is driven and the token is not cancelled. Pods outlive it: whoever wants
-/// them to end calls `Kubelet::end_pods` first.
+/// Starts a node. It runs as long as the future is polled and the token is not cancelled. Pods outlive it; call
+/// `Kubelet::end_pods` first to stop them.
 pub fn start(
     parts: Parts,
     cancel: CancellationToken,
@@ -140,7 +140,7 @@ async fn run(node: Arc<Node>, cancel: CancellationToken) {
     );
 }
 
-/// Folders of pods that went while nobody watched. What the runtime still has is ended elsewhere, and its folder with it.
+/// Removes directories of pods deleted while the node was down. Pods still in the runtime are cleaned up elsewhere.
 async fn remove_forgotten(node: &Node) {
     let Ok(sandboxes) = node.runtime.list_sandboxes(Default::default()).await else { return };
     let pods = node.pods.list();
@@ -151,14 +151,14 @@ async fn remove_forgotten(node: &Node) {
         if !known.contains(uid.as_str())
             && let Err(error) = volumes::remove_pod_folder(&node.settings.root_dir, &uid)
         {
-            tracing::warn!(uid, %error, "the folder of a pod that is gone could not be removed");
+            tracing::warn!(uid, %error, "failed to remove directory of a deleted pod");
         }
     }
 }
 
 impl Kubelet {
-    /// Ends every pod on the runtime, as when the machine is switched off: for a node that does not come back. The API is
-    /// not told.
+    /// Stops every pod in the runtime, as at a machine shutdown, for a node that does not return. The API is not
+    /// updated.
     pub async fn end_pods(&self) {
         let runtime = &self.node.runtime;
         self.node.states.end_all();
@@ -172,11 +172,11 @@ impl Kubelet {
         };
         match tokio::time::timeout(END_TIMEOUT, end).await {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "not every pod could be ended"),
-            Err(_) => tracing::warn!("pods did not end in time"),
+            Ok(Err(error)) => tracing::warn!(%error, "failed to stop all pods"),
+            Err(_) => tracing::warn!("pods did not stop in time"),
         }
         if let Err(error) = volumes::unmount_below(&self.node.settings.root_dir.join("pods")) {
-            tracing::warn!(%error, "a volume could not be unmounted");
+            tracing::warn!(%error, "failed to unmount volume");
         }
         cgroups::remove(&self.node.settings.cgroup);
     }

@@ -1,6 +1,6 @@
-//! Reads what containers wrote: the runtime's log files, from any line on, and as they grow.
+//! Reads and follows the runtime's log files of containers.
 //!
-//! A line of the file is `TIME STREAM TAG TEXT`; the tag `P` says that the text goes on in the next line.
+//! A line of the file is `TIME STREAM TAG TEXT`; the tag `P` marks a partial line that continues in the next.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,25 +15,25 @@ use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use pod_streams::{LogOptions, LogStream};
 
-/// How often a log that is followed is looked at.
+/// Poll interval of a followed log.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
-/// A log larger than this is moved aside once; so no log takes more than twice this.
+/// A log larger than this is rotated; one old log is kept, so that a container uses at most twice this size.
 pub(crate) const LOG_BYTES_MAX: u64 = 10 << 20;
-/// Pieces that wait for a slow reader.
+/// Chunks buffered for a slow reader.
 const PIECES_WAITING_MAX: usize = 16;
 const PIECE_BYTES: usize = 32 << 10;
-/// How much is read to find the last lines.
+/// Bytes read to find the last lines.
 const END_BYTES: u64 = 64 << 10;
 
-/// Says whether whoever writes a log has ended.
+/// Reports whether the writer of a log has exited.
 pub(crate) type IsOver = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// Where a log that was moved aside is.
+/// Returns the path of the rotated log.
 pub(crate) fn moved_aside(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 
-/// The numbers of a container's runs that have a log, ascending.
+/// Returns the attempt numbers of a container that have a log, ascending.
 pub(crate) fn runs(directory: &Path) -> Vec<u32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let number = |name: &str| name.strip_suffix(".log")?.parse().ok();
@@ -42,12 +42,12 @@ pub(crate) fn runs(directory: &Path) -> Vec<u32> {
     runs
 }
 
-/// What of each line goes to the reader.
+/// Selects the output of each line.
 struct Filter {
     since: Option<Timestamp>,
     timestamps: bool,
     bytes_left: Option<u64>,
-    /// The last text was cut in the middle of a line.
+    /// The previous text was a partial line.
     is_within_line: bool,
 }
 
@@ -58,7 +58,7 @@ impl Filter {
         Self { since, timestamps: options.timestamps, bytes_left: options.limit_bytes, is_within_line: false }
     }
 
-    /// Adds one line of the file to what goes out; false when nothing more may.
+    /// Adds one line of the file to the output; returns false at the limit.
     fn add(&mut self, line: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(record) = Record::parse(line) else { return true };
         if self.since.is_some_and(|since| record.time.is_some_and(|time| time < since)) {
@@ -102,7 +102,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Reads a log. `is_over` is asked, when following, whether whoever writes it has ended.
+/// Reads a log. When following, `is_over` reports whether the writer has exited.
 pub(crate) fn read(path: PathBuf, options: &LogOptions, now: Timestamp, is_over: IsOver) -> LogStream {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING_MAX);
     let reader = Reader { path, filter: Filter::new(options, now), sender };
@@ -148,7 +148,7 @@ impl Reader {
             if !self.send_lines(&complete).await {
                 return Ok(());
             }
-            // What was written before the end is read after it.
+            // Output written before the exit is read after it.
             if ended && !has_grown && !is_reopened {
                 return Ok(());
             }
@@ -158,7 +158,7 @@ impl Reader {
         }
     }
 
-    /// What was added, and whether the file was moved aside and a new one is read from now on.
+    /// Returns the appended bytes, and whether the file was rotated and a new one opened.
     fn grow(&self, file: &mut File) -> io::Result<(Vec<u8>, bool)> {
         let mut grown = Vec::new();
         file.read_to_end(&mut grown)?;
@@ -173,7 +173,7 @@ impl Reader {
         Ok((grown, false))
     }
 
-    /// False when the reader is gone or has all it may have.
+    /// Returns false if the reader is gone or has reached its limit.
     async fn send_lines(&mut self, text: &[u8]) -> bool {
         let mut out = Vec::new();
         let mut more = true;
@@ -187,17 +187,17 @@ impl Reader {
             }
         }
         let is_sent = out.is_empty() || self.sender.send(Ok(out.into())).await.is_ok();
-        // A reader that left while nothing was to be said is noticed too.
+        // Also detects a reader that disconnected while there was no output.
         more && is_sent && !self.sender.is_closed()
     }
 }
 
-/// Up to and with the last line's end.
+/// Returns the length up to the last complete line.
 fn last_complete(text: &[u8]) -> usize {
     text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
 
-/// Where the last lines begin. A line in parts counts once.
+/// Returns the start of the last lines. A line in parts counts once.
 fn start_of_last(text: &[u8], lines: u64) -> usize {
     let mut starts = Vec::new();
     let (mut at, mut is_within) = (0, false);
@@ -212,7 +212,7 @@ fn start_of_last(text: &[u8], lines: u64) -> usize {
     starts.get(skipped).copied().unwrap_or(text.len())
 }
 
-/// The end of a log as text, for whoever died without last words.
+/// Returns the end of a log as text, used as a fallback termination message.
 pub(crate) fn last_lines(path: &Path, lines_max: usize, bytes_max: usize) -> String {
     let Ok(mut file) = File::open(path) else { return String::new() };
     let length = file.metadata().map(|m| m.len()).unwrap_or_default();
@@ -221,7 +221,7 @@ pub(crate) fn last_lines(path: &Path, lines_max: usize, bytes_max: usize) -> Str
     if file.seek(SeekFrom::Start(skip)).is_err() || file.read_to_end(&mut text).is_err() {
         return String::new();
     }
-    // The first line may be cut; a mark that is not whole names no line.
+    // The first line may be cut; an incomplete prefix does not parse as a line.
     if skip > 0 {
         text.drain(..text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1));
     }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_is_read_as_asked_for() {
+    async fn log_options_are_applied() {
         let all = LogOptions::default();
         check(all.clone(), "one\ntwo\nthree\n").await;
         check(LogOptions { tail_lines: Some(2), ..all.clone() }, "two\nthree\n").await;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_is_followed_past_its_moving_aside_until_its_writer_ends() {
+    async fn a_log_is_followed_across_rotation_until_its_writer_exits() {
         let (_directory, path) = log();
         let over = Arc::new(AtomicBool::new(false));
         let options = LogOptions { follow: true, tail_lines: Some(1), ..Default::default() };
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_those_without_their_marks() {
+    fn the_last_lines_have_no_prefixes() {
         let (_directory, path) = log();
         assert_eq!(last_lines(&path, 2, 100), "two\nthree\n");
         assert_eq!(last_lines(&path, 2, 3), "ee\n");

@@ -1,9 +1,9 @@
-//! What this machine has to offer: processors, memory, disk, names. Read, never changed.
+//! Reads the resources of this machine: processors, memory, disk, names.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
-/// Read once when a node starts.
+/// Read once at node start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
     pub cpus: i64,
@@ -16,7 +16,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// `root` is where pods keep their files.
+    /// `root` is the data directory of pods.
     pub fn read(root: &Path) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -33,7 +33,7 @@ impl Machine {
     }
 }
 
-/// Bytes of a line of /proc/meminfo, 0 when it has none.
+/// Returns the bytes of a line of /proc/meminfo, or 0 if it is missing.
 pub(crate) fn meminfo(text: &str, name: &str) -> i64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<i64>().ok());
@@ -45,7 +45,7 @@ fn os_image(text: &str) -> String {
     name.map_or("Linux", |name| name.trim_matches('"')).to_owned()
 }
 
-/// Processor time used since start, in nanoseconds, of all processors: user, nice, system and interrupts.
+/// Returns the used cpu time since boot in nanoseconds over all processors: user, nice, system and interrupts.
 pub(crate) fn cpu_nanoseconds(stat: &str) -> u64 {
     const NANOS_PER_TICK: u64 = 10_000_000;
     let line = stat.lines().next().unwrap_or_default();
@@ -55,11 +55,11 @@ pub(crate) fn cpu_nanoseconds(stat: &str) -> u64 {
     used * NANOS_PER_TICK
 }
 
-/// The address others would reach this machine at. Nothing is sent: the socket is only asked which address it would use.
+/// Returns the address of this machine. Sends nothing: only asks the socket for its local address.
 pub(crate) fn own_address() -> IpAddr {
     let ask = || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-        // An address set aside for documentation: on no network, behind the default route.
+        // An address reserved for documentation, routed through the default route.
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
         Some(socket.local_addr().ok()?.ip())
     };
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_tables_are_read() {
+    fn proc_files_are_parsed() {
         assert_eq!(meminfo("MemTotal:       2048 kB\nMemFree: 1 kB\n", "MemTotal"), 2048 * 1024);
         assert_eq!(meminfo("", "MemTotal"), 0);
         assert_eq!(os_image("NAME=x\nPRETTY_NAME=\"Debian 12\"\n"), "Debian 12");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_something_to_offer() {
+    fn this_machine_has_resources() {
         let machine = Machine::read(Path::new("/"));
         assert!(machine.cpus > 0 && machine.memory_bytes > 0 && machine.disk_bytes > 0, "{machine:?}");
     }

@@ -1,4 +1,4 @@
-//! Work done from within the network of a pod, and the kernel messages that change it.
+//! Runs code in the network namespace of a pod, and sends the netlink messages that change it.
 
 use std::fs::File;
 use std::io;
@@ -8,21 +8,21 @@ use std::os::fd::AsFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Does something within the network of a process. What it opens stays there. Blocks.
+/// Runs a function in the network namespace of a process. Sockets it opens stay there. Blocks.
 pub(crate) fn within<T: Send + 'static>(
     pid: u64,
     act: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
-    // A thread of its own: it is in that network for good, and ends when it has done its work.
+    // A dedicated thread: it cannot leave the namespace again, and exits afterwards.
     let thread = std::thread::Builder::new().name("pod-network".to_owned()).spawn(move || {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
         act()
     })?;
-    thread.join().unwrap_or_else(|_| Err(io::Error::other("what was to be done in a pod's network was not")))
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("the network namespace thread panicked")))
 }
 
-/// Makes all addresses of a range this network's own, so that they can be listened on.
+/// Makes all addresses of a range local, so that they can be listened on.
 pub(crate) fn own_range(address: Ipv4Addr, prefix: u8) -> io::Result<()> {
     match converse(&own_range_message(address, prefix)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -40,13 +40,13 @@ pub(crate) fn remove_link(index: i32) -> io::Result<()> {
     converse(&message)
 }
 
-/// Sends a message to the kernel and reads what it says to it.
+/// Sends a netlink message and reads the response.
 fn converse(message: &[u8]) -> io::Result<()> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     send(&socket, message, SendFlags::empty())?;
     let mut answer = [0_u8; 512];
     let (read, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
-    // The answer's own header is sixteen bytes; then comes the error, negative, or zero.
+    // The response header has sixteen bytes; the error code follows, negative or zero.
     let code = answer[..read].get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
 }
@@ -61,7 +61,7 @@ fn header(kind: u16, flags: u16, length: u32) -> Vec<u8> {
     message
 }
 
-/// A route of the kind `local`, through the loopback.
+/// A route of type `local` through the loopback.
 fn own_range_message(address: Ipv4Addr, prefix: u8) -> Vec<u8> {
     const RTM_NEWROUTE: u16 = 24;
     const CREATE: u16 = 0x400;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_as_long_as_they_say() {
+    fn messages_have_the_length_in_their_header() {
         let message = own_range_message(Ipv4Addr::new(10, 0, 0, 0), 16);
         assert_eq!(message.len(), 44);
         assert_eq!(u32::from_ne_bytes(message[..4].try_into().expect("four bytes")), 44);

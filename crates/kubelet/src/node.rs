@@ -1,4 +1,4 @@
-//! The node: what all its parts share, and how they reach each other.
+//! The state shared by the components of a node.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,38 +23,38 @@ use crate::state::States;
 use crate::usage::Samples;
 use crate::volumes::tokens::TokenKeeper;
 
-/// Images pulled at the same time.
+/// Maximum number of concurrent image pulls.
 pub(crate) const PULLS_MAX: usize = 4;
 
-/// What a node is to be. `new` has Kubernetes' defaults for all that need not be said.
+/// The settings of a node. `new` sets Kubernetes' defaults.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The runtime's socket.
     pub socket: PathBuf,
-    /// Where pods keep their files and logs; made when it is not there.
+    /// The data directory of pods, created if missing.
     pub root_dir: PathBuf,
     pub node_name: String,
-    /// Addresses of pods on this node, as the runtime's network plugin gives them out.
+    /// The pod CIDR of this node, as configured in the CNI plugin.
     pub pod_cidr: String,
-    /// What the node says its version is: `v1.36.4`.
+    /// The reported version: `v1.36.4`.
     pub kubernetes_version: String,
-    /// Where this machine is reached; found out when not said.
+    /// The address of this machine; detected if unset.
     pub node_address: Option<IpAddr>,
     pub labels: BTreeMap<String, String>,
     /// As in `spec.taints` of a Node.
     pub taints: Vec<Value>,
     pub pods_max: u32,
-    /// Name servers of the cluster; without any, this node answers for the names of Services where it serves them.
+    /// Cluster DNS servers; if empty, this node resolves Service names itself where it serves Services.
     pub cluster_dns: Vec<String>,
     pub cluster_domain: String,
-    /// The range of service addresses, served within every pod's network; `None` where something else serves them.
+    /// The Service CIDR, served in every pod's network; `None` if another component serves it.
     pub service_cidr: Option<String>,
-    /// Where this process reaches the API: what is behind the Service `kubernetes` when its slices do not say, as those of an
-    /// API on the loopback cannot.
+    /// The API address as reachable from this process. Used as backend of the Service `kubernetes` if its slices have
+    /// none, since loopback addresses are not allowed there.
     pub api_endpoint: Option<SocketAddr>,
-    /// Where pods are told to find the API, when the cluster IP of the Service `kubernetes` leads nowhere.
+    /// The API address passed to pods, if the cluster IP of the Service `kubernetes` is not reachable.
     pub api_address: Option<(String, u16)>,
-    /// The cgroup below which pods are put; it is removed with the last of them.
+    /// The parent cgroup of pods; removed with the last of them.
     pub cgroup: String,
 }
 
@@ -80,7 +80,7 @@ impl Settings {
     }
 }
 
-/// What all parts of a node share.
+/// The state shared by the components of a node.
 pub(crate) struct Node {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
@@ -101,12 +101,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Looks at a pod again, now.
+    /// Reconciles a pod now.
     pub fn wake(&self, key: &ObjectKey) {
         self.controller.queue().add_now(key.clone(), Priority::NORMAL);
     }
 
-    /// A process in the network of a sandbox.
+    /// Returns a process in the network namespace of a sandbox.
     pub async fn sandbox_pid(&self, id: &str) -> Result<Option<u64>, RuntimeError> {
         let status = self.runtime.sandbox_status(id, true).await?;
         let info = status.info.get("info").and_then(|info| serde_json::from_str::<Value>(info).ok());
@@ -117,7 +117,7 @@ impl Node {
         &self.settings.api_address
     }
 
-    /// Where a pod is: its own addresses, or this machine's.
+    /// Returns the addresses of a pod: its own, or this machine's.
     pub fn pod_ips(&self, pod: &Object, sandbox_ips: &[String]) -> Vec<String> {
         if uses_host_network(pod) { vec![self.address.to_string()] } else { sandbox_ips.to_vec() }
     }
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// The folder of a pod's logs, one folder per container in it.
+    /// Returns the log directory of a pod, with one directory per container.
     pub fn log_directory(&self, namespace: &str, name: &str, uid: &str) -> PathBuf {
         self.settings.root_dir.join("logs").join(format!("{namespace}_{name}_{uid}"))
     }

@@ -1,4 +1,4 @@
-//! What the runtime has of one pod: its sandboxes and containers, as they are now.
+//! The sandboxes and containers of a pod in the runtime.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +29,14 @@ pub(crate) struct Sandbox {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SeenState {
-    /// Made and not started, or in a state the runtime does not know.
+    /// Created but not started, or in an unknown state.
     #[default]
     Created,
     Running,
     Exited,
 }
 
-/// A container; times are nanoseconds since 1970, 0 when there is none.
+/// A container; times are nanoseconds since 1970, 0 if unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub id: String,
@@ -56,17 +56,17 @@ pub(crate) struct Seen {
 }
 
 impl Observed {
-    /// The sandbox containers are in, or were in last.
+    /// Returns the current or last sandbox.
     pub fn sandbox(&self) -> Option<&Sandbox> {
         self.sandboxes.first()
     }
 
-    /// The container of that name that was made last.
+    /// Returns the newest container of that name.
     pub fn latest(&self, name: &str) -> Option<&Seen> {
         self.containers.iter().find(|seen| seen.name == name)
     }
 
-    /// The one before the latest.
+    /// Returns the container before the latest.
     pub fn previous(&self, name: &str) -> Option<&Seen> {
         self.containers.iter().filter(|seen| seen.name == name).nth(1)
     }
@@ -76,7 +76,7 @@ impl Observed {
     }
 }
 
-/// Everything under a pod's name, by uid: an earlier pod of the same name may still be on its way out.
+/// Returns everything under a pod's name, by uid: an earlier pod of the same name may still be terminating.
 pub(crate) async fn gather_observed(
     runtime: &Runtime,
     key: &ObjectKey,
@@ -117,7 +117,7 @@ async fn sandbox_ips(runtime: &Runtime, id: &str) -> Result<Vec<String>, Runtime
     Ok(std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect())
 }
 
-/// With the uid of its pod; `None` when it has gone since it was listed.
+/// Returns the container with its pod's uid; `None` if it was removed since it was listed.
 async fn seen(runtime: &Runtime, container: Container) -> Result<Option<(String, Seen)>, RuntimeError> {
     let uid = container.labels.get(LABEL_UID).cloned().unwrap_or_default();
     let status = runtime.container_status(&container.id).await?;

@@ -1,20 +1,20 @@
-//! What a pod asks for, read from its object: containers, policies, volumes, names.
+//! Accessors for the spec of a pod: containers, policies, volumes, names.
 
 use object::{GroupVersionResource, Object};
 use serde_json::Value;
 
-/// Names the kubelet is known under to the API: field manager and event source.
+/// The field manager and event source.
 pub(crate) const COMPONENT: &str = "kubelet";
 
-/// Of a container of a pod: which of the pod's lists it stands in decides how it is run.
+/// The role of a container, given by its list in the pod spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Runs to its end before anything after it starts.
+    /// Runs to completion before later containers start.
     Init,
-    /// Stands among the init containers and keeps running beside the main ones.
+    /// A restartable init container that keeps running with the main ones.
     Sidecar,
     Main,
-    /// Added to a pod that runs, for whoever looks for what is wrong with it. Runs once.
+    /// Added to a running pod for debugging. Runs once.
     Ephemeral,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn texts(value: &Value, field: &str) -> Vec<String> {
     list(value, field).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Containers of a pod in the order they are to start, with their roles.
+/// Returns the containers in start order with their roles.
 pub(crate) fn containers(pod: &Object) -> Vec<(Role, &Value)> {
     let first = pod.items(&["spec", "initContainers"]).iter().map(|c| (init_role(c), c));
     let main = pod.items(&["spec", "containers"]).iter().map(|c| (Role::Main, c));
@@ -73,11 +73,11 @@ pub(crate) fn restart_policy(pod: &Object) -> RestartPolicy {
     }
 }
 
-/// Whether a container that ended with this code is to run again.
+/// Reports whether a container with this exit code is restarted.
 pub(crate) fn restarts(policy: RestartPolicy, role: Role, exit_code: i32) -> bool {
     match (role, policy) {
         (Role::Sidecar, _) => true,
-        // One that did its work is done, whatever the policy; one that failed is tried again unless never is.
+        // A successful init container is done under any policy; a failed one is retried unless the policy is Never.
         (Role::Init, RestartPolicy::Never) => false,
         (Role::Init, _) => exit_code != 0,
         (Role::Main, RestartPolicy::Always) => true,
@@ -86,7 +86,7 @@ pub(crate) fn restarts(policy: RestartPolicy, role: Role, exit_code: i32) -> boo
     }
 }
 
-/// How often a container was started again, as the pod's status has it; `None` when it never ran.
+/// Returns the restart count in the pod's status; `None` if it never ran.
 pub(crate) fn recorded_restarts(pod: &Object, name: &str) -> Option<u32> {
     let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
     let entries = lists.iter().flat_map(|list| pod.items(&["status", list]));
@@ -103,7 +103,7 @@ pub(crate) fn uses_host_network(pod: &Object) -> bool {
     pod.bool_at(&["spec", "hostNetwork"]).unwrap_or_default()
 }
 
-/// What the pod's own processes see as their host name: at most 63 characters, without a trailing dash or dot.
+/// Returns the pod's host name: at most 63 characters, without a trailing dash or dot.
 pub(crate) fn hostname(pod: &Object) -> String {
     let asked = pod.str_at(&["spec", "hostname"]);
     let name = if asked.is_empty() { pod.name() } else { asked };
@@ -111,14 +111,14 @@ pub(crate) fn hostname(pod: &Object) -> String {
     cut.trim_end_matches(['-', '.']).to_owned()
 }
 
-/// How long its containers have to end, as asked for when it was deleted or else by its spec.
+/// Returns the grace period of its deletion, or else of its spec.
 pub(crate) fn grace_seconds(pod: &Object) -> u64 {
     let asked = pod.i64_at(&["metadata", "deletionGracePeriodSeconds"]).filter(|_| pod.is_deleting());
     let spec = pod.i64_at(&["spec", "terminationGracePeriodSeconds"]);
     u64::try_from(asked.or(spec).unwrap_or(30)).unwrap_or_default()
 }
 
-/// A port by its number or by the name a container of the pod gives it.
+/// Resolves a port by number or container port name.
 pub(crate) fn port(container: &Value, port: Option<&Value>) -> Option<u16> {
     match port? {
         Value::Number(number) => number.as_u64().and_then(|n| u16::try_from(n).ok()),
@@ -131,7 +131,7 @@ pub(crate) fn port(container: &Value, port: Option<&Value>) -> Option<u16> {
     }
 }
 
-/// Guaranteed, Burstable or BestEffort, from what its containers request and limit.
+/// Returns Guaranteed, Burstable or BestEffort by the containers' requests and limits.
 pub(crate) fn qos_class(pod: &Object) -> &'static str {
     let (mut any, mut all_guaranteed) = (false, true);
     for (_, container) in containers(pod) {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_as_sure_of_its_resources_as_its_least_sure_container() {
+    fn the_qos_class_depends_on_all_containers() {
         check_qos(json!({}), "BestEffort");
         check_qos(json!({"requests": {"cpu": "1"}}), "Burstable");
         check_qos(json!({"limits": {"cpu": "1", "memory": "1Gi"}}), "Guaranteed");

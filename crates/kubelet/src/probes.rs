@@ -1,4 +1,4 @@
-//! Watches over running containers with the probes they name: has it started, is it ready, does it live.
+//! Runs startup, readiness and liveness probes of running containers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::decide::Health;
 use crate::handlers::{Target, run};
 use crate::pod::{number, text};
 
-/// What is to be watched over.
+/// A container to probe.
 pub(crate) struct Watch {
     pub target: Target,
     pub about: Regarding,
-    /// Called when something changed.
+    /// Called on every change.
     pub changed: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// One container under watch; ends with this value.
+/// A probed container; probing stops when dropped.
 struct Watched {
     pod: String,
     health: Arc<Mutex<Health>>,
@@ -40,7 +40,7 @@ enum Kind {
     Liveness,
 }
 
-/// How often and how patiently, with Kubernetes' defaults.
+/// Probe timing, with Kubernetes' defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pace {
     delay: Duration,
@@ -70,7 +70,7 @@ impl Prober {
         Self { recorder, watched: Mutex::default() }
     }
 
-    /// Starts to watch over a container that runs, unless it is watched over already.
+    /// Starts probing a running container, unless it is probed already.
     pub fn watch(&self, watch: Watch) {
         let id = watch.target.container_id.clone();
         let mut watched = self.watched.lock();
@@ -97,14 +97,14 @@ impl Prober {
         });
     }
 
-    /// What is known of the containers of a pod, by container id.
+    /// Returns the health of a pod's containers, by container id.
     pub fn health(&self, pod: &str) -> BTreeMap<String, Health> {
         let watched = self.watched.lock();
         let of_pod = watched.iter().filter(|(_, watched)| watched.pod == pod);
         of_pod.map(|(id, watched)| (id.clone(), watched.health.lock().clone())).collect()
     }
 
-    /// Keeps only these containers of a pod under watch.
+    /// Stops probing all other containers of a pod.
     pub fn retain(&self, pod: &str, keep: impl Fn(&str) -> bool) {
         self.watched.lock().retain(|id, watched| watched.pod != pod || keep(id));
     }
@@ -134,7 +134,7 @@ impl Rounds {
         futures::join!(round(Kind::Readiness, "readinessProbe"), round(Kind::Liveness, "livenessProbe"));
     }
 
-    /// Probes again and again; `until_well` ends with the first success.
+    /// Probes periodically; with `until_well` it returns at the first success.
     async fn rounds(&self, kind: Kind, probe: &Value, until_well: bool) {
         let pace = Pace::of(probe);
         tokio::time::sleep(pace.delay).await;
@@ -215,11 +215,11 @@ mod tests {
     }
 
     fn health(scene: &Scene) -> Health {
-        scene.prober.health("u").remove("c").expect("it is watched over")
+        scene.prober.health("u").remove("c").expect("it is probed")
     }
 
     #[tokio::test]
-    async fn a_container_is_ready_once_it_answers_and_only_after_it_started() {
+    async fn a_container_is_ready_after_startup_and_its_first_success() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let probe = json!({"tcpSocket": {"port": port}, "periodSeconds": 1});
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_container_that_fails_often_enough_is_ailing() {
+    async fn a_container_is_unhealthy_at_the_failure_threshold() {
         let probe = json!({"httpGet": {"port": "none"}, "periodSeconds": 1, "failureThreshold": 3});
         let scene = scene(json!({"name": "a", "livenessProbe": probe}));
         scene.changed.notified().await;

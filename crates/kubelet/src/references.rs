@@ -1,4 +1,4 @@
-//! The objects a pod's containers take their settings from, read once for all of them.
+//! Reads the ConfigMaps, Secrets and Services a pod refers to, once for all containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::pod::{containers, core, list, text};
 
-/// What the pod refers to. A name that is absent was looked for and is not there.
+/// The referenced objects. A missing name was looked up and does not exist.
 #[derive(Default)]
 pub(crate) struct References {
     config_maps: BTreeMap<String, Arc<Object>>,
@@ -26,7 +26,7 @@ pub(crate) struct Names {
     pub secrets: BTreeSet<String>,
 }
 
-/// What variables are made from.
+/// Reads the sources of environment variables.
 pub(crate) async fn gather_for_environment(client: &ClusterClient, pod: &Object) -> Result<References, Status> {
     let mut references = gather(client, pod.namespace(), names_in_environment(pod)).await?;
     let services = client.list_all(ResourceRef::within(&core("services"), pod.namespace()), ListOptions::default());
@@ -38,7 +38,7 @@ pub(crate) async fn gather_for_environment(client: &ClusterClient, pod: &Object)
     Ok(references)
 }
 
-/// What files are made from.
+/// Reads the sources of volumes.
 pub(crate) async fn gather_for_volumes(client: &ClusterClient, pod: &Object) -> Result<References, Status> {
     gather(client, pod.namespace(), names_in_volumes(pod)).await
 }
@@ -86,7 +86,7 @@ fn names_in_volumes(pod: &Object) -> Names {
             names.config_maps.insert(text(config_map, "name").to_owned());
         }
         if let Some(secret) = source.get("secret") {
-            // A volume says `secretName`, a source of a projected one `name`.
+            // A secret volume has `secretName`, a projected source has `name`.
             let name = [text(secret, "secretName"), text(secret, "name")].into_iter().find(|name| !name.is_empty());
             names.secrets.extend(name.map(str::to_owned));
         }
@@ -101,7 +101,7 @@ fn names_in_volumes(pod: &Object) -> Names {
 }
 
 impl References {
-    /// All entries of a ConfigMap; `None` when there is no such ConfigMap.
+    /// Returns all entries of a ConfigMap; `None` if it does not exist.
     pub fn config_map(&self, name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
         let object = self.config_maps.get(name)?;
         let mut entries: BTreeMap<String, Vec<u8>> = entries(object, "binaryData").collect();
@@ -109,7 +109,7 @@ impl References {
         Some(entries)
     }
 
-    /// All entries of a Secret, decoded; `None` when there is no such Secret.
+    /// Returns all entries of a Secret, decoded; `None` if it does not exist.
     pub fn secret(&self, name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
         Some(entries(self.secrets.get(name)?, "data").collect())
     }
@@ -134,7 +134,7 @@ fn plain_entries<'a>(object: &'a Object, field: &str) -> impl Iterator<Item = (S
     map.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.as_bytes().to_vec())))
 }
 
-/// Entries whose values are in base64; one that is not is no entry.
+/// Decodes base64 values; invalid ones are omitted.
 pub(crate) fn entries<'a>(object: &'a Object, field: &str) -> impl Iterator<Item = (String, Vec<u8>)> + use<'a> {
     let map = object.get(&[field]).and_then(Value::as_object);
     map.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), STANDARD.decode(value.as_str()?).ok()?)))

@@ -1,4 +1,4 @@
-//! Makes the node known to the API and keeps what it says of itself true: capacity, conditions, a sign of life.
+//! Registers the node and maintains its status: capacity, conditions, lease.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use crate::machine::architecture;
 use crate::node::Node;
 use crate::pod::{COMPONENT, core, text};
 
-/// How often the lease is renewed and the state looked at.
+/// Heartbeat interval: lease renewal and status check.
 const BEAT: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: i64 = 40;
-/// A status that says nothing new is written this often all the same.
+/// An unchanged status is written at this interval.
 const STATUS_AT_LEAST_EVERY: Duration = Duration::from_secs(300);
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// Images a node tells of.
+/// Maximum number of images in the status.
 const IMAGES_MAX: usize = 50;
 
-/// What the runtime says of itself.
+/// The status reported by the runtime.
 #[derive(Clone, Debug, Default)]
 struct RuntimeReport {
     name_and_version: String,
@@ -32,7 +32,7 @@ struct RuntimeReport {
     images: Vec<Image>,
 }
 
-/// Registers and beats until cancelled.
+/// Registers the node and sends heartbeats until cancelled.
 pub(crate) async fn run(node: &Node, cancel: CancellationToken) {
     let mut told: Option<tokio::time::Instant> = None;
     loop {
@@ -40,11 +40,11 @@ pub(crate) async fn run(node: &Node, cancel: CancellationToken) {
         match beat(node, is_due).await {
             Ok(()) if is_due => told = Some(tokio::time::Instant::now()),
             Ok(()) => {}
-            // Another wrote to it meanwhile; the next beat knows what.
+            // Changed concurrently; the next heartbeat sees it.
             Err(error) if error.is_conflict() => {}
-            Err(error) => tracing::warn!(%error, node = node.settings.node_name, "the node could not be told of"),
+            Err(error) => tracing::warn!(%error, node = node.settings.node_name, "failed to update node status"),
         }
-        // Until it is known it tries more often.
+        // Retries sooner until it is registered.
         let wait = if told.is_some() { BEAT } else { Duration::from_secs(1) };
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -156,7 +156,7 @@ fn node_status(node: &Node, current: &Object, report: &RuntimeReport, now: Times
     status
 }
 
-/// The time of the last look changes only when the status is due anyway or the condition turned: it alone is no news.
+/// The heartbeat time changes only with a due status or a changed condition; alone it is not worth a write.
 fn set_condition(
     list: &mut Vec<Value>,
     kind: &str,
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_that_says_the_same_is_the_same() {
+    fn an_unchanged_condition_is_kept() {
         let time = |second: i64| Timestamp::from_second(second).expect("a time");
         let mut list = Vec::new();
         set_condition(&mut list, "Ready", true, "r", "m", time(0), true);

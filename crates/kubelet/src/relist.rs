@@ -1,4 +1,4 @@
-//! Notices what happens in the runtime by itself: containers that end, sandboxes that go, logs that grow.
+//! Polls the runtime for changes: exited containers, removed sandboxes, growing logs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,15 +14,15 @@ use crate::logs::{LOG_BYTES_MAX, moved_aside};
 use crate::node::Node;
 use crate::sandbox::{LABEL_NAME, LABEL_NAMESPACE, LABEL_UID};
 
-/// How often the runtime is asked what it has.
+/// Poll interval.
 const RELIST_EVERY: Duration = Duration::from_secs(1);
-/// How many rounds lie between two looks at the sizes of logs.
+/// Rounds between two checks of log sizes.
 const LOGS_EVERY_ROUNDS: u64 = 10;
 
-/// What the runtime has under a pod's name: ids and states of sandboxes and containers.
+/// The ids and states of a pod's sandboxes and containers.
 type Fingerprint = BTreeMap<String, i32>;
 
-/// Wakes pods whose parts changed, until cancelled.
+/// Triggers pods whose containers changed, until cancelled.
 pub(crate) async fn run(node: &Arc<Node>, cancel: CancellationToken) {
     let mut before: BTreeMap<ObjectKey, Fingerprint> = BTreeMap::new();
     for round in 0_u64.. {
@@ -36,7 +36,7 @@ pub(crate) async fn run(node: &Arc<Node>, cancel: CancellationToken) {
                     move_large_logs(node, &containers).await;
                 }
             }
-            Err(error) => tracing::debug!(%error, "the runtime was not listed"),
+            Err(error) => tracing::debug!(%error, "failed to list containers"),
         }
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -68,7 +68,7 @@ fn changed(before: &BTreeMap<ObjectKey, Fingerprint>, now: &BTreeMap<ObjectKey, 
     gone.chain(different).cloned().collect()
 }
 
-/// A log that has grown large is moved aside, and its writer told to begin a new one.
+/// Rotates large logs and makes the runtime reopen them.
 async fn move_large_logs(node: &Node, containers: &[Container]) {
     for container in containers.iter().filter(|container| container.state() == ContainerState::Running) {
         let label = |name: &str| container.labels.get(name).map(String::as_str).unwrap_or_default();
@@ -82,7 +82,7 @@ async fn move_large_logs(node: &Node, containers: &[Container]) {
         let moved = fs::rename(&path, moved_aside(&path));
         let reopened = node.runtime.reopen_log(&container.id).await;
         if moved.is_err() || reopened.is_err() {
-            tracing::warn!(path = %path.display(), ?moved, "a large log could not be moved aside");
+            tracing::warn!(path = %path.display(), ?moved, "failed to rotate log");
         }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_changed_is_looked_at() {
+    fn only_changed_pods_are_triggered() {
         let key = |name: &str| ObjectKey::new("default", name);
         let print = |state: i32| Fingerprint::from([("id".to_owned(), state)]);
         let before = BTreeMap::from([(key("same"), print(1)), (key("ended"), print(1)), (key("gone"), print(1))]);

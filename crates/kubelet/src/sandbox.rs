@@ -1,4 +1,4 @@
-//! What a pod's sandbox is made from: its names, its name servers, its namespaces. Pure.
+//! Builds the configuration of a pod sandbox: names, DNS, namespaces. Pure.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,15 +17,15 @@ pub(crate) const LABEL_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 pub(crate) const LABEL_UID: &str = "io.kubernetes.pod.uid";
 pub(crate) const LABEL_CONTAINER: &str = "io.kubernetes.container.name";
 
-/// Search domains a resolver looks at, and the length of them all.
+/// Maximum number of search domains, and their total length.
 const SEARCHES_MAX: usize = 32;
 
-/// How names are found, for pods of this node.
+/// DNS settings for pods of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resolving {
     pub cluster_dns: Vec<String>,
     pub cluster_domain: String,
-    /// As this machine's resolv.conf has it.
+    /// The content of this machine's resolv.conf.
     pub host: DnsSettings,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct DnsSettings {
     pub options: Vec<String>,
 }
 
-/// The labels that every part of a pod has in the runtime.
+/// Returns the labels of every sandbox and container of a pod.
 pub(crate) fn labels(pod: &Object) -> BTreeMap<String, String> {
     BTreeMap::from([
         (LABEL_NAME.to_owned(), pod.name().to_owned()),
@@ -131,7 +131,7 @@ fn sysctls(pod: &Object) -> BTreeMap<String, String> {
     asked.map(|sysctl| (text(sysctl, "name").to_owned(), text(sysctl, "value").to_owned())).collect()
 }
 
-/// Name servers by the pod's policy, with what its own settings add.
+/// Returns the DNS settings by the pod's policy, with its own additions.
 pub(crate) fn dns_of(pod: &Object, resolving: &Resolving) -> DnsSettings {
     let policy = pod.str_at(&["spec", "dnsPolicy"]);
     let in_cluster = match policy {
@@ -173,7 +173,7 @@ fn append_new(to: &mut Vec<String>, more: Vec<String>) {
     }
 }
 
-/// Reads a resolv.conf.
+/// Parses a resolv.conf.
 pub(crate) fn parse_resolv_conf(text: &str) -> DnsSettings {
     let mut dns = DnsSettings::default();
     for line in text.lines() {
@@ -188,7 +188,7 @@ pub(crate) fn parse_resolv_conf(text: &str) -> DnsSettings {
     dns
 }
 
-/// The pod's /etc/hosts: itself, and what its spec adds.
+/// Renders the pod's /etc/hosts: its own name and its host aliases.
 pub(crate) fn hosts_file(pod: &Object, pod_ips: &[String], cluster_domain: &str) -> String {
     let mut text = String::from("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n");
     text.push_str("::1\tlocalhost ip6-localhost ip6-loopback\n");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_as_the_policy_says() {
+    fn the_dns_policy_is_applied() {
         let searches = ["default.svc.cluster.local", "svc.cluster.local", "cluster.local", "lan"];
         check_dns(json!({"dnsPolicy": "ClusterFirst"}), &["10.96.0.10"], &searches, &["ndots:5"]);
         check_dns(json!({"dnsPolicy": "ClusterFirst", "hostNetwork": true}), &["9.9.9.9"], &["lan"], &["edns0"]);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_knows_its_own_name_and_its_aliases() {
+    fn the_hosts_file_has_the_pod_and_its_aliases() {
         let pod =
             pod_of(json!({"hostAliases": [{"ip": "10.0.0.9", "hostnames": ["db", "db.lan"]}], "subdomain": "sub"}));
         let hosts = hosts_file(&pod, &["10.1.0.4".to_owned()], "cluster.local");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_are_the_pods_own_unless_it_asks_for_the_hosts() {
+    fn namespaces_are_private_unless_the_host_is_requested() {
         let modes = |spec: Value| {
             let modes = namespaces(&pod_of(spec));
             (modes.network, modes.pid, modes.ipc)

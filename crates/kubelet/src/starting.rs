@@ -1,4 +1,4 @@
-//! Starts one container: its image, its settings, the container itself, its start hook.
+//! Starts one container: pulls its image, builds its configuration, creates it, runs its postStart hook.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ use crate::status::Waiting;
 use crate::sync::Look;
 use crate::volumes::pod_folder;
 
-/// How long a start hook may take before it counts as failed.
+/// Timeout of a postStart hook.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Why a container did not start, and what kind of wait follows.
+/// The reason why a container did not start, and its kind of backoff.
 struct Trouble {
     waiting: Waiting,
     cause: Option<Cause>,
@@ -41,7 +41,7 @@ impl Trouble {
     }
 }
 
-/// One container on its way to run.
+/// A container being started.
 struct Starting {
     node: Arc<Node>,
     key: ObjectKey,
@@ -52,7 +52,7 @@ struct Starting {
 }
 
 impl Look {
-    /// Starts a container apart from this look: its image may take long to come.
+    /// Starts a container in a background task, since the pull may take long.
     pub fn start(&self, start: Start, sandbox: &Sandbox) {
         let Some((_, container)) = container(&self.pod, &start.name) else { return };
         let ending = self.node.states.with(self.pod.uid(), |state| {
@@ -89,13 +89,13 @@ impl Starting {
             match result {
                 Ok(()) => {
                     state.waiting.remove(name);
-                    // Crashes are remembered: they are forgiven by running long, not by starting.
+                    // Crashes are not reset by starting, only by running long enough.
                     if state.backoffs.get(name).is_some_and(|backoff| backoff.cause != Cause::Crash) {
                         state.backoffs.remove(name);
                     }
                 }
                 Err(trouble) => {
-                    tracing::debug!(pod = %self.key, container = name, ?trouble.waiting, "a container did not start");
+                    tracing::debug!(pod = %self.key, container = name, ?trouble.waiting, "container did not start");
                     state.waiting.insert(name.to_owned(), trouble.waiting);
                     if let Some(cause) = trouble.cause {
                         state.note_failure(name, cause);
@@ -120,7 +120,7 @@ impl Starting {
             Trouble::new("CreateContainerError", message, Some(Cause::Settings))
         })?;
         node.recorder.normal(&*self.pod, "Created", format!("Created container: {name}"));
-        // The runtime keeps a container that did not start as one that ended, so its end is counted like any other.
+        // The runtime keeps a container that failed to start as exited, so it is counted like any other exit.
         node.runtime.start_container(&id).await.map_err(|error| {
             let message = error.to_string();
             node.recorder.warning(&*self.pod, "Failed", format!("Error: {message}"));
@@ -132,7 +132,7 @@ impl Starting {
         self.greet(&id).await
     }
 
-    /// The image as the runtime has it, brought here first where needed.
+    /// Returns the image, after pulling it if needed.
     async fn image(&self) -> Result<Image, Trouble> {
         let (node, image) = (&self.node, text(&self.container, "image"));
         let here = node.runtime.image(image).await;
@@ -178,7 +178,7 @@ impl Starting {
         }
     }
 
-    /// Everything the container is made from; the error is the sentence users see.
+    /// Returns the create request; the error is the message for users.
     async fn request(&self, image: &Image) -> Result<CreateContainerRequest, String> {
         let (node, pod) = (&self.node, &self.pod);
         let pod_ips = node.pod_ips(pod, &self.sandbox.ips);
@@ -202,7 +202,7 @@ impl Starting {
             target_id: self.target().await,
         };
         let mut config = container_config(&making)?;
-        // The runtime shows the image by the name it was asked for.
+        // The runtime reports the image by the name that was requested.
         if let Some(spec) = &mut config.image {
             spec.image.clone_from(&image.id);
         }
@@ -217,7 +217,7 @@ impl Starting {
         })
     }
 
-    /// The container an added one is to look into, where it names one that runs.
+    /// Returns the target container of an ephemeral container, if it runs.
     async fn target(&self) -> Option<String> {
         let name = Some(text(&self.container, "targetContainerName")).filter(|name| !name.is_empty())?;
         let mut all = gather_observed(&self.node.runtime, &self.key).await.ok()?;
@@ -225,7 +225,7 @@ impl Starting {
         observed.running().find(|seen| seen.name == name).map(|seen| seen.id.clone())
     }
 
-    /// Not for pods on the machine's own network: they see the machine's.
+    /// Not for pods on the host network, which use the host's file.
     fn hosts_file(&self, pod_ips: &[String]) -> std::io::Result<Option<PathBuf>> {
         if uses_host_network(&self.pod) && self.pod.items(&["spec", "hostAliases"]).is_empty() {
             return Ok(None);
@@ -240,12 +240,12 @@ impl Starting {
         let path = termination_log(&self.node, self.pod.uid(), self.name(), self.start.attempt);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
         fs::write(&path, "")?;
-        // Whoever the container runs as may write its last words.
+        // Writable by any user of the container.
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
         Ok(path)
     }
 
-    /// Takes away what is left of runs before the last: one is kept, for `logs --previous` and `lastState`.
+    /// Removes old attempts except the last one, kept for `logs --previous` and `lastState`.
     async fn sweep(&self) {
         let labels = crate::sandbox::labels(&self.pod);
         let Ok(containers) = self.node.runtime.list_containers(labels).await else { return };
@@ -257,7 +257,7 @@ impl Starting {
             }
             let removed = self.node.runtime.remove_container(&container.id).await;
             if let Err(error) = removed {
-                tracing::debug!(pod = %self.key, %error, "an old container stays for now");
+                tracing::debug!(pod = %self.key, %error, "failed to remove old container");
                 continue;
             }
             let _ = fs::remove_file(directory.join(self.name()).join(format!("{}.log", metadata.attempt)));
@@ -265,7 +265,7 @@ impl Starting {
         }
     }
 
-    /// The start hook; a container whose hook fails is stopped.
+    /// Runs the postStart hook; if it fails, the container is stopped.
     async fn greet(&self, id: &str) -> Result<(), Trouble> {
         let Some(hook) = self.container.get("lifecycle").and_then(|lifecycle| lifecycle.get("postStart")) else {
             return Ok(());
@@ -281,13 +281,13 @@ impl Starting {
         self.node.recorder.warning(&*self.pod, "FailedPostStartHook", message.clone());
         let grace = Duration::from_secs(crate::pod::grace_seconds(&self.pod));
         if let Err(error) = self.node.runtime.stop_container(id, grace).await {
-            tracing::warn!(pod = %self.key, %error, "a container whose start hook failed could not be stopped");
+            tracing::warn!(pod = %self.key, %error, "failed to stop container after a failed postStart hook");
         }
         Err(Trouble::new("PostStartHookError", message, None))
     }
 }
 
-/// Where a container's last words are on this machine.
+/// Returns the path of a container's termination log on this machine.
 pub(crate) fn termination_log(node: &Node, uid: &str, name: &str, attempt: u32) -> PathBuf {
     pod_folder(&node.settings.root_dir, uid).join("containers").join(name).join(format!("{attempt}.last-words"))
 }

@@ -1,4 +1,4 @@
-//! What the node remembers of each pod between two looks at it: what is under way, what went wrong, how long to wait.
+//! In-memory state of each pod between reconciles: operations in progress, failures, backoffs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -12,30 +12,30 @@ use crate::observed::Seen;
 use crate::status::Waiting;
 use crate::volumes::Mounted;
 
-/// Waits between tries: the first comes at once, then these, doubling.
+/// Initial backoff; the first retry is immediate, then it doubles.
 pub(crate) const BACKOFF_MIN: Duration = Duration::from_secs(10);
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(300);
-/// A container that ran this long is taken for one that works.
+/// After running this long, a container's backoff is reset.
 const RAN_WELL: Duration = Duration::from_secs(600);
-/// Between two tries to make a container whose settings were not there.
+/// Retry interval for containers with missing configuration sources.
 pub(crate) const RETRY_SETTINGS: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
 pub(crate) struct PodState {
-    /// Containers being started or stopped, by name.
+    /// Names of containers being started or stopped.
     pub busy: BTreeSet<String>,
-    /// Containers that were told to stop, with the seconds they were given.
+    /// Containers being stopped, with their grace period in seconds.
     pub stopping: BTreeMap<String, u64>,
     pub waiting: BTreeMap<String, Waiting>,
     pub backoffs: BTreeMap<String, Backoff>,
     pub last_words: BTreeMap<String, String>,
     pub mounted: Option<Mounted>,
     pub pod_ips: Vec<String>,
-    /// Ends what is under way for the pod when the pod is to end.
+    /// Cancels operations in progress when the pod ends.
     pub ending: CancellationToken,
-    /// Forwards from ports of the machine; they end with this token.
+    /// Host port forwards; cancelled with this token.
     pub host_ports: Option<CancellationToken>,
-    /// The sandbox in which Services are served; they end with this token.
+    /// The sandbox in which Services are served; cancelled with this token.
     pub services: Option<(String, CancellationToken)>,
 }
 
@@ -51,14 +51,14 @@ impl Drop for PodState {
     }
 }
 
-/// Why and how long a container is not to be started.
+/// The reason and duration of a container's backoff.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     pub failures: u32,
     pub until: Instant,
     pub wait: Duration,
     pub cause: Cause,
-    /// The container whose end was counted last.
+    /// The container whose exit was counted last.
     pub counted: String,
 }
 
@@ -80,12 +80,12 @@ impl States {
         act(self.pods.lock().entry(uid.to_owned()).or_default())
     }
 
-    /// As `with`, for a pod that is still remembered.
+    /// Like `with`, but only for a known pod.
     pub fn with_known<R>(&self, uid: &str, act: impl FnOnce(&mut PodState) -> R) -> Option<R> {
         self.pods.lock().get_mut(uid).map(act)
     }
 
-    /// Ends all that is under way for any pod.
+    /// Cancels all operations in progress.
     pub fn end_all(&self) {
         self.pods.lock().values().for_each(|state| state.ending.cancel());
     }
@@ -96,13 +96,13 @@ impl States {
 }
 
 impl PodState {
-    /// Counts the end of a container once, and says when it may start again.
+    /// Counts the exit of a container once, and computes its backoff.
     pub fn note_exit(&mut self, seen: &Seen, now: Timestamp) {
         let old = self.backoffs.get(&seen.name);
         if old.is_some_and(|old| old.cause == Cause::Crash && old.counted == seen.id) {
             return;
         }
-        // One that never started did not run at all.
+        // A container that never started has no run time.
         let nanoseconds = if seen.started_at > 0 { seen.finished_at - seen.started_at } else { 0 };
         let ran = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default());
         let crashes = old.filter(|old| old.cause == Cause::Crash && ran < RAN_WELL).map_or(0, |old| old.failures);
@@ -114,7 +114,7 @@ impl PodState {
         self.backoffs.insert(seen.name.clone(), backoff);
     }
 
-    /// Counts a failed pull, or settings that were not there.
+    /// Counts a failed pull or a missing configuration source.
     pub fn note_failure(&mut self, name: &str, cause: Cause) {
         let old = self.backoffs.get(name);
         let failures = old.filter(|old| old.cause == cause).map_or(0, |old| old.failures) + 1;
@@ -123,7 +123,7 @@ impl PodState {
         self.backoffs.insert(name.to_owned(), Backoff { failures, until: Instant::now() + wait, wait, cause, counted });
     }
 
-    /// How long each container must still wait.
+    /// Returns the remaining backoff of each container.
     pub fn waits(&self) -> BTreeMap<String, Duration> {
         let now = Instant::now();
         self.backoffs
@@ -133,7 +133,7 @@ impl PodState {
     }
 }
 
-/// Nothing after the first failure, then ten seconds, doubled each time up to five minutes.
+/// Zero after the first failure, then ten seconds, doubled up to five minutes.
 fn wait_after(failures: u32) -> Duration {
     match failures {
         0 => Duration::ZERO,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_end_counts_once_and_a_long_run_starts_over() {
+    async fn each_exit_counts_once_and_a_long_run_resets_the_backoff() {
         let mut state = PodState::default();
         let at = |seen: &Seen| Timestamp::from_nanosecond(seen.finished_at.into()).expect("a time");
         let mut check = |id: &str, ran: i64, expected: u64| {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_since_the_end_is_part_of_the_wait() {
+    async fn the_backoff_starts_at_the_exit() {
         let mut state = PodState::default();
         let (first, second) = (ended("one", 1), ended("two", 2));
         state.note_exit(&first, Timestamp::from_second(2).expect("a time"));

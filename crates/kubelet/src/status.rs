@@ -1,4 +1,4 @@
-//! The status of a pod, from what the runtime has of it and what went wrong. Pure.
+//! Computes the status of a pod from its state in the runtime and recorded failures. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use crate::decide::{Health, Why, outcome};
 use crate::observed::{Observed, Seen, SeenState};
 use crate::pod::{Role, containers, qos_class, text};
 
-/// Why a container does not run, for users: `CrashLoopBackOff` and a sentence.
+/// The waiting state of a container: reason such as `CrashLoopBackOff`, and message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub reason: String,
     pub message: String,
 }
 
-/// What is said of a container the runtime lost: as if it was killed.
+/// Reported for a container the runtime lost: as if it was killed.
 const LOST_EXIT_CODE: i32 = 137;
 
-/// All a status is made from.
+/// The inputs of a status.
 pub(crate) struct Report<'a> {
     pub pod: &'a Object,
     pub observed: &'a Observed,
     pub health: &'a BTreeMap<String, Health>,
     /// By container name.
     pub waiting: &'a BTreeMap<String, Waiting>,
-    /// What containers wrote as their last words, by id.
+    /// Termination messages by container id.
     pub last_words: &'a BTreeMap<String, String>,
     pub ending: Option<Why>,
     pub host_ip: &'a str,
@@ -36,7 +36,7 @@ pub(crate) struct Report<'a> {
     pub now: Timestamp,
 }
 
-/// The whole status. What is not a node's to say (gates of others, nominations) is left as it is.
+/// Returns the whole status. Fields owned by others (readiness gates, nominations) are kept.
 pub(crate) fn pod_status(report: &Report) -> Value {
     let pod = report.pod;
     let mut status = pod.get(&["status"]).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -88,12 +88,12 @@ fn phase(report: &Report, init: &[Value], main: &[Value]) -> String {
     }
     let still_runs = report.observed.running().next().is_some();
     match (report.ending, outcome(report.pod, report.observed)) {
-        // Over only when nothing runs any more, sidecars included.
+        // Finished only when nothing runs any more, sidecars included.
         (_, Some(_)) | (Some(Why::PastDeadline), _) if still_runs => "Running",
         (Some(Why::PastDeadline), _) => "Failed",
         (_, Some(true)) => "Succeeded",
         (_, Some(false)) => "Failed",
-        // Ended by its deletion: how, its containers' codes tell.
+        // Ended by its deletion: the exit codes decide.
         (Some(Why::Deleted), None) if !still_runs && main.iter().any(has_run) => {
             let well = |entry: &Value| {
                 entry.get("state").and_then(|s| s.get("terminated")).and_then(|t| t.get("exitCode")) == Some(&json!(0))
@@ -111,7 +111,7 @@ fn has_run(entry: &Value) -> bool {
     is("state", "running") || is("state", "terminated") || is("lastState", "terminated")
 }
 
-/// All init containers did their work and all sidecars started.
+/// Reports whether all init containers completed and all sidecars started.
 fn is_initialized(report: &Report, init: &[Value]) -> bool {
     let roles: BTreeMap<&str, Role> = containers(report.pod).into_iter().map(|(r, c)| (text(c, "name"), r)).collect();
     let has_begun = containers(report.pod)
@@ -134,7 +134,7 @@ fn container_status(report: &Report, role: Role, container: &Value) -> Value {
     let is_running = seen.state == SeenState::Running;
     let started = is_running && health.is_none_or(|health| !health.is_starting);
     let ready = match role {
-        // An init container that did its work is ready; one that runs is not.
+        // A completed init container is ready; a running one is not.
         Role::Init => seen.state == SeenState::Exited && seen.exit_code == 0,
         Role::Ephemeral => false,
         _ => started && health.is_none_or(|health| health.is_ready),
@@ -164,7 +164,7 @@ fn container_status(report: &Report, role: Role, container: &Value) -> Value {
     })
 }
 
-/// A container the runtime knows nothing of: not made yet, or forgotten since the status was last written.
+/// The status of a container unknown to the runtime: not created yet, or lost since the last status.
 fn unseen(report: &Report, role: Role, container: &Value) -> Value {
     let name = text(container, "name");
     let known = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
@@ -232,7 +232,7 @@ fn terminated(report: &Report, seen: &Seen) -> Value {
     json!({"terminated": ended})
 }
 
-/// Seconds since 1970 in nanoseconds as Kubernetes writes times; never is null.
+/// Formats nanoseconds since 1970; zero is null.
 fn time(nanoseconds: i64) -> Value {
     match Timestamp::from_nanosecond(nanoseconds.into()) {
         Ok(time) if nanoseconds > 0 => format_seconds(time).into(),

@@ -1,4 +1,4 @@
-//! One look at one pod: what is there, what is to be done, and what is said about it.
+//! Reconciles one pod: observes it, decides, acts, and writes its status.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,17 +23,17 @@ use crate::state::Cause;
 use crate::status::{Report, Waiting, pod_status};
 use crate::volumes::{changes, commit_volumes};
 
-/// How often volumes made from objects are brought up to date.
+/// Refresh interval of volumes with API object sources.
 const VOLUMES_EVERY: Duration = Duration::from_secs(10);
-/// Between two tries to make a pod's volumes or its sandbox.
+/// Retry interval for volumes and sandboxes.
 const RETRY_EVERY: Duration = Duration::from_secs(3);
 
-/// Looks at a pod, does what is next and writes its status.
+/// Reconciles a pod and writes its status.
 pub(crate) async fn reconcile(node: Arc<Node>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let pod = node.pods.get(&key);
     let mut all = gather_observed(&node.runtime, &key).await.map_err(ReconcileError::other)?;
     let observed = pod.as_ref().and_then(|pod| all.remove(pod.uid())).unwrap_or_default();
-    // What belongs to no pod any more, or to an earlier one of the same name.
+    // Remains of deleted pods, or of an earlier pod of the same name.
     for (uid, observed) in all {
         node.end_stranger(&key, &uid, observed);
     }
@@ -42,7 +42,7 @@ pub(crate) async fn reconcile(node: Arc<Node>, key: ObjectKey) -> Result<Outcome
     look.go(observed).await
 }
 
-/// One pod being looked at.
+/// A pod being reconciled.
 pub(crate) struct Look {
     pub node: Arc<Node>,
     pub key: ObjectKey,
@@ -115,7 +115,7 @@ impl Look {
         decide(&view)
     }
 
-    /// What probes say; a container whose start hook still runs has not started.
+    /// Returns probe results; a container whose postStart hook still runs counts as starting.
     fn health(&self, observed: &Observed) -> BTreeMap<String, Health> {
         let mut health = self.node.prober.health(self.pod.uid());
         let busy = self.node.states.with(self.pod.uid(), |state| state.busy.clone());
@@ -128,7 +128,7 @@ impl Look {
         health
     }
 
-    /// What is left of `activeDeadlineSeconds`; `None` without one, or once the pod is over.
+    /// Returns the rest of `activeDeadlineSeconds`; `None` without one, or once the pod is finished.
     fn until_deadline(&self) -> Option<Duration> {
         if is_finished(&self.pod) {
             return None;
@@ -139,23 +139,19 @@ impl Look {
         Some(Duration::try_from(end.duration_since(self.node.clock.now())).unwrap_or_default())
     }
 
-    /// Volumes first, for containers will look for them; then the sandbox. The error is when to try again.
+    /// Creates the volumes first, since containers need them, then the sandbox. The error is the retry delay.
     async fn make_sandbox(&self, attempt: u32, observed: &Observed) -> Result<(), Duration> {
         let (node, pod) = (&self.node, &self.pod);
         self.refresh_volumes(true).await?;
         let log_directory = node.log_directory(pod.namespace(), pod.name(), pod.uid());
         let made = std::fs::create_dir_all(&log_directory);
         if let Err(error) = made {
-            node.recorder.warning(
-                &**pod,
-                "FailedCreatePodSandBox",
-                format!("cannot make the folder of its logs: {error}"),
-            );
+            node.recorder.warning(&**pod, "FailedCreatePodSandBox", format!("failed to create log directory: {error}"));
             return Err(RETRY_EVERY);
         }
         for old in observed.sandboxes.iter() {
             if let Err(error) = node.runtime.stop_sandbox(&old.id).await {
-                tracing::warn!(pod = %self.key, %error, "an old sandbox could not be stopped");
+                tracing::warn!(pod = %self.key, %error, "failed to stop old sandbox");
                 return Err(RETRY_EVERY);
             }
         }
@@ -171,7 +167,7 @@ impl Look {
         }
     }
 
-    /// Brings the pod's volumes up to date. When `needed`, an event tells why they cannot be.
+    /// Refreshes the pod's volumes. If `needed`, a failure is reported as event.
     async fn refresh_volumes(&self, needed: bool) -> Result<(), Duration> {
         let (node, pod) = (&self.node, &self.pod);
         let pod_ips = node.states.with(pod.uid(), |state| state.pod_ips.clone());
@@ -186,14 +182,14 @@ impl Look {
                 if needed {
                     node.recorder.warning(&**pod, "FailedMount", why);
                 } else {
-                    tracing::debug!(pod = %self.key, why, "volumes stay as they are");
+                    tracing::debug!(pod = %self.key, why, "failed to refresh volumes");
                 }
                 Err(RETRY_EVERY)
             }
         }
     }
 
-    /// Starts and stops what is to be; says when to look again.
+    /// Starts and stops containers; returns when to reconcile again.
     async fn work(&self, work: Work, observed: &Observed) -> Option<Duration> {
         let sandbox = observed.sandbox().filter(|_| work.sandbox.is_none())?;
         let mut again = work.waits.iter().map(|(_, wait)| *wait).min();
@@ -213,7 +209,7 @@ impl Look {
         again
     }
 
-    /// Containers that wait say why, in the words users look for.
+    /// Sets the waiting reasons of containers in backoff.
     fn tell_waits(&self, waits: &[(String, Duration)]) {
         let pod = &self.pod;
         let called = format!("{}_{}({})", pod.name(), pod.namespace(), pod.uid());
@@ -222,7 +218,7 @@ impl Look {
                 let backoff = state.backoffs.get(name)?.clone();
                 let image = container(pod, name).map(|(_, c)| crate::pod::text(c, "image")).unwrap_or_default();
                 let (reason, message, event) = match backoff.cause {
-                    // The reason why it cannot be made stays.
+                    // The original reason is kept.
                     Cause::Settings => return None,
                     Cause::Crash => (
                         "CrashLoopBackOff",
@@ -255,7 +251,7 @@ impl Look {
         }
     }
 
-    /// Probes for what runs, none for what does not.
+    /// Starts probes of running containers and stops the others.
     fn watch_over(&self, observed: &Observed) {
         let node = &self.node;
         let (busy, ips) = node.states.with(self.pod.uid(), |state| (state.busy.clone(), state.pod_ips.clone()));
@@ -278,7 +274,7 @@ impl Look {
         }
     }
 
-    /// Opens the ports of the machine the pod asks for, once it has an address. The error is why they cannot be.
+    /// Opens the pod's host ports once it has an address. The error is the reason why that fails.
     async fn open_host_ports(&self, observed: &Observed) -> Option<String> {
         let ports = host_ports(&self.pod);
         if ports.is_empty() || uses_host_network(&self.pod) {
@@ -296,7 +292,7 @@ impl Look {
         trouble
     }
 
-    /// Serves the cluster's Services within the pod's network, once for each sandbox and before anything runs in it.
+    /// Serves Services in the pod's network, once per sandbox and before any container starts.
     async fn open_services(&self, observed: &Observed) {
         let node = &self.node;
         let ready = observed.sandbox().filter(|sandbox| sandbox.is_ready && !uses_host_network(&self.pod));
@@ -309,13 +305,13 @@ impl Look {
         let cancel = CancellationToken::new();
         let opened = match node.sandbox_pid(&sandbox.id).await {
             Ok(Some(pid)) => services.serve(pid, cancel.clone()).await.map_err(|e| e.to_string()),
-            Ok(None) => Err("the runtime does not say where its network is".to_owned()),
+            Ok(None) => Err("the runtime does not report its network namespace".to_owned()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(why) = opened {
-            tracing::warn!(pod = %self.key, why, "services cannot be reached from a pod");
+            tracing::warn!(pod = %self.key, why, "failed to serve Services in a pod");
         }
-        // One that failed is not tried again: the pod runs without.
+        // A failure is not retried: the pod runs without.
         let old = node.states.with(self.pod.uid(), |state| state.services.replace((sandbox.id.clone(), cancel)));
         if let Some((_, old)) = old {
             old.cancel();
@@ -346,14 +342,14 @@ impl Look {
         match commit_status(&self.node.client, target, &self.pod, &desired, COMPONENT).await {
             Ok(reconcile::Committed::Written(written)) => Ok(written),
             Ok(reconcile::Committed::Unchanged) => Ok(Arc::clone(&self.pod)),
-            // It went while we looked.
+            // Deleted meanwhile.
             Err(status) if status.is_not_found() => Ok(Arc::clone(&self.pod)),
             Err(status) => Err(status.into()),
         }
     }
 }
 
-/// A null says the same as nothing, and the API keeps whichever it likes: only differences that mean something count.
+/// Drops nulls that do not change the meaning: the API may store either form.
 fn without_nulls(mut status: Value, old: Option<&Value>) -> Value {
     fn prune(value: &mut Value) {
         match value {

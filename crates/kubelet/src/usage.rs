@@ -1,4 +1,4 @@
-//! What the machine and its containers use, measured again and again.
+//! Measures the resource usage of the machine and its containers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::machine::{cpu_nanoseconds, meminfo};
 use crate::node::Node;
 use crate::sandbox::{LABEL_CONTAINER, LABEL_NAME, LABEL_NAMESPACE, LABEL_UID};
 
-/// Between two measurements; the processor time in between is what is told.
+/// Sampling interval; cpu usage is the rate over it.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
-/// What is used by one thing.
+/// The resource usage of a container or node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub cpu_nanocores: u64,
@@ -31,11 +31,11 @@ pub struct PodUsage {
     pub containers: BTreeMap<String, Usage>,
 }
 
-/// One measurement of everything.
+/// One sample of everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeUsage {
     pub at: Timestamp,
-    /// The time over which processors were measured.
+    /// The interval of the cpu measurement.
     pub window: Duration,
     pub node: Usage,
     pub pods: Vec<PodUsage>,
@@ -52,7 +52,7 @@ impl Samples {
     }
 }
 
-/// Counters that only grow, and when they were read.
+/// Monotonic counters and the time they were read.
 struct Counters {
     read: Instant,
     node: u64,
@@ -72,7 +72,7 @@ pub(crate) async fn run(node: &Node, cancel: CancellationToken) {
                 }
                 before = Some(counters);
             }
-            Err(error) => tracing::debug!(%error, "usage could not be measured"),
+            Err(error) => tracing::debug!(%error, "failed to measure usage"),
         }
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn processors_are_told_as_a_rate() {
+    async fn cpu_usage_is_a_rate() {
         let before = count(&[stat(1_000_000_000)]);
         tokio::time::advance(Duration::from_secs(2)).await;
         let stats = [stat(2_000_000_000)];

@@ -1,6 +1,6 @@
-//! Pods as real containers: pages, logs, commands, probes, restarts, volumes, and nothing left behind.
+//! Pods as real containers: HTTP, logs, exec, probes, restarts, volumes, and complete cleanup.
 //!
-//! Needs root, containerd, runc, the network plugins and a static busybox; says what is missing where it is skipped.
+//! Needs root, containerd, runc, the CNI plugins and a static busybox; if skipped, prints what is missing.
 
 mod cluster;
 
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-/// What is said on a stream.
+/// The output of a stream.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<u8>>>);
 
@@ -52,7 +52,7 @@ impl tokio::io::AsyncWrite for Heard {
     }
 }
 
-/// Runs a command in a container: how it ended and what it said, both streams after each other.
+/// Runs a command in a container; returns its exit status and the output of both streams.
 async fn exec(cluster: &Cluster, pod: &str, command: &[&str], stdin: Option<&'static str>) -> (ExitStatus, String) {
     let reference = cluster.reference(pod, "main").await;
     let (out, err) = (Heard::default(), Heard::default());
@@ -113,7 +113,7 @@ async fn pages(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_serves_its_page_and_answers_for_itself() {
+async fn a_pod_serves_http_logs_exec_and_port_forward() {
     let Some(cluster) = Cluster::start().await else { return };
     pages(&cluster).await;
     cluster.run("web", web()).await;
@@ -123,7 +123,7 @@ async fn a_pod_serves_its_page_and_answers_for_itself() {
     assert_eq!(served().await, "hello from a pod\n");
 
     let log = logs(&cluster, "web", LogOptions::default()).await;
-    // Two streams, and nobody says which of them is read first.
+    // The order of the two streams is undefined.
     let lines: std::collections::BTreeSet<&str> = log.lines().collect();
     assert_eq!(lines, ["oops", "serving warmly"].into());
     let tail = LogOptions { tail_lines: Some(1), ..Default::default() };
@@ -180,7 +180,7 @@ async fn a_pod_serves_its_page_and_answers_for_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_is_started_again_or_not_as_its_policy_says() {
+async fn the_restart_policy_is_applied() {
     let Some(cluster) = Cluster::start().await else { return };
     let main = |script: &str| json!({"name": "main", "command": ["sh", "-c", script]});
     cluster.run("once", json!({"restartPolicy": "Never", "containers": [main("echo done")]})).await;
@@ -227,12 +227,12 @@ async fn what_ends_is_started_again_or_not_as_its_policy_says() {
     let pod = cluster.until("ordered", "done", phase("Succeeded")).await;
     assert_eq!(logs(&cluster, "ordered", LogOptions::default()).await, "first\nsecond\n/room/side\n");
     let side = &pod.items(&["status", "initContainerStatuses"])[1];
-    assert!(side["state"]["terminated"].is_object(), "the sidecar ended after the others: {side:#}");
+    assert!(side["state"]["terminated"].is_object(), "the sidecar stopped after the others: {side:#}");
     cluster.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_started_says_why_and_starts_once_it_can() {
+async fn a_container_that_cannot_start_reports_why_and_starts_later() {
     let Some(cluster) = Cluster::start().await else { return };
     let sleeps = || json!({"name": "main", "command": ["sleep", "1000"]});
     let with = |field: &str, value: Value| {
@@ -240,7 +240,7 @@ async fn what_cannot_be_started_says_why_and_starts_once_it_can() {
         container[field] = value;
         json!({"terminationGracePeriodSeconds": 1, "containers": [container]})
     };
-    // Nothing listens there: the pull fails at once, on this machine.
+    // Nothing listens there, so the pull fails at once on this machine.
     cluster.run("no-image", with("image", json!("127.0.0.1:9/none:1"))).await;
     let mut never = with("image", json!("flotilla.test/none:1"));
     never["containers"][0]["imagePullPolicy"] = "Never".into();
@@ -265,7 +265,7 @@ async fn what_cannot_be_started_says_why_and_starts_once_it_can() {
     ] {
         cluster.until(name, expected, |pod| reason(pod) == expected).await;
     }
-    eventually("a volume that cannot be made is told of", || async {
+    eventually("an event reports a volume that cannot be created", || async {
         cluster.events("no-volume").await.iter().any(|event| event.contains("configmap \"pages\" not found"))
     })
     .await;
@@ -276,7 +276,7 @@ async fn what_cannot_be_started_says_why_and_starts_once_it_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_hooks_and_host_paths_are_as_asked_for() {
+async fn security_context_hooks_and_host_paths_are_applied() {
     let Some(cluster) = Cluster::start().await else { return };
     let shared = cluster.directory.path().join("shared");
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
@@ -315,7 +315,7 @@ async fn rights_hooks_and_host_paths_are_as_asked_for() {
     let kubelet = cluster.kubelet.clone();
     let attached = tokio::spawn(async move { kubelet.attach(&reference, Attach { tty: false }, streams).await });
     typing.write_all(b"you\n").await.expect("typed");
-    eventually("what was typed is heard", || async { heard.text() == "heard you\n" }).await;
+    eventually("the attached input is received", || async { heard.text() == "heard you\n" }).await;
     attached.abort();
 
     let target = ResourceRef::namespaced(&core("pods"), "default", "strict");
@@ -329,7 +329,7 @@ async fn rights_hooks_and_host_paths_are_as_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_behind() {
+async fn deleted_pods_leave_nothing_behind() {
     let Some(cluster) = Cluster::start().await else { return };
     pages(&cluster).await;
     cluster.run("web", web()).await;
@@ -340,24 +340,24 @@ async fn nothing_is_left_behind() {
     let target = ResourceRef::namespaced(&core("pods"), "default", "web");
     cluster.client.delete(target, DeleteOptions::default()).await.expect("deleted");
     let folder = cluster.directory.path().join("kubelet/pods").join(&uid);
-    eventually("the folder of a deleted pod goes", || async { !folder.exists() }).await;
+    eventually("the directory of a deleted pod is removed", || async { !folder.exists() }).await;
 
     let directory = cluster.stop().await;
     assert_eq!(traces(directory.path()), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_member_left_is_swept() {
+async fn the_remains_of_a_killed_member_are_removed() {
     let Some(cluster) = Cluster::start().await else { return };
     cluster.run("stays", json!({"containers": [{"name": "main", "command": ["sleep", "1000"]}]})).await;
     cluster.until_ready("stays").await;
     let directory = cluster.abandon().await;
-    assert_ne!(traces(directory.path()), Vec::<String>::new(), "its containers go on");
+    assert_ne!(traces(directory.path()), Vec::<String>::new(), "its containers keep running");
     kubelet::containerd::clean_up(&directory.path().join("containerd")).await;
     assert_eq!(traces(directory.path()), Vec::<String>::new());
 }
 
-/// Mounts, processes, and interfaces that belong to what was run in a folder.
+/// Returns mounts, processes and interfaces that belong to a directory.
 fn traces(folder: &std::path::Path) -> Vec<String> {
     let path = std::fs::canonicalize(folder).expect("there").display().to_string();
     let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");

@@ -1,4 +1,4 @@
-//! Who runs the pods of a member: simulated nodes, or one node with real containers.
+//! The pod backend of a member: simulated nodes, or one node with real containers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,13 +7,13 @@ use object::Status;
 use pod_streams::PodBackend;
 use simulated_nodes::Simulation;
 
-/// Known once the member's nodes are up; the API server has to know of it before.
+/// Set once the member's nodes are up; the API server needs a reference before that.
 #[derive(Clone, Default)]
 pub struct Backends {
     runner: Arc<OnceLock<Runner>>,
 }
 
-/// What runs the pods.
+/// Runs the pods.
 #[derive(Clone)]
 pub enum Runner {
     Simulated(Simulation),
@@ -22,12 +22,12 @@ pub enum Runner {
 
 impl Backends {
     pub fn run_by(&self, runner: Runner) {
-        // A member has one kind of nodes for its life.
+        // A member keeps one kind of nodes.
         let _ = self.runner.set(runner);
     }
 
     pub fn runner(&self) -> Result<&Runner, Status> {
-        self.runner.get().ok_or_else(|| Status::unavailable("the nodes of this member are starting"))
+        self.runner.get().ok_or_else(|| Status::unavailable("the nodes of this member are not ready yet"))
     }
 
     pub fn pods(&self) -> Result<Arc<dyn PodBackend>, Status> {

@@ -1,4 +1,4 @@
-//! The door to a member's fault switch: how many of a hundred requests its API fails.
+//! The endpoint of a member's fault injection: the percentage of API requests that fail.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const PATH: &str = "/flotilla/v1alpha1/disturbance";
 const FIELD: &str = "errorPercent";
 
-/// Only administrators reach it: no role of Kubernetes allows its path.
+/// Only administrators may call it: no Kubernetes role permits its path.
 pub struct Disturbing;
 
 #[async_trait]
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_a_number_up_to_a_hundred() {
+    fn a_percentage_is_a_number_up_to_a_hundred() {
         assert_eq!(wanted(br#"{"errorPercent": 30}"#).ok(), Some(30));
         for body in ["", "{}", r#"{"errorPercent": 101}"#, r#"{"errorPercent": -1}"#, r#"{"errorPercent": "30"}"#] {
             assert!(wanted(body.as_bytes()).is_err(), "{body}");

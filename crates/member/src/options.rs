@@ -1,17 +1,17 @@
-//! What a member can be told.
+//! The configuration of a member.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use apiserver::documents::Version;
 
-/// What pods run on.
+/// The runtime of pods.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "made once and taken apart at once")]
+#[expect(clippy::large_enum_variant, reason = "created once and consumed at once")]
 pub enum Runtime {
-    /// Nodes that only say they run pods.
+    /// Nodes that only simulate pods.
     Simulated(simulated_nodes::Settings),
-    /// One node with real containers, in a containerd of the member's own.
+    /// One node with real containers, in a containerd of its own.
     Containerd(Containers),
 }
 
@@ -19,7 +19,7 @@ pub enum Runtime {
 pub struct Containers {
     pub node_name: String,
     pub pod_cidr: String,
-    /// Registries by host and port, and where they are reached: `localhost:32000`, `http://127.0.0.1:32000`.
+    /// Registry mirrors by host and port with their URL: `localhost:32000`, `http://127.0.0.1:32000`.
     pub registries: Vec<(String, String)>,
 }
 
@@ -40,15 +40,15 @@ impl Options {
         Self { host, runtime: Runtime::Simulated(simulated), services }
     }
 
-    /// The version the API server and the nodes say they are, such as `v1.33.2`.
+    /// Sets the version that the API server and the nodes report, such as `v1.33.2`.
     pub fn report_version(&mut self, version: &str) -> anyhow::Result<()> {
         let numbers: Vec<&str> = version.trim_start_matches('v').splitn(3, '.').collect();
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let [major, minor, patch] = numbers[..] else {
-            anyhow::bail!("--kubernetes-version {version:?}: wanted is MAJOR.MINOR.PATCH, such as 1.33.2");
+            anyhow::bail!("--kubernetes-version {version:?}: expected MAJOR.MINOR.PATCH, such as 1.33.2");
         };
         if !is_number(major) || !is_number(minor) || !patch.starts_with(|c: char| c.is_ascii_digit()) {
-            anyhow::bail!("--kubernetes-version {version:?}: wanted is MAJOR.MINOR.PATCH, such as 1.33.2");
+            anyhow::bail!("--kubernetes-version {version:?}: expected MAJOR.MINOR.PATCH, such as 1.33.2");
         }
         let git_version = format!("v{major}.{minor}.{patch}");
         if let Runtime::Simulated(settings) = &mut self.runtime {

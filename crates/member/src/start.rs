@@ -1,4 +1,4 @@
-//! Starts and stops a member: an API server and everything a Kubernetes cluster runs beside one.
+//! Starts and stops a member: an API server and the other components of a Kubernetes cluster.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::disturbance::Disturbing;
 use crate::options::{Containers, Options, Runtime};
 use crate::streams::{PodStreams, Usage};
 
-/// How long work under way may take when the member stops.
+/// Grace period for work in progress when the member stops.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
 const CLUSTER: (&str, &[&str]) = ("system:kube-scheduler", &["system:masters", "system:authenticated"]);
@@ -41,11 +41,11 @@ pub struct Member {
 }
 
 impl Member {
-    /// Returns when the API answers and is ready; nodes and their pods follow within moments.
+    /// Returns when the API is ready; nodes and their pods follow shortly after.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
-        // What can fail for want of something on this machine fails before anything is there.
+        // Requirements of this machine are checked before anything is created.
         if let (Runtime::Containerd(_), Some(unmet)) = (&options.runtime, kubelet::containerd::unmet()) {
-            return Err(anyhow::Error::new(unmet).context("--runtime containerd cannot work here"));
+            return Err(anyhow::Error::new(unmet).context("--runtime containerd is not supported on this machine"));
         }
         let backends = Backends::default();
         let host = ApiHost::start(&options.host, additions(&backends)).await?;
@@ -78,23 +78,23 @@ impl Member {
         Ok(Self { address: host.address, kubeconfig: host.kubeconfig.clone(), host, rooms, containers, stop })
     }
 
-    /// Why it had better be started anew; returns only then.
+    /// Returns the reason why the member must be restarted; pending until then.
     pub async fn broken(&self) -> anyhow::Error {
         self.host.broken().await
     }
 
-    /// Lets requests and writes finish, ends containers, then closes the store.
+    /// Finishes requests and writes, stops containers, then closes the store.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let ended = tokio::time::timeout(END_WAIT_MAX, async {
             while let Some(ended) = self.rooms.join_next().await {
                 if let Err(error) = ended {
-                    tracing::error!(%error, "a part of the member ended badly");
+                    tracing::error!(%error, "member component exited with an error");
                 }
             }
         });
         if ended.await.is_err() {
-            tracing::warn!("the member's controllers did not end in time");
+            tracing::warn!("the member's controllers did not stop in time");
         }
         if let Some((kubelet, containerd)) = self.containers {
             kubelet.end_pods().await;
@@ -116,7 +116,7 @@ async fn start_containers(
         pod_cidr: containers.pod_cidr.clone(),
         registries: containers.registries.clone(),
     };
-    let containerd = Containerd::start(&settings).await.context("the container runtime does not start")?;
+    let containerd = Containerd::start(&settings).await.context("failed to start the container runtime")?;
     let mut settings = kubelet::Settings::new(
         containerd.socket().to_owned(),
         options.host.data_dir.join("kubelet"),
@@ -131,12 +131,12 @@ async fn start_containers(
     Ok((kubelet, containerd))
 }
 
-/// What a member's API has beside Kubernetes' own.
+/// The extensions of a member's API.
 fn additions(backends: &Backends) -> Additions {
     let usage = UsageApi { source: Arc::new(Usage { backends: backends.clone() }) };
     Additions {
         kinds: apiserver::usage::kinds(),
-        // What a server with nodes and volumes fills into pods and claims.
+        // Admission plugins of a cluster with nodes and volumes, which set defaults of pods and claims.
         judges: vec![Box::new(Priorities), Box::new(DefaultTolerations), Box::new(DefaultStorageClass)],
         connect_handlers: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
         extensions: vec![Box::new(Disturbing)],

@@ -1,4 +1,4 @@
-//! Streams of pods: log, exec, attach, port-forward and proxies, handed to whoever runs the pod.
+//! Pod streams: log, exec, attach, port-forward and proxy, forwarded to the pod backend.
 
 mod proxy;
 mod usage;
@@ -21,7 +21,7 @@ pub use usage::Usage;
 
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
-/// Answers for pods, and for what leads to them: services and nodes.
+/// Serves pod subresources and the proxies to pods through services and nodes.
 pub struct PodStreams {
     pub backends: Backends,
 }
@@ -55,7 +55,7 @@ impl PodStreams {
         let ConnectRequest { target, incoming, .. } = request;
         let pod = find_pod(server, &target.namespace, &target.name).await?;
         let container = match target.subresource.as_str() {
-            // A connection goes to the pod, whichever container answers.
+            // A port-forward connects to the pod, regardless of the container.
             "portforward" => String::new(),
             _ => pick_container(&pod, incoming.query.get("container").unwrap_or_default())?,
         };
@@ -84,7 +84,7 @@ impl PodStreams {
         Ok(switched.map_err(status_of)?.map(|()| Body::Whole(None)))
     }
 
-    /// Whoever runs the pod.
+    /// Returns the backend that runs the pod.
     fn backend(&self, pod: &Object) -> Result<Arc<dyn PodBackend>, Status> {
         let node = pod.str_at(&["spec", "nodeName"]);
         if node.is_empty() {
@@ -133,7 +133,7 @@ fn names<'a>(pod: &'a Object, list: &str) -> Vec<&'a str> {
     pod.items(&["spec", list]).iter().filter_map(|container| container["name"].as_str()).collect()
 }
 
-/// The container that was asked for, or the one that is meant when none was.
+/// Returns the requested container, or the default one.
 fn pick_container(pod: &Object, asked: &str) -> Result<String, Status> {
     let (mains, inits) = (names(pod, "containers"), names(pod, "initContainers"));
     let all = || mains.iter().chain(&inits).copied().chain(names(pod, "ephemeralContainers"));
@@ -164,7 +164,7 @@ fn container_status<'a>(pod: &'a Object, container: &str) -> &'a Value {
     all.find(|status| status["name"] == container).unwrap_or(&Value::Null)
 }
 
-/// Is there a log, or what is the reason that there is none?
+/// Checks that a log exists; the error is the reason why not.
 fn check_log(pod: &Object, container: &str, is_previous: bool) -> Result<(), Status> {
     let status = container_status(pod, container);
     let title = format!("container {container:?} in pod {:?}", pod.name());
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_run_has_no_log() {
+    fn a_container_that_has_not_run_has_no_log() {
         let waiting =
             |reason: &str| json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": reason}}}]});
         let crashed = json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}},

@@ -1,4 +1,4 @@
-//! Clusters the user already has: nothing is made, started or changed, only asked whether it answers.
+//! Existing clusters of the user: never created, started or changed, only checked for availability.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use cluster_client::{ClusterClient, Endpoint, Kubeconfig, is_unreachable};
 
 use crate::machine::{Condition, Error, Forward, Machine, Output, Provisioner};
 
-/// The oldest minor version of Kubernetes 1 that members are tried with.
+/// The oldest supported minor version of Kubernetes 1.
 const MINOR_MIN: u32 = 24;
 
-/// A cluster in a kubeconfig: the file, and the context where it is not the current one.
+/// A cluster in a kubeconfig: the file, and a context if not the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Existing {
     pub kubeconfig: PathBuf,
     pub context: Option<String>,
 }
 
-/// The user's own clusters, by the names they have as members.
+/// The user's clusters, by member name.
 pub struct Clusters {
     clusters: BTreeMap<String, Existing>,
 }
@@ -29,13 +29,13 @@ impl Clusters {
         Self { clusters }
     }
 
-    /// The version the cluster says it has, such as `v1.30.2`.
+    /// Returns the reported version of the cluster, for example `v1.30.2`.
     pub async fn version(&self, machine: &str) -> Result<String, Error> {
         let version = self.client(machine)?.get_json("/version").await;
         let version = version.map_err(|status| self.unreachable(machine, &status.to_string()))?;
         version["gitVersion"].as_str().map(str::to_owned).ok_or_else(|| Error::Failed {
             doing: format!("asking {machine} for its version"),
-            why: "what answers there is no Kubernetes API".to_owned(),
+            why: "the server is not a Kubernetes API".to_owned(),
         })
     }
 
@@ -67,7 +67,7 @@ impl Clusters {
         self.existing(machine)?;
         Err(Error::Failed {
             doing: format!("{what} {machine}"),
-            why: format!("it is a cluster of yours that flotilla only uses; {instead}"),
+            why: format!("flotilla does not manage existing clusters; {instead}"),
         })
     }
 }
@@ -78,13 +78,13 @@ impl Provisioner for Clusters {
         "kubeconfig"
     }
 
-    /// Nothing to make: it must answer and be new enough.
+    /// Creates nothing: the cluster must answer and be recent enough.
     async fn create(&self, machine: &Machine) -> Result<(), Error> {
         let version = self.version(&machine.name).await?;
         match minor_of(&version) {
             Some(minor) if minor < MINOR_MIN => Err(Error::Failed {
                 doing: format!("using {}", machine.name),
-                why: format!("it is Kubernetes {version}, and members need 1.{MINOR_MIN} or later"),
+                why: format!("it runs Kubernetes {version}, but members require 1.{MINOR_MIN} or later"),
             }),
             _ => Ok(()),
         }
@@ -93,15 +93,15 @@ impl Provisioner for Clusters {
     async fn start(&self, machine: &str) -> Result<(), Error> {
         match self.condition(machine).await? {
             Condition::Running => Ok(()),
-            _ => self.refuse(machine, "starting", "start it the way you always do"),
+            _ => self.refuse(machine, "starting", "start it with its own tools"),
         }
     }
 
     async fn stop(&self, machine: &str) -> Result<(), Error> {
-        self.refuse(machine, "stopping", "stop it the way you always do")
+        self.refuse(machine, "stopping", "stop it with its own tools")
     }
 
-    /// Nothing was made, so nothing is left.
+    /// Nothing was created, so nothing is deleted.
     async fn delete(&self, machine: &str) -> Result<(), Error> {
         self.existing(machine).map(|_| ())
     }
@@ -123,7 +123,7 @@ impl Provisioner for Clusters {
     }
 
     async fn push_file(&self, machine: &str, _: &Path, _: &str) -> Result<(), Error> {
-        self.refuse(machine, "putting a file into", "bring images through a registry it can reach")
+        self.refuse(machine, "copying a file into", "provide images through a registry it can reach")
     }
 
     async fn read_file(&self, machine: &str, _: &str) -> Result<Vec<u8>, Error> {
@@ -139,7 +139,7 @@ impl Provisioner for Clusters {
     }
 }
 
-/// The minor version out of `v1.30.2` and its like; nothing when it is written in another way.
+/// Parses the minor version of `v1.30.2` and similar; `None` for other formats.
 fn minor_of(version: &str) -> Option<u32> {
     let rest = version.trim_start_matches('v').strip_prefix("1.")?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -156,7 +156,7 @@ mod tests {
         Machine { name: "prod".into(), command: vec![], env: BTreeMap::new(), files: vec![], forwards: vec![] }
     }
 
-    /// Answers every request for `/version` and `/readyz` in the same way, over plain HTTP on loopback.
+    /// Answers every request for `/version` and `/readyz` the same way, over plain HTTP on loopback.
     async fn server(version: &'static str, ready: u16) -> std::net::SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cluster_that_answers_is_taken_as_it_is() {
+    async fn a_cluster_that_answers_is_accepted() {
         let directory = tempfile::tempdir().unwrap();
         let clusters = clusters(&directory, server("v1.30.2+k3s1", 200).await);
         clusters.create(&machine()).await.unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_old_cluster_is_refused_with_its_version() {
+    async fn an_old_cluster_is_rejected_with_its_version() {
         let directory = tempfile::tempdir().unwrap();
         let clusters = clusters(&directory, server("v1.19.0", 500).await);
         let error = clusters.create(&machine()).await.unwrap_err().to_string();
@@ -208,9 +208,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cluster_that_is_away_is_stopped_and_cannot_be_created() {
+    async fn an_unreachable_cluster_is_stopped_and_cannot_be_created() {
         let directory = tempfile::tempdir().unwrap();
-        // Nobody listens there; a port that was just given up may be held a moment longer by what other tests start.
+        // A port without a listener; a released port may be held a moment longer by children of other tests.
         let clusters = clusters(&directory, ([127, 0, 0, 1], 1).into());
         assert_eq!(clusters.condition("prod").await.unwrap(), Condition::Stopped);
         let error = clusters.create(&machine()).await.unwrap_err().to_string();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_would_change_it_is_refused_and_says_what_to_do_instead() {
+    async fn changes_are_rejected_with_an_alternative() {
         let directory = tempfile::tempdir().unwrap();
         let clusters = clusters(&directory, ([127, 0, 0, 1], 1).into());
         let forward =
@@ -230,7 +230,7 @@ mod tests {
             clusters.forward("prod", &forward).await.unwrap_err(),
         ];
         for error in errors {
-            assert!(error.to_string().contains("a cluster of yours that flotilla only uses"), "{error}");
+            assert!(error.to_string().contains("does not manage existing clusters"), "{error}");
         }
         assert!(matches!(clusters.stop("other").await, Err(Error::NoMachine(_))));
     }

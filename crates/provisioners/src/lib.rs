@@ -1,4 +1,4 @@
-//! Where the clusters of a testbed run: one trait, and an implementation per kind of place.
+//! Provisioners of a testbed's clusters: one trait, with an implementation per environment.
 
 pub mod host;
 pub mod kubeconfig;

@@ -1,4 +1,4 @@
-//! The trait every place for clusters implements: create, start, stop, delete, exec, push file, forward port.
+//! The provisioner trait: create, start, stop, delete, exec, push file, forward port.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     pub name: String,
-    /// Program and arguments that run in it for as long as it is started; restarted when they end.
+    /// Program and arguments; runs while the machine is started and is restarted when it exits.
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// Copied in before the first start: from a path of this host to an absolute path in the machine (or, for machines
-    /// that share the host's files, a path below the machine's directory).
+    /// Copied before the first start: from a host path to an absolute path in the machine (or, for machines that
+    /// share the host's files, a path below the machine's directory).
     pub files: Vec<(PathBuf, String)>,
     pub forwards: Vec<Forward>,
 }
 
-/// A port of this host that leads to an address as the machine sees it.
+/// Forwards a host port to an address in the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forward {
-    /// Unique within the machine: `api`, or what `expose` was told.
+    /// Unique within the machine: `api`, or the name given to `expose`.
     pub name: String,
     pub listen: SocketAddr,
     /// HOST:PORT inside.
@@ -35,11 +35,11 @@ pub enum Condition {
     Missing,
     Stopped,
     Running,
-    /// Started, but its program keeps ending.
+    /// Started, but its program keeps exiting.
     Failing,
 }
 
-/// What a command in a machine said.
+/// The output of a command in a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     pub code: i32,
@@ -49,16 +49,16 @@ pub struct Output {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0}: there is no machine of this name")]
+    #[error("machine {0} not found")]
     NoMachine(String),
-    /// What is missing on the host and the command that would repair it.
+    /// A missing host requirement and the command that fixes it.
     #[error("{problem}; {remedy}")]
     Host { problem: String, remedy: String },
     #[error("{doing}: {why}")]
     Failed { doing: String, why: String },
 }
 
-/// Every call may be repeated: what is already so is left alone.
+/// All calls are idempotent.
 #[async_trait]
 pub trait Provisioner: Send + Sync {
     fn name(&self) -> &'static str;
@@ -66,7 +66,7 @@ pub trait Provisioner: Send + Sync {
     async fn create(&self, machine: &Machine) -> Result<(), Error>;
     async fn start(&self, machine: &str) -> Result<(), Error>;
     async fn stop(&self, machine: &str) -> Result<(), Error>;
-    /// Leaves nothing behind: process, mount, interface, rule or file.
+    /// Leaves no process, mount, interface, rule or file behind.
     async fn delete(&self, machine: &str) -> Result<(), Error>;
     async fn condition(&self, machine: &str) -> Result<Condition, Error>;
 
@@ -78,8 +78,8 @@ pub trait Provisioner: Send + Sync {
     async fn forward(&self, machine: &str, forward: &Forward) -> Result<(), Error>;
     async fn unforward(&self, machine: &str, forward: &str) -> Result<(), Error>;
 
-    /// The other way around: an address inside (`listen`) leads to one of this host (`target`). Machines that share the
-    /// host's network need nothing for it.
+    /// The reverse: forwards an address inside (`listen`) to one of this host (`target`). Not needed for machines
+    /// that share the host's network.
     async fn reach_back(&self, machine: &str, back: &Forward) -> Result<(), Error> {
         let _ = (machine, back);
         Ok(())

@@ -1,4 +1,4 @@
-//! Machines that are processes of this host: a directory, a program kept running in it, and forwarded ports.
+//! Machines as processes of this host: a directory, a supervised program, and forwarded ports.
 
 mod child;
 mod log;
@@ -22,7 +22,7 @@ use crate::{Condition, Error, Forward, Machine, Output, Provisioner};
 
 pub use child::{TETHER, memory_bytes};
 
-/// The process behind a machine, for people and for tests.
+/// The process of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -45,9 +45,9 @@ pub struct ForwardReport {
     pub wire: Wire,
 }
 
-/// All machines of one testbed. They live as long as this does.
+/// All machines of one testbed. They run as long as this value lives.
 pub struct Processes {
-    /// Each machine has a directory of its name in it.
+    /// Contains one directory per machine.
     directory: PathBuf,
     logs: PathBuf,
     entries: Mutex<BTreeMap<String, Entry>>,
@@ -71,7 +71,7 @@ impl Processes {
         entries.values().map(Entry::report).collect()
     }
 
-    /// Ends a machine's program as a crash would, and leaves it so until it is started. Its ports stay open.
+    /// Kills a machine's program as in a crash, and leaves it stopped until it is started. Its ports stay open.
     pub async fn kill(&self, machine: &str) -> Result<(), Error> {
         let keeper = self.entry(&mut *self.entries.lock().await, machine)?.keeper.take();
         if let Some(keeper) = keeper {
@@ -80,12 +80,12 @@ impl Processes {
         Ok(())
     }
 
-    /// What happens to bytes on a forwarded port, from now on and after the machine was started anew.
+    /// Sets the network fault of a forwarded port; it survives restarts of the machine.
     pub async fn set_wire(&self, machine: &str, forward: &str, wire: Wire) -> Result<(), Error> {
         let mut entries = self.entries.lock().await;
         let entry = self.entry(&mut entries, machine)?;
         if !entry.machine.forwards.iter().any(|known| known.name == forward) {
-            return Err(failed("change a wire", format!("{machine} has no forward {forward}")));
+            return Err(failed("set a network fault", format!("{machine} has no forward {forward}")));
         }
         if let Some(lead) = entry.leads.get(forward) {
             lead.set_wire(wire);
@@ -94,7 +94,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Holds every program still, so that files can be copied as they are at one moment.
+    /// Suspends every program, so that files can be copied consistently.
     pub async fn freeze(&self) {
         self.signal_all(Signal::STOP).await;
     }
@@ -110,7 +110,7 @@ impl Processes {
         }
     }
 
-    /// Stops everything, all at the same time.
+    /// Stops all machines concurrently.
     pub async fn stop_all(&self) {
         let mut stopping = JoinSet::new();
         for entry in self.entries.lock().await.values_mut() {
@@ -132,12 +132,12 @@ impl Processes {
         }
     }
 
-    /// A path in the machine, which is one below its directory.
+    /// Resolves a path in the machine below its directory.
     fn inside(&self, machine: &str, path: &str) -> Result<PathBuf, Error> {
         let relative = Path::new(path.trim_start_matches('/'));
         let is_inside = relative.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         if !is_inside {
-            return Err(failed(format!("use {path}"), "a machine's files are below its directory"));
+            return Err(failed(format!("use {path}"), "the path is outside of the machine's directory"));
         }
         Ok(self.directory.join(machine).join(relative))
     }
@@ -172,8 +172,8 @@ impl Entry {
         let opened = Lead::open(forward.listen, Arc::new(Address(forward.target.clone()))).await;
         let lead = opened.map_err(|error| match error.kind() {
             std::io::ErrorKind::AddrInUse => Error::Host {
-                problem: format!("another program listens on {}", forward.listen),
-                remedy: format!("see which with `ss -tlpn | grep :{}`, or choose another port", forward.listen.port()),
+                problem: format!("another program is listening on {}", forward.listen),
+                remedy: format!("find it with `ss -tlpn | grep :{}`, or choose another port", forward.listen.port()),
             },
             _ => failed(format!("listen on {}", forward.listen), error),
         })?;
@@ -202,7 +202,7 @@ impl Provisioner for Processes {
         "process"
     }
 
-    /// A machine that changed is stopped, to start anew as it is now.
+    /// A changed machine is stopped, to be restarted with its new spec.
     async fn create(&self, machine: &Machine) -> Result<(), Error> {
         let place = self.place(&machine.name);
         let doing = |path: &Path| format!("make {}", path.display());
@@ -288,7 +288,7 @@ impl Provisioner for Processes {
 
     async fn exec(&self, machine: &str, command: &[String], stdin: Option<Vec<u8>>) -> Result<Output, Error> {
         let Some((program, arguments)) = command.split_first() else {
-            return Err(failed("run a command", "none was named"));
+            return Err(failed("run a command", "the command is empty"));
         };
         let doing = || format!("run {program} in {machine}");
         let mut process = tokio::process::Command::new(program);
@@ -299,7 +299,7 @@ impl Provisioner for Processes {
         let input = running.stdin.take();
         let feeding = async {
             if let (Some(mut input), Some(bytes)) = (input, stdin) {
-                // A program may end without having read all.
+                // A program may exit without having read all.
                 let _ = input.write_all(&bytes).await;
             }
         };

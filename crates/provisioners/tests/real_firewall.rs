@@ -1,4 +1,4 @@
-//! Rules in a real firewall, in a network of their own: added once, however often, and nothing else is touched.
+//! Rules in a real firewall, in a network namespace: added only once, without changing other rules.
 #![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
 use std::process::Command;
@@ -15,7 +15,7 @@ fn iptables(words: &str) -> Result<String, String> {
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The same test again, with a firewall of its own around it.
+/// Runs the same test again in a new network namespace.
 fn in_a_network_of_its_own(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
@@ -23,7 +23,7 @@ fn in_a_network_of_its_own(test: &str) -> bool {
     let able =
         Command::new("unshare").args(["-n", "iptables", "-S"]).output().is_ok_and(|output| output.status.success());
     if !able {
-        eprintln!("SKIPPED: this user cannot make a network with a firewall of its own here (root can, with iptables)");
+        eprintln!("SKIPPED: creating a network namespace with iptables requires root");
         return false;
     }
     let this_test = std::env::current_exe().expect("this test has a path");
@@ -36,7 +36,7 @@ fn in_a_network_of_its_own(test: &str) -> bool {
 }
 
 #[test]
-fn missing_rules_are_put_in_front_once_and_others_stay() {
+fn missing_rules_are_inserted_once_and_others_are_kept() {
     if !in_a_network_of_its_own("missing_rules_are_put_in_front_once_and_others_stay") {
         return;
     }

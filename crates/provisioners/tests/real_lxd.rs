@@ -1,4 +1,4 @@
-//! Machines in a real LXD or Incus: made, run, reached, changed and removed without a trace.
+//! Machines in a real LXD or Incus: created, run, reached, changed and removed completely.
 #![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use provisioners::{Condition, Error, Forward, Machine, Provisioner};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// `None`, and a line on stderr, where there is no daemon.
+/// `None` and a line on stderr if there is no daemon.
 async fn lxd(testbed: &str) -> Option<Lxd> {
     let binary = std::env::current_exe().expect("this test has a path");
     let mut settings = Settings::new(testbed, binary);
@@ -49,7 +49,7 @@ fn page(text: &str) -> PathBuf {
     path
 }
 
-/// The page behind an address, once it answers.
+/// Returns the page at an address, once it answers.
 async fn fetched(address: SocketAddr) -> String {
     let start = Instant::now();
     loop {
@@ -81,20 +81,20 @@ async fn run(lxd: &Lxd, machine: &str, script: &str) -> (i32, String) {
 async fn eventually(lxd: &Lxd, machine: &str, wanted: Condition) {
     let start = Instant::now();
     while lxd.condition(machine).await.expect("a condition") != wanted {
-        assert!(start.elapsed() < LIMIT, "{machine} is not {wanted:?}");
+        assert!(start.elapsed() < LIMIT, "timed out: {machine} is not {wanted:?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
 #[tokio::test]
-async fn machines_are_made_reached_and_kept_apart_and_leave_nothing() {
+async fn machines_are_created_reached_isolated_and_removed() {
     let testbed = format!("t{}", std::process::id());
     let Some(lxd) = lxd(&testbed).await.map(Arc::new) else { return };
     let told = tokio::spawn(a_life(Arc::clone(&lxd))).await;
     for machine in ["one", "two"] {
         lxd.delete(machine).await.unwrap();
     }
-    // What failed is told after the machines are gone.
+    // Failures are reported after the machines are deleted.
     told.unwrap();
     nothing_is_left(&testbed);
 }
@@ -131,7 +131,7 @@ async fn a_life(lxd: Arc<Lxd>) {
         assert_eq!(lxd.condition(&machine.name).await.unwrap(), Condition::Missing);
         let _ = std::fs::remove_file(&machine.files[0].0);
     }
-    assert!(TcpListener::bind(addresses[0]).is_ok(), "the forward went with its machine");
+    assert!(TcpListener::bind(addresses[0]).is_ok(), "the forward is closed with its machine");
     assert!(matches!(lxd.start("one").await, Err(Error::NoMachine(_))));
 }
 
@@ -143,12 +143,12 @@ async fn they_are_apart(lxd: &Lxd) {
     assert_eq!(limit.0, 0);
     let start = Instant::now();
     while lxd.address("one").await.unwrap().is_none() {
-        assert!(start.elapsed() < LIMIT, "the machine gets no address on its bridge");
+        assert!(start.elapsed() < LIMIT, "the machine has no address on its bridge");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_ne!(lxd.address("one").await.unwrap(), lxd.address("two").await.unwrap());
     let (code, text) = run(lxd, "two", "wget -q -O - http://127.0.0.1:16443/index.html").await;
-    assert_eq!((code, text.as_str()), (0, "two"), "each sees its own loopback only");
+    assert_eq!((code, text.as_str()), (0, "two"), "each has its own loopback");
 }
 
 async fn commands_and_files_go_in_and_out(lxd: &Lxd) {
@@ -156,7 +156,7 @@ async fn commands_and_files_go_in_and_out(lxd: &Lxd) {
     let words = ["tr", "a-z", "A-Z"].map(str::to_owned);
     let output = lxd.exec("one", &words, Some(b"shout".to_vec())).await.unwrap();
     assert_eq!((output.code, output.stdout.as_slice()), (0, b"SHOUT".as_slice()));
-    assert_eq!(run(lxd, "one", "ls /run/flotilla").await.1, "", "the input is gone again");
+    assert_eq!(run(lxd, "one", "ls /run/flotilla").await.1, "", "the input file is removed");
     let from = page("pushed");
     lxd.push_file("one", &from, "/opt/a/b c/file").await.unwrap();
     assert_eq!(lxd.read_file("one", "/opt/a/b c/file").await.unwrap(), b"pushed");
@@ -199,7 +199,7 @@ async fn a_command_that_keeps_ending_shows(lxd: &Lxd, machine: &Machine) {
     eventually(lxd, &machine.name, Condition::Running).await;
 }
 
-/// The daemon's own client is asked, where it is there.
+/// Asks the daemon's own client, if installed.
 fn nothing_is_left(testbed: &str) {
     for words in [["list", "--format=csv"], ["profile", "list"]] {
         let Ok(output) = std::process::Command::new("lxc").args(words).output() else { return };

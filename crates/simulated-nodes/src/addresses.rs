@@ -1,13 +1,13 @@
-//! Addresses: one for each node, and for pods from a range of their node, none twice at a time.
+//! IP address management: one address per node, and unique pod addresses from the range of their node.
 
 use std::net::Ipv4Addr;
 
 use crate::settings::Settings;
 
-/// Addresses of a range that pods do not get: the network itself and the node's own end.
+/// Reserved addresses of a range: the network itself and the node's own end.
 const RESERVED: u32 = 2;
 
-/// The ranges of all nodes and what is taken in them: one bit per address.
+/// The ranges of all nodes and their used addresses, one bit per address.
 pub struct Addresses {
     base: u32,
     bits_per_node: u32,
@@ -17,7 +17,7 @@ pub struct Addresses {
 
 impl Addresses {
     pub fn new(settings: &Settings) -> Self {
-        // Pods that are on their way out still hold theirs, so a range has room for twice as many.
+        // Terminating pods still hold their address, so a range is twice as large as the pod capacity.
         let wanted = (settings.capacity.pods.max(1) * 2 + RESERVED).next_power_of_two().max(256);
         Self {
             base: settings.pod_network.to_bits(),
@@ -31,7 +31,7 @@ impl Addresses {
         Ipv4Addr::from_bits(self.node_base.wrapping_add(RESERVED + node))
     }
 
-    /// Such as `10.64.3.0/24`.
+    /// For example `10.64.3.0/24`.
     pub fn range(&self, node: u32) -> String {
         format!("{}/{}", Ipv4Addr::from_bits(self.start(node)), 32 - self.bits_per_node)
     }
@@ -40,14 +40,14 @@ impl Addresses {
         self.base.wrapping_add(node << self.bits_per_node)
     }
 
-    /// A free address of the node's range; `None` when there is none left.
+    /// Allocates an address of the node's range; `None` if it is exhausted.
     pub fn take(&mut self, node: u32) -> Option<Ipv4Addr> {
         let (start, size) = (self.start(node), 1u32 << self.bits_per_node);
         let words = self.words(node)?;
         for (index, word) in words.iter_mut().enumerate() {
             let free = (!*word).trailing_zeros();
             let offset = index as u32 * 64 + free;
-            // The last address is the range's broadcast.
+            // The last address is the broadcast address.
             if free < 64 && offset < size - 1 {
                 *word |= 1 << free;
                 return Some(Ipv4Addr::from_bits(start + offset));
@@ -56,7 +56,7 @@ impl Addresses {
         None
     }
 
-    /// Marks an address that a pod already has. False when another has it, or when it is not of the node's range.
+    /// Marks the address of an existing pod as used. False if it is in use, or outside of the node's range.
     pub fn claim(&mut self, node: u32, address: Ipv4Addr) -> bool {
         let Some((word, bit)) = self.place(node, address) else { return false };
         let is_free = *word & bit == 0;
@@ -79,7 +79,7 @@ impl Addresses {
         Some((word, 1 << (offset % 64)))
     }
 
-    /// Made when the node gets its first pod.
+    /// Allocated with the node's first pod.
     fn words(&mut self, node: u32) -> Option<&mut Vec<u64>> {
         let words = (1usize << self.bits_per_node).div_ceil(64);
         let taken = self.taken.get_mut(node as usize)?;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_of_their_node_and_unique() {
+    fn addresses_are_unique_and_in_the_range_of_their_node() {
         let settings = Settings { nodes: 1000, ..Settings::default() };
         let mut addresses = Addresses::new(&settings);
         assert_eq!(addresses.range(0), "10.64.0.0/24");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_claimed_once_and_only_from_its_range() {
+    fn an_address_is_claimed_once_and_within_its_range() {
         let mut addresses = Addresses::new(&Settings { nodes: 2, ..Settings::default() });
         let address = Ipv4Addr::new(10, 64, 1, 5);
         assert!(addresses.claim(1, address));

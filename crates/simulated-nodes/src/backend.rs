@@ -45,7 +45,7 @@ impl PodBackend for Simulation {
         let place = Arc::clone(&sandbox.place);
         let ended = run_session(place, Arc::clone(&sandbox.files), &command, attach.tty, streams).await;
         let Ended::Exit(code) = ended else { return Ok(status(ended)) };
-        // The process that was attached to was the container's own.
+        // The attached process is the container's main process.
         self.end_container(&object, &pod.container, code).await;
         Ok(status(ended))
     }
@@ -58,7 +58,7 @@ impl PodBackend for Simulation {
 }
 
 impl Simulation {
-    /// A node that has fallen silent cannot be asked.
+    /// A silent node is unreachable.
     fn reach(&self, pod: &PodRef) -> Result<(), Refusal> {
         let object = self.pod(&pod.namespace, &pod.name, &pod.uid).ok_or_else(|| gone(pod))?;
         let node = object.str_at(&["spec", "nodeName"]);
@@ -78,7 +78,7 @@ impl Simulation {
         }
     }
 
-    /// Shows what the container writes from now on, until it ends or the client goes away.
+    /// Streams the container's output until it exits or the client disconnects.
     async fn watch_output(&self, pod: &PodRef, streams: Streams) -> Result<ExitStatus, Refusal> {
         let Some(mut stdout) = streams.stdout else { return std::future::pending().await };
         let options = LogOptions { follow: true, tail_lines: Some(0), ..LogOptions::default() };

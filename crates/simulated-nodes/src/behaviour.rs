@@ -1,4 +1,4 @@
-//! What a container does, as annotations of its pod and the rules of the settings say.
+//! The simulated behaviour of a container, from pod annotations and the rules of the settings.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ pub const EXIT_CODE: &str = "flotilla.dev/exit-code";
 pub const USAGE_CPU: &str = "flotilla.dev/usage-cpu";
 pub const USAGE_MEMORY: &str = "flotilla.dev/usage-memory";
 
-/// What goes wrong.
+/// A simulated fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Ends with an error soon after each start.
+    /// Exits with an error soon after each start.
     Crash,
-    /// As a crash, but the pod is not tried again, whatever its restart policy.
+    /// Like a crash, but the pod fails at once, regardless of its restart policy.
     Fail,
-    /// Runs and answers nobody: probes fail, and it does not stop when asked.
+    /// Runs but does not respond: probes fail, and it does not stop on request.
     Hang,
     /// Runs, but its readiness probe fails.
     NotReady,
-    /// Takes more memory than it may, soon after each start.
+    /// Exceeds its memory limit soon after each start.
     Oom,
     ImagePullError,
-    /// Its volumes never come: it stays in creation.
+    /// Its volumes are never mounted: it stays in ContainerCreating.
     Stuck,
 }
 
@@ -50,7 +50,7 @@ impl Fault {
     }
 }
 
-/// What one container does where it is not what containers ordinarily do.
+/// The deviations of one container from the default behaviour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
     pub fault: Option<Fault>,
@@ -60,7 +60,7 @@ pub struct Behaviour {
     pub exit_code: Option<i32>,
 }
 
-/// Annotations first, each by itself; then the first rule for the image.
+/// Annotations take precedence, each on its own; then the first matching image rule applies.
 pub fn behaviour(settings: &Settings, pod: &Object, container: &Value) -> Behaviour {
     let image = container["image"].as_str().unwrap_or_default();
     let name = container["name"].as_str().unwrap_or_default();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_go_before_rules_and_may_name_a_container() {
+    fn annotations_precede_rules_and_may_name_a_container() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         check(json!({}), "web", Behaviour::default());
         check(json!({}), "main", Behaviour { fault: Some(Fault::Oom), run_for: seconds(7), ..Behaviour::default() });

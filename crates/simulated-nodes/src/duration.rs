@@ -1,11 +1,11 @@
-//! Lengths of time as people write them in annotations and settings: `500ms`, `2s`, `1m30s`, `forever`.
+//! Parses durations in annotations and settings: `500ms`, `2s`, `1m30s`, `forever`.
 
 use std::time::Duration;
 
-/// Longer than anything lasts.
+/// An effectively infinite duration.
 pub const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// `None` when the text is not a length of time.
+/// `None` if the text is not a duration.
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     if matches!(text, "forever" | "infinity" | "inf") {
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_of_time_are_read_as_people_write_them() {
+    fn durations_are_parsed() {
         let cases = [
             ("500ms", Some(Duration::from_millis(500))),
             ("2s", Some(Duration::from_secs(2))),

@@ -1,4 +1,4 @@
-//! Simulated nodes: pods go through their phases without containers, as rules say.
+//! Simulated nodes: pods go through their phases without containers, driven by rules.
 
 mod addresses;
 mod backend;

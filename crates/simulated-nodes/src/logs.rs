@@ -1,4 +1,4 @@
-//! Logs of simulated containers: not kept, but told again from when and how the container ran.
+//! Logs of simulated containers: not stored, but generated from when and how the container ran.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::shell;
 use crate::simulation::{Simulation, until};
 
-/// Lines a log goes back; older ones are gone, as from a log that is rotated.
+/// Maximum number of lines; older ones are dropped, as by log rotation.
 const LINES_MAX: usize = 10_000;
-/// How often a log that is followed is looked at.
+/// Poll interval of a followed log.
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 
 /// One run of a container.
@@ -34,7 +34,7 @@ pub fn logs(simulation: &Simulation, pod: &PodRef, options: LogOptions) -> Resul
     let run = run_of(&object, &pod.container, options.previous)?;
     let since = since(&options, simulation.now())?;
     let mut lines = lines(simulation, &object, &pod.container, &run);
-    // What is not shown now is not shown later either.
+    // Lines skipped now are not shown later either.
     let last = lines.last().map(|line| line.at);
     lines.retain(|line| since.is_none_or(|since| line.at >= since));
     if let Some(tail) = options.tail_lines {
@@ -71,7 +71,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// What was written since; `None` once the container has ended and all was told.
+    /// Returns the lines since the last call; `None` once the container has exited and all were returned.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.is_over {
@@ -82,7 +82,7 @@ impl Follower {
             let pod = self.simulation.pod(namespace, name, uid)?;
             let mut run = run_of(&pod, container, false).ok()?;
             if run.started != self.started {
-                // It was started again; what is followed is the run that has ended.
+                // The container was restarted; the followed run is the previous one.
                 run = run_of(&pod, container, true).ok().filter(|run| run.started == self.started)?;
             }
             self.is_over = run.ended.is_some();
@@ -118,19 +118,19 @@ fn shown(lines: &[Line], timestamps: bool) -> Bytes {
     out.into()
 }
 
-/// The status entry of a container of any kind.
+/// Returns the status of a container of any type.
 pub fn status_of<'a>(pod: &'a Object, container: &str) -> Option<&'a Value> {
     let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
     lists.iter().flat_map(|list| pod.items(&["status", list])).find(|status| status["name"] == container)
 }
 
-/// The spec of a container of any kind.
+/// Returns the spec of a container of any type.
 pub fn spec_of<'a>(pod: &'a Object, container: &str) -> Option<&'a Value> {
     let lists = ["containers", "initContainers", "ephemeralContainers"];
     lists.iter().flat_map(|list| pod.items(&["spec", list])).find(|spec| spec["name"] == container)
 }
 
-/// When the container ran, now or the time before.
+/// Returns the current or previous run of the container.
 fn run_of(pod: &Object, container: &str, is_previous: bool) -> Result<Run, Refusal> {
     let refused = |text: String| Refusal::new(400, text);
     let title = format!("container {container:?} in pod {:?}", pod.name());
@@ -178,7 +178,7 @@ fn lines(simulation: &Simulation, pod: &Arc<Object>, container: &str, run: &Run)
     lines
 }
 
-/// Pieces of output, as lines with the time their end was written.
+/// Splits output into lines with the time each was completed.
 fn split(started: Timestamp, output: Vec<shell::TimedOutput>) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut pending = String::new();
@@ -197,7 +197,7 @@ fn split(started: Timestamp, output: Vec<shell::TimedOutput>) -> Vec<Line> {
     lines
 }
 
-/// What a container says that runs a program which is not simulated.
+/// Returns the generated lines of a container whose program is not simulated.
 fn told(simulation: &Simulation, pod: &Object, spec: &Value, run: &Run, elapsed: Duration) -> Vec<Line> {
     let (name, image) = (spec["name"].as_str().unwrap_or_default(), spec["image"].as_str().unwrap_or_default());
     let node = pod.str_at(&["spec", "nodeName"]);

@@ -1,4 +1,4 @@
-//! What pods and nodes use, as `metrics.k8s.io` tells it.
+//! Resource usage of pods and nodes for `metrics.k8s.io`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::usage::{Moment, Program};
 pub const GROUP: &str = "metrics.k8s.io";
 pub const VERSION: &str = "v1beta1";
 
-/// What a container without a program uses: of what it asks for in thousandths, else this much.
+/// Usage of a container without a usage program: thousandths of its request, or else this default.
 const CPU_PART_OF_REQUEST: i64 = 100;
 const CPU_IDLE_MILLI: i64 = 1;
 const MEMORY_PART_OF_REQUEST: i64 = 500;
 const MEMORY_IDLE: i64 = 16 * 1024 * 1024;
-/// What a node uses without pods.
+/// Base usage of a node without pods.
 const NODE_CPU_MILLI: i64 = 100;
 const NODE_MEMORY: i64 = 512 * 1024 * 1024;
 
-/// Which objects are asked for.
+/// Selects the requested objects.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted<'a> {
     pub namespace: Option<&'a str>,
@@ -40,7 +40,7 @@ struct Usage {
     memory: i64,
 }
 
-/// The owner of a pod whose load is shared, for the index of siblings.
+/// Returns the owner of a pod with a shared load, as index key.
 pub(crate) fn load_of(pod: &Object) -> Vec<String> {
     let shares =
         [USAGE_CPU, USAGE_MEMORY].iter().any(|name| pod.annotation(name).is_some_and(|t| t.contains("shared(")));
@@ -52,7 +52,7 @@ pub(crate) fn load_of(pod: &Object) -> Vec<String> {
 }
 
 impl Simulation {
-    /// Metrics of pods that run on these nodes, in the order of namespace and name.
+    /// Returns metrics of pods running on these nodes, by namespace and name.
     pub fn pod_metrics(&self, wanted: &Wanted<'_>) -> Vec<Object> {
         let inner = &self.inner;
         let pods = match (wanted.namespace, wanted.name) {
@@ -97,7 +97,7 @@ impl Simulation {
         .collect()
     }
 
-    /// What each running container uses; `None` when none does.
+    /// Returns the usage of each running container; `None` if none runs.
     fn container_usages(&self, pod: &Object, now: Timestamp) -> Option<Vec<(String, Usage)>> {
         let started = time::parse(pod.str_at(&["status", "startTime"]))?;
         let lists = ["initContainerStatuses", "containerStatuses"];

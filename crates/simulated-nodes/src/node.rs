@@ -1,4 +1,4 @@
-//! A simulated node as an object: what it is when it is made, and what its status says while it lives.
+//! The Node object of a simulated node: its registration and its status.
 
 use jiff::Timestamp;
 use object::{GroupVersionKind, Object, time};
@@ -11,12 +11,12 @@ use crate::settings::Settings;
 /// On every simulated node.
 pub const SIMULATED: &str = "flotilla.dev/simulated";
 
-/// What a node can be told by an annotation to be.
+/// A fault of a node, set by an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeFault {
-    /// Says itself that it is not ready.
+    /// Reports itself as not ready.
     NotReady,
-    /// Says nothing any more: no heartbeat, no word on its pods.
+    /// Stops reporting: no heartbeats, no pod status.
     Silent,
     MemoryPressure,
     DiskPressure,
@@ -32,7 +32,7 @@ pub fn fault_of(node: &Object) -> Option<NodeFault> {
     })
 }
 
-/// The node as it registers itself.
+/// Returns the node as it registers itself.
 pub fn build(settings: &Settings, addresses: &Addresses, index: u32, now: Timestamp) -> Object {
     let name = settings.node_name(index);
     let mut node = Object::new(&GroupVersionKind::new("", "v1", "Node"), None, &name);
@@ -68,7 +68,7 @@ pub fn build(settings: &Settings, addresses: &Addresses, index: u32, now: Timest
     node
 }
 
-/// The status the node is to have. Conditions keep their times while they say the same.
+/// Returns the desired status. Condition times are kept while the conditions are unchanged.
 pub fn status(settings: &Settings, addresses: &Addresses, index: u32, node: &Object, now: Timestamp) -> Value {
     let mut status = node.get(&["status"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let amounts = amounts(settings);
@@ -95,7 +95,7 @@ fn amounts(settings: &Settings) -> Value {
     amounts
 }
 
-/// Identifiers that are the same whenever the node starts.
+/// Identifiers are stable across restarts.
 fn node_info(settings: &Settings, index: u32) -> Value {
     let id = format!("{:08x}-0000-4000-8000-{:012x}", hash(&settings.cluster_name), index + 1);
     json!({"architecture": "amd64", "operatingSystem": "linux", "osImage": "Flotilla simulated node",
@@ -122,14 +122,14 @@ fn conditions(node: &Object, now: Timestamp) -> Value {
         let (state, reason) = if is_true { ("True", reason_true) } else { ("False", reason_false) };
         let message = match (kind, is_true) {
             ("Ready", true) => "kubelet is posting ready status".to_owned(),
-            ("Ready", false) => "the node was asked not to be ready".to_owned(),
-            (kind, true) => format!("the node was asked to have {kind}"),
+            ("Ready", false) => "the node is not ready as requested by its annotation".to_owned(),
+            (kind, true) => format!("the node has {kind} as requested by its annotation"),
             (kind, false) => format!("kubelet has no {kind}"),
         };
         let at = list.iter().position(|known| known["type"] == kind);
         let known = at.map(|at| &list[at]);
         let same = known.filter(|known| known["status"] == state && known["reason"] == reason);
-        // A heartbeat in here would be a write for each node every few minutes; leases tell the same more cheaply.
+        // Heartbeat times in conditions would cost a write per node every few minutes; leases are cheaper.
         let now = || Value::from(time::format_seconds(now));
         let keep = |field: &str| same.map(|known| known[field].clone()).filter(Value::is_string).unwrap_or_else(now);
         let condition = json!({"type": kind, "status": state, "reason": reason, "message": message,
@@ -160,11 +160,11 @@ mod tests {
 
         let mut node = nodes[0].clone();
         let unchanged = status(&settings, &addresses, 0, &node, later);
-        assert_eq!(Some(&unchanged), node.get(&["status"]), "nothing to write");
+        assert_eq!(Some(&unchanged), node.get(&["status"]), "unchanged");
         node.set_annotation(SIMULATE, "not-ready");
         let changed = status(&settings, &addresses, 0, &node, later);
         let ready = changed["conditions"].as_array().expect("a list").iter().find(|c| c["type"] == "Ready");
-        let ready = ready.expect("it says whether it is ready");
+        let ready = ready.expect("a Ready condition");
         assert_eq!(
             (ready["status"].as_str(), ready["lastTransitionTime"].as_str()),
             (Some("False"), Some("2026-01-01T01:00:00Z"))

@@ -1,4 +1,4 @@
-//! What simulated containers answer on their ports: a page that says which pod, node and cluster it comes from.
+//! The HTTP page served on simulated container ports; it names the pod, node and cluster.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::behaviour::{Fault, behaviour};
 use crate::logs::{spec_of, status_of};
 use crate::simulation::Simulation;
 
-/// What fits into a connection before its reader must read.
+/// Buffer size of a connection.
 const CONNECTION_BYTES: usize = 64 * 1024;
 
-/// A connection to a port of the pod.
+/// Connects to a port of the pod.
 pub async fn connect(simulation: &Simulation, pod: &Arc<Object>, port: u16) -> Result<Box<dyn Tunnel>, Refusal> {
     let refused = || {
         let text = format!("failed to connect to localhost:{port} inside the pod: connect: connection refused");
@@ -32,7 +32,7 @@ pub async fn connect(simulation: &Simulation, pod: &Arc<Object>, port: u16) -> R
     let sandbox = simulation.sandbox(pod, spec).await;
     let (here, there) = tokio::io::duplex(CONNECTION_BYTES);
     if fault == Some(Fault::Hang) {
-        // Connections are taken and never answered.
+        // Accepts the connection and never responds.
         tokio::spawn(async move {
             let mut there = there;
             let _ = tokio::io::copy(&mut there, &mut tokio::io::sink()).await;
@@ -51,13 +51,13 @@ pub async fn connect(simulation: &Simulation, pod: &Arc<Object>, port: u16) -> R
         });
         let served = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(there), service);
         if let Err(error) = served.await {
-            tracing::debug!(%error, "a connection to a simulated port ended badly");
+            tracing::debug!(%error, "connection to a simulated port failed");
         }
     });
     Ok(Box::new(here))
 }
 
-/// The container that has the port; where no container names any port, the first answers on all.
+/// Returns the container with that port; if no container declares ports, the first one serves all.
 fn serving(pod: &Object, port: u16) -> Option<String> {
     let containers = pod.items(&["spec", "containers"]);
     let ports = |container: &serde_json::Value| container["ports"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The pods of simulated nodes: whenever one changes or its time has come, what becomes of it is decided and written.
+//! Reconciles the pods of simulated nodes on changes and timers, and writes their status.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::node::fault_of;
 use crate::registration::{FIELD_MANAGER, commit_status};
 use crate::simulation::{BY_NODE, Memory, Simulation, resource, until};
 
-/// Decisions under way at a time; their writes share commits.
+/// Concurrent reconciles; their writes share commits.
 const WORKERS: usize = 32;
-/// Events told per second in the long run, and at once. Real kubelets hold back in the same way.
+/// Event rate limit per second, and burst. Kubelets limit events in the same way.
 const EVENTS_PER_SECOND: f64 = 50.0;
 const EVENTS_AT_ONCE: f64 = 500.0;
 
@@ -27,7 +27,7 @@ pub async fn run(simulation: Simulation, cancel: CancellationToken) {
     let recorder = Recorder::start(inner.client.clone(), FIELD_MANAGER, Arc::clone(&inner.clock), cancel.clone());
     let teller = Arc::new(Teller { recorder, left: Mutex::new((EVENTS_AT_ONCE, Instant::now())) });
     let pods = inner.pods.clone();
-    // A node that falls silent or speaks again concerns all its pods.
+    // A change of a node's silence affects all its pods.
     let of_node = Source::new(&inner.nodes, move |change| {
         let fault = |node: &Option<Arc<Object>>| node.as_deref().and_then(fault_of);
         if change.before.is_none() || fault(&change.before) == fault(&change.now) {
@@ -64,7 +64,7 @@ async fn reconcile(simulation: &Simulation, teller: &Teller, key: &ObjectKey) ->
     if let Some(status) = &status {
         match commit_status(simulation, "pods", &pod, status).await {
             Ok(()) => {}
-            // The mirror has not heard of its end yet.
+            // The mirror has not observed the deletion yet.
             Err(status) if status.is_not_found() => return Ok(Outcome::Done),
             Err(status) => return Err(status.into()),
         }
@@ -88,7 +88,7 @@ fn is_over(pod: &Object) -> bool {
     matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
 }
 
-/// Tells the API server that nothing of the pod is left.
+/// Deletes the pod from the API.
 async fn remove(simulation: &Simulation, key: &ObjectKey, pod: &Object) -> Result<(), Status> {
     let options = DeleteOptions {
         grace_period_seconds: Some(0),
@@ -98,14 +98,14 @@ async fn remove(simulation: &Simulation, key: &ObjectKey, pod: &Object) -> Resul
     let target = ResourceRef::namespaced(&resource("", "pods"), &key.namespace, &key.name);
     match simulation.inner.client.delete(target, options).await {
         Ok(_) => Ok(()),
-        // Gone already, or another pod of that name.
+        // Deleted already, or replaced by another pod of that name.
         Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
         Err(status) => Err(status),
     }
 }
 
 impl Simulation {
-    /// Addresses pods already have are theirs, before any other pod is given one.
+    /// Reserves the addresses of existing pods before any are allocated.
     pub(crate) fn claim_addresses(&self) {
         let inner = &self.inner;
         for pod in inner.pods.list() {
@@ -142,7 +142,7 @@ impl Simulation {
         decide(&known, pod)
     }
 
-    /// A pod that is gone or over needs no address and no memory.
+    /// Releases the address and state of a deleted or finished pod.
     fn forget(&self, key: &ObjectKey) {
         let Some(memory) = self.inner.memory.lock().remove(key) else { return };
         if let Some(address) = memory.address {
@@ -152,7 +152,7 @@ impl Simulation {
     }
 }
 
-/// The address of the pod's own network, when it has one.
+/// Returns the pod's own address, unless it is on the host network.
 fn own_address(pod: &Object) -> Option<Ipv4Addr> {
     if pod.bool_at(&["spec", "hostNetwork"]) == Some(true) {
         return None;
@@ -160,7 +160,7 @@ fn own_address(pod: &Object) -> Option<Ipv4Addr> {
     pod.str_at(&["status", "podIP"]).parse().ok()
 }
 
-/// Records events, but never so many that the cluster is busy with nothing else.
+/// Records events with a rate limit, so that they do not dominate the load.
 struct Teller {
     recorder: Recorder,
     left: Mutex<(f64, Instant)>,

@@ -1,4 +1,4 @@
-//! The nodes themselves: made when they are missing, kept ready, and heard of by leases.
+//! Registers the nodes, and maintains their status and leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::simulation::{Simulation, resource};
 
 pub const FIELD_MANAGER: &str = "kubelet";
 const LEASES_NAMESPACE: &str = "kube-node-lease";
-/// What others wait for without a renewal.
+/// The lease duration.
 const LEASE_SECONDS: u64 = 40;
-/// Nodes renew this often; where there are many, half as often, which is still twice in what others wait for.
+/// Renewal interval of leases; doubled for many nodes, which is still twice per lease duration.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 const MANY_NODES: u32 = 200;
-/// Leases are renewed in so many parts of the interval, rather than all at once.
+/// Renewals are spread over this many parts of the interval.
 const PARTS: u32 = 10;
-/// How long new nodes are waited for until they are seen, and how often it is looked.
+/// Timeout and poll interval for new nodes to appear in the mirror.
 const SEEN_MAX: Duration = Duration::from_secs(5);
 const SEEN_EVERY: Duration = Duration::from_millis(20);
-/// Writes under way at a time.
+/// Maximum number of concurrent writes.
 const WRITES_MAX: usize = 16;
 const WORKERS: usize = 2;
 
@@ -39,8 +39,8 @@ pub async fn run(simulation: Simulation, cancel: CancellationToken) {
     futures::join!(keep_status(simulation.clone(), cancel.clone()), renew_leases(simulation, cancel));
 }
 
-/// Makes the nodes that are missing. A node somebody deletes later stays away until the next start, as a machine would
-/// whose kubelet is not restarted.
+/// Creates the missing nodes. A node deleted later stays deleted until the next start, like a machine whose kubelet
+/// is not restarted.
 async fn register(simulation: &Simulation) {
     let settings = &simulation.inner.settings;
     let missing = (0..settings.nodes)
@@ -48,18 +48,18 @@ async fn register(simulation: &Simulation) {
     let missing: Vec<u32> = missing.collect();
     let made = futures::stream::iter(missing.clone()).map(|index| register_one(simulation, index));
     made.buffer_unordered(WRITES_MAX).collect::<()>().await;
-    // Leases are renewed for nodes that are seen, and the first round should see all of them.
+    // Leases are renewed for observed nodes, and the first round should include all of them.
     let is_seen = |index: &u32| simulation.inner.nodes.get(&ObjectKey::new("", &settings.node_name(*index))).is_some();
     let seen = async {
         while !missing.iter().all(is_seen) {
             tokio::time::sleep(SEEN_EVERY).await;
         }
     };
-    // Somebody may have deleted one already; that one is not waited for.
+    // A node may be deleted already; it is not waited for.
     let _ = tokio::time::timeout(SEEN_MAX, seen).await;
 }
 
-/// Tries until the node is there.
+/// Retries until the node exists.
 async fn register_one(simulation: &Simulation, index: u32) {
     let mut wait = Duration::from_millis(100);
     loop {
@@ -71,7 +71,7 @@ async fn register_one(simulation: &Simulation, index: u32) {
             Ok(_) => return,
             Err(status) if status.is_already_exists() => return,
             Err(error) => {
-                tracing::warn!(index, %error, ?wait, "a simulated node could not be registered");
+                tracing::warn!(index, %error, ?wait, "failed to register simulated node");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(Duration::from_secs(10));
             }
@@ -79,7 +79,7 @@ async fn register_one(simulation: &Simulation, index: u32) {
     }
 }
 
-/// Puts right what the status of a node says, whoever changed it.
+/// Reverts changes of a node's status by others.
 async fn keep_status(simulation: Simulation, cancel: CancellationToken) {
     let source = Source::each(&simulation.inner.nodes);
     let reconcile = move |key: ObjectKey| {
@@ -101,7 +101,7 @@ async fn reconcile_node(simulation: &Simulation, key: &ObjectKey) -> Result<Outc
     Ok(Outcome::Done)
 }
 
-/// Writes a status where it differs, on the version it was decided on.
+/// Writes a changed status, conditional on the version it is based on.
 pub async fn commit_status(
     simulation: &Simulation,
     plural: &str,
@@ -131,7 +131,7 @@ async fn renew_leases(simulation: Simulation, cancel: CancellationToken) {
             () = cancel.cancelled() => return,
             _ = ticks.tick() => {}
         }
-        // The first time all at once: a node without a lease looks dead.
+        // The first round renews all at once: a node without a lease looks dead.
         let mine = |index: &u32| round == 0 || index % parts == round % parts;
         let now = simulation.now();
         let renewals = futures::stream::iter((0..nodes).filter(mine).collect::<Vec<u32>>());
@@ -164,7 +164,7 @@ async fn renew(simulation: &Simulation, index: u32, now: Timestamp) {
         done => done,
     };
     if let Err(error) = done {
-        tracing::debug!(node = name, %error, "a node lease could not be renewed");
+        tracing::debug!(node = name, %error, "failed to renew node lease");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is kept of containers somebody looked into: their files, and what their log says besides.
+//! State of containers that were accessed by exec or attach: their files, and additional log lines.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use serde_json::Value;
 use crate::shell::{Files, Place, place_of};
 use crate::simulation::{Simulation, resource};
 
-/// Containers whose files are kept; of more, those that were made first are forgotten.
+/// Maximum number of containers whose files are kept; the oldest are dropped.
 const SANDBOXES_MAX: usize = 64;
-/// Lines that are kept of what a container was seen to do.
+/// Maximum number of additional log lines of a container.
 const LINES_MAX: usize = 1000;
 
 pub struct Sandbox {
@@ -50,7 +50,7 @@ impl Sandboxes {
 }
 
 impl Sandbox {
-    /// Notes what happened in the container, for its log.
+    /// Adds a line to the container's log.
     pub fn note(&self, at: Timestamp, line: String) {
         let mut lines = self.lines.lock();
         if lines.len() >= LINES_MAX {
@@ -69,12 +69,12 @@ impl Simulation {
         Key { uid: pod.uid().to_owned(), container: container.to_owned(), restarts: restarts.unwrap_or(0) }
     }
 
-    /// The sandbox of a container, where somebody has looked into it before.
+    /// Returns the sandbox of a container that was accessed before.
     pub(crate) fn known_sandbox(&self, pod: &Object, container: &str) -> Option<Arc<Sandbox>> {
         self.inner.sandboxes.lock().get(&Self::sandbox_key(pod, container))
     }
 
-    /// The sandbox of a container, made now if need be, with what its volumes and variables name.
+    /// Returns the sandbox of a container, created on first access with its volumes and variables.
     pub(crate) async fn sandbox(&self, pod: &Object, spec: &Value) -> Arc<Sandbox> {
         let name = spec["name"].as_str().unwrap_or_default();
         let key = Self::sandbox_key(pod, name);
@@ -89,7 +89,7 @@ impl Simulation {
         self.add_volumes(pod, spec, &mut files).await;
         let made = Arc::new(Sandbox { place, files: Arc::new(Mutex::new(files)), lines: Mutex::default() });
         let mut all = self.inner.sandboxes.lock();
-        // Somebody else may have made it meanwhile; there is only one.
+        // Another task may have created it meanwhile.
         if let Some(known) = all.get(&key) {
             return known;
         }
@@ -150,7 +150,7 @@ impl Simulation {
         }
     }
 
-    /// The files of a volume whose content the API holds; others start empty.
+    /// Returns the files of a volume whose content is in the API; others start empty.
     async fn volume(&self, pod: &Object, volume: &Value) -> Vec<(String, Bytes)> {
         let mut content = Vec::new();
         let projected = volume["projected"]["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -192,7 +192,7 @@ impl Simulation {
     }
 }
 
-/// All entries, or those the volume picks, under the paths it gives them.
+/// Returns all entries, or those in `items` under their paths.
 fn chosen(entries: Vec<(String, Bytes)>, options: &Value) -> Vec<(String, Bytes)> {
     let Some(items) = options["items"].as_array() else { return entries };
     let pick = |item: &Value| {

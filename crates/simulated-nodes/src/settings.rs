@@ -1,32 +1,32 @@
-//! What simulated nodes are like and how long things take on them.
+//! The settings of simulated nodes and their delays.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::behaviour::Fault;
 
-/// A set of simulated nodes, all alike but for their names, addresses and places.
+/// A set of simulated nodes that differ only in name, addresses and zone.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Shown on the page pods answer with.
+    /// Shown on the page served by pods.
     pub cluster_name: String,
     pub nodes: u32,
-    /// Nodes are called `PREFIX-1`, `PREFIX-2` and so on.
+    /// Nodes are named `PREFIX-1`, `PREFIX-2` and so on.
     pub name_prefix: String,
     pub capacity: Capacity,
-    /// Such as `v1.36.4`, as `kubectl get nodes` shows it.
+    /// For example `v1.36.4`, as shown by `kubectl get nodes`.
     pub kubernetes_version: String,
-    /// Given out in turn, so that each zone has as many nodes as the next; none leaves the label out.
+    /// Assigned round-robin; empty omits the label.
     pub zones: Vec<String>,
     pub regions: Vec<String>,
     /// On every node.
     pub labels: Vec<(String, String)>,
     pub delays: Delays,
-    /// The first whose image matches counts; annotations of a pod go before.
+    /// The first rule that matches the image applies; pod annotations take precedence.
     pub rules: Vec<Rule>,
-    /// Nodes' own addresses are counted from here.
+    /// First address of nodes.
     pub node_network: Ipv4Addr,
-    /// Pods' addresses: each node has a range of its own, counted from here.
+    /// Pod addresses: each node has its own range, starting here.
     pub pod_network: Ipv4Addr,
 }
 
@@ -37,35 +37,35 @@ pub struct Capacity {
     pub memory: String,
     pub pods: u32,
     pub ephemeral_storage: String,
-    /// Such as `nvidia.com/gpu`.
+    /// For example `nvidia.com/gpu`.
     pub extended: Vec<(String, String)>,
 }
 
-/// How long things take.
+/// Simulated delays.
 #[derive(Clone, Debug)]
 pub struct Delays {
     /// From a pod's arrival until its containers start.
     pub create: Duration,
-    /// From a start until probes that are there succeed, besides their own initial delay.
+    /// From a start until probes succeed, in addition to their initial delay.
     pub ready: Duration,
-    /// What an init container runs for.
+    /// Run time of an init container.
     pub init: Duration,
-    /// What a container runs for that is to come to an end by itself.
+    /// Run time of a container that completes by itself.
     pub job: Duration,
-    /// What a container that is to crash runs for.
+    /// Run time of a container that crashes.
     pub crash: Duration,
-    /// What a container takes to stop once asked.
+    /// Time a container takes to stop.
     pub stop: Duration,
     pub backoff_first: Duration,
     pub backoff_max: Duration,
-    /// Between lines of a container's log that has nothing else to say.
+    /// Interval between generated log lines.
     pub log_every: Duration,
 }
 
-/// What containers of some image do.
+/// The behaviour of containers by image.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// `*` stands for anything: `*/broken:*`.
+    /// `*` matches any text: `*/broken:*`.
     pub image: String,
     pub fault: Option<Fault>,
     pub start_delay: Option<Duration>,
@@ -121,7 +121,7 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// Everything at once, for measuring others.
+    /// No delays, for benchmarks of other components.
     pub fn none() -> Self {
         let zero = Duration::ZERO;
         Self { create: zero, ready: zero, init: zero, job: zero, stop: zero, ..Self::default() }
@@ -133,7 +133,7 @@ impl Settings {
         format!("{}-{}", self.name_prefix, index + 1)
     }
 
-    /// Which of the nodes it is; `None` for nodes of others.
+    /// Returns the index of a node; `None` for other nodes.
     pub fn node_index(&self, name: &str) -> Option<u32> {
         let number = name.strip_prefix(&self.name_prefix)?.strip_prefix('-')?;
         let index = number.parse::<u32>().ok()?.checked_sub(1)?;
@@ -141,7 +141,7 @@ impl Settings {
     }
 }
 
-/// Does the text match a pattern in which `*` stands for anything?
+/// Matches a pattern in which `*` matches any text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut rest) = text.strip_prefix(head) else { return false };
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_known_by_their_names() {
+    fn node_indexes_are_parsed_from_names() {
         let settings = Settings { nodes: 3, name_prefix: "m1-node".into(), ..Settings::default() };
         assert_eq!(settings.node_name(0), "m1-node-1");
         for index in 0..3 {

@@ -1,4 +1,4 @@
-//! The handle on a set of simulated nodes: what others ask it, and the state it keeps of each pod.
+//! The handle of a set of simulated nodes, and the state of each pod.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -19,7 +19,7 @@ use crate::sandbox::Sandboxes;
 use crate::settings::Settings;
 use crate::{pods, registration};
 
-/// What simulated nodes are made from.
+/// The dependencies of simulated nodes.
 pub struct Parts {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
@@ -44,7 +44,7 @@ pub(crate) struct Inner {
     pub controller: Controller<ObjectKey>,
 }
 
-/// What is kept of a pod besides what its object says.
+/// The state of a pod besides its object.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub uid: Box<str>,
@@ -58,19 +58,19 @@ pub(crate) fn resource(group: &str, name: &str) -> GroupVersionResource {
     GroupVersionResource::new(group, "v1", name)
 }
 
-/// Index of pods by the node they are bound to.
+/// Index of pods by node.
 pub(crate) const BY_NODE: &str = "node";
-/// Index of pods that share a load, by their owner.
+/// Index of pods with a shared load, by owner.
 pub(crate) const BY_LOAD: &str = "load";
 
 impl Simulation {
-    /// Begins to mirror the cluster; `run` brings the nodes to life.
+    /// Starts to mirror the cluster; `run` starts the nodes.
     pub fn start(parts: Parts, cancel: &CancellationToken) -> Self {
         let by_node = |pod: &Object| {
             let node = pod.str_at(&["spec", "nodeName"]);
             if node.is_empty() { Vec::new() } else { vec![node.to_owned()] }
         };
-        // Of many pods each is looked at now and then.
+        // Of many pods, each is read only now and then.
         let pods =
             MirrorSpec::new(&resource("", "pods")).index(BY_NODE, by_node).index(BY_LOAD, crate::metrics::load_of);
         let nodes = MirrorSpec::new(&resource("", "nodes")).packed();
@@ -89,7 +89,7 @@ impl Simulation {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Is that node one of these?
+    /// Reports whether the node belongs to this set.
     pub fn runs(&self, node: &str) -> bool {
         self.inner.settings.node_index(node).is_some()
     }
@@ -102,18 +102,18 @@ impl Simulation {
         self.inner.clock.now()
     }
 
-    /// The pod as it was last seen, when it is still the same one.
+    /// Returns the pod as last observed, if it has the same uid.
     pub(crate) fn pod(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<Object>> {
         self.inner.pods.get(&ObjectKey::new(namespace, name)).filter(|pod| uid.is_empty() || pod.uid() == uid)
     }
 
-    /// A node that has fallen silent does nothing for its pods either.
+    /// A silent node does nothing for its pods either.
     pub(crate) fn is_silent(&self, node: &str) -> bool {
         let node = self.inner.nodes.get(&ObjectKey::new("", node));
         node.is_some_and(|node| fault_of(&node) == Some(NodeFault::Silent))
     }
 
-    /// The process of a container was ended from within.
+    /// Records that a session ended the process of a container.
     pub(crate) async fn end_container(&self, pod: &Object, container: &str, code: i32) {
         let key = ObjectKey::of(pod);
         if let Some(memory) = self.inner.memory.lock().get_mut(&key).filter(|memory| *memory.uid == *pod.uid()) {
@@ -123,7 +123,7 @@ impl Simulation {
     }
 }
 
-/// Registers the nodes, keeps them alive and takes their pods through their phases, until cancelled.
+/// Registers the nodes, renews their leases and drives their pods, until cancelled.
 pub async fn run(simulation: Simulation, cancel: CancellationToken) {
     let synced = async {
         simulation.inner.nodes.synced().await;
@@ -140,7 +140,7 @@ pub async fn run(simulation: Simulation, cancel: CancellationToken) {
     );
 }
 
-/// From now until then; nothing when it has passed.
+/// Returns the time from now until `at`, or zero if it has passed.
 pub(crate) fn until(now: Timestamp, at: Timestamp) -> Duration {
     at.duration_since(now).try_into().unwrap_or(Duration::ZERO)
 }

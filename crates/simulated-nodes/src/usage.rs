@@ -1,4 +1,4 @@
-//! What a pod uses over time: a fixed amount, a ramp, a wave, or its share of a load that all its siblings carry.
+//! Resource usage of a pod over time: constant, a ramp, a wave, or a share of a load divided among siblings.
 
 use std::time::Duration;
 
@@ -6,39 +6,39 @@ use object::quantity::Quantity;
 
 use crate::duration;
 
-/// An amount that may change over time, in thousandths of the unit.
+/// An amount over time, in thousandths of the unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Program {
     Fixed(i64),
-    /// From one amount to another over some time, then staying there.
+    /// From one amount to another over some time, then constant.
     Ramp {
         from: i64,
         to: i64,
         over: Duration,
     },
-    /// Up and down between two amounts.
+    /// Oscillates between two amounts.
     Sine {
         low: i64,
         high: i64,
         period: Duration,
     },
-    /// So much in all, divided among the pods of the same owner that run.
+    /// A total that is divided among the running pods of the same owner.
     Shared(i64),
 }
 
-/// Moments on which an amount depends.
+/// The inputs of an amount.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Since the pod started.
     pub age: Duration,
-    /// Since the epoch, so that pods of one workload rise and fall together.
+    /// Since the epoch, so that pods of one workload oscillate in phase.
     pub time: Duration,
-    /// Pods of the same owner that run, this one included.
+    /// Running pods of the same owner, this one included.
     pub siblings: u64,
 }
 
 impl Program {
-    /// `250m`, `ramp(100m,900m,5m)`, `sine(100m,900m,10m)` or `shared(2)`.
+    /// Parses `250m`, `ramp(100m,900m,5m)`, `sine(100m,900m,10m)` or `shared(2)`.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let Some((name, rest)) = text.split_once('(') else { return amount(text).map(Self::Fixed) };
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_refused() {
+    fn invalid_programs_are_rejected() {
         for text in ["", "fast", "ramp(1,2)", "sine(1,2,0s)", "-5", "shared()", "ramp(1,2,3s"] {
             assert_eq!(Program::parse(text), None, "{text:?}");
         }

@@ -1,4 +1,4 @@
-//! Simulated nodes over an API in memory, in time that is made up.
+//! Simulated nodes over an in-memory API, in virtual time.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Room {
         self.client.find(ResourceRef::namespaced(&core("pods"), "a", name)).await.expect("an answer")
     }
 
-    /// Waits in made-up time, which passes as fast as everybody is done.
+    /// Waits in virtual time, which advances as soon as all tasks are idle.
     async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
         for _ in 0..600 {
             if holds().await {
@@ -60,7 +60,7 @@ impl Room {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("not within a minute: {what}");
+        panic!("timed out: {what}");
     }
 
     fn reference(&self, name: &str) -> PodRef {
@@ -75,7 +75,7 @@ fn is_ready(pod: &Object) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_register_and_are_heard_of() {
+async fn nodes_register_and_renew_their_leases() {
     let room = Room::start(Settings { nodes: 3, ..Settings::default() });
     room.until("three nodes", async || room.list("nodes").await.iter().filter(|node| is_ready(node)).count() == 3)
         .await;
@@ -94,7 +94,7 @@ async fn nodes_register_and_are_heard_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_run_with_addresses_of_their_own_and_go_when_asked() {
+async fn pods_run_with_unique_addresses_and_terminate_on_delete() {
     let room = Room::start(Settings { nodes: 2, ..Settings::default() });
     for number in 0..40 {
         room.add_pod(&format!("p{number}"), &format!("node-{}", number % 2 + 1), json!({}));
@@ -108,13 +108,13 @@ async fn pods_run_with_addresses_of_their_own_and_go_when_asked() {
     assert_eq!(addresses.len(), 40);
     assert!(
         room.pod("elsewhere").await.expect("it is there").get(&["status"]).is_none(),
-        "pods of others are left alone"
+        "pods of other nodes are ignored"
     );
 
     let writes = || room.api.calls().iter().filter(|call| call.contains("pods")).count();
     let before = writes();
     tokio::time::sleep(Duration::from_secs(300)).await;
-    // Reads of this test aside, nothing happens to pods at rest.
+    // Apart from reads of this test, nothing happens to unchanged pods.
     assert_eq!(writes(), before);
 
     let mut leaving = Object::clone(&*room.pod("p1").await.expect("it is there"));
@@ -124,7 +124,7 @@ async fn pods_run_with_addresses_of_their_own_and_go_when_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_is_followed_ends_with_its_container() {
+async fn a_followed_log_ends_with_its_container() {
     let room = Room::start(Settings::default());
     room.add_pod("p", "node-1", json!({"flotilla.dev/simulate": "crash", "flotilla.dev/run-for": "25s"}));
     room.until("it runs", async || {
@@ -144,7 +144,7 @@ async fn a_log_that_is_followed_ends_with_its_container() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_node_leaves_its_pods_as_they_are() {
+async fn a_silent_node_does_not_update_its_pods() {
     let room = Room::start(Settings::default());
     room.until("the node", async || !room.list("nodes").await.is_empty()).await;
     let mut node = Object::clone(&*room.list("nodes").await[0]);
@@ -161,7 +161,7 @@ async fn a_silent_node_leaves_its_pods_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_is_shared_by_the_pods_that_run() {
+async fn a_shared_load_is_divided_among_running_pods() {
     let room = Room::start(Settings::default());
     for number in 0..4 {
         let name = format!("p{number}");

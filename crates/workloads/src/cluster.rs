@@ -1,4 +1,4 @@
-//! What the controllers of this room share: the API, the time, and mirrors of what they own and are owned by.
+//! State shared by the controllers: the API client, the clock, and mirrors of owners and owned objects.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::owners::{BY_OWNER, owner_values};
 use crate::telling::Telling;
 use crate::{pods, resources};
 
-/// Who writes, as `managedFields` have it.
+/// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "kube-controller-manager";
 
 pub struct Cluster {
@@ -41,7 +41,7 @@ impl Cluster {
         let pods = MirrorSpec::new(&resources::pods()).packed().trim(pods::trim).index(BY_OWNER, owner_values);
         let cluster = Self {
             pods: start(pods),
-            // Looked at all at once for each DaemonSet: few fields, kept decoded.
+            // All nodes are read for each DaemonSet, so few fields are kept, decoded.
             nodes: start(MirrorSpec::new(&resources::nodes()).trim(trim_node)),
             claims: packed(resources::claims()),
             deployments: packed(resources::deployments()),
@@ -85,14 +85,14 @@ impl Cluster {
         join_all(mirrors.map(Mirror::synced)).await;
     }
 
-    /// Tells users what happened, in the name of a controller of Kubernetes.
+    /// Returns an event recorder for a Kubernetes controller.
     pub fn telling(&self, component: &'static str) -> Telling {
         let clock = Arc::clone(&self.clock);
         Telling::new(Recorder::start(self.client.clone(), component, clock, self.cancel.clone()))
     }
 }
 
-/// Leaves what says whether a daemon's pod may run there.
+/// Keeps only the fields that decide whether a daemon pod may run on the node.
 fn trim_node(node: &mut Object) {
     node.as_map_mut().remove("status");
     for field in ["managedFields", "annotations"] {

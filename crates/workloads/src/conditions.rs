@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use object::{Object, time};
 use serde_json::{Value, json};
 
-/// What a condition says, without its times.
+/// The content of a condition, without its timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saying {
     pub kind: &'static str,
@@ -40,7 +40,7 @@ pub fn remove(object: &mut Object, kind: &str) {
     }
 }
 
-/// Puts the condition last. One that says the same already, by status and reason, is left alone with its times.
+/// Appends the condition. An existing one with the same status and reason is left unchanged.
 pub fn set(object: &mut Object, condition: Value) {
     let kind = condition["type"].as_str().unwrap_or_default().to_owned();
     let is_same = |old: &Value| old["status"] == condition["status"] && old["reason"] == condition["reason"];
@@ -50,7 +50,7 @@ pub fn set(object: &mut Object, condition: Value) {
     replace(object, &kind, condition);
 }
 
-/// Puts the condition last, whatever was there.
+/// Appends the condition and removes the existing one.
 pub fn replace(object: &mut Object, kind: &str, condition: Value) {
     let mut conditions = object.items(&["status", "conditions"]).to_vec();
     conditions.retain(|old| old["type"] != kind);
@@ -58,7 +58,7 @@ pub fn replace(object: &mut Object, kind: &str, condition: Value) {
     object.set(&["status", "conditions"], conditions);
 }
 
-/// As a ReplicaSet has it.
+/// The form ReplicaSets use.
 pub fn plain(saying: &Saying, now: Timestamp) -> Value {
     json!({"type": saying.kind, "status": saying.status, "reason": saying.reason, "message": saying.message,
         "lastTransitionTime": time::format_seconds(now)})

@@ -1,4 +1,4 @@
-//! Carries news of pods to the controllers that own them: one reader of the largest mirror instead of one per controller.
+//! Dispatches pod events to the owning controllers: one reader of the largest mirror instead of one per controller.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ impl Route {
     }
 }
 
-/// Where pods lead to.
+/// The controllers that receive pod events.
 pub struct Routes {
     pub owners: Vec<Route>,
-    /// Deployments that recreate wait for the last old pod.
+    /// Deployments with the Recreate strategy wait for the last old pod.
     pub deployments: Controller<ObjectKey>,
-    /// Pods that a Job holds on to and no longer will let go of.
+    /// Pods whose tracking finalizer no Job will remove.
     pub strays: Controller<ObjectKey>,
 }
 
@@ -58,7 +58,7 @@ impl Routes {
         {
             self.strays.queue().add(change.key.clone(), priority(change)).await;
         }
-        // Every owner is looked at when the room starts; what it has then says nothing new.
+        // Every owner is reconciled at startup, so initial pods add nothing.
         if !change.is_initial {
             for state in [&change.before, &change.now].into_iter().flatten() {
                 self.carry_to_owner(state).await;
@@ -99,7 +99,7 @@ impl Routes {
         }
     }
 
-    /// Whoever might adopt the pod.
+    /// Enqueues the owners that might adopt the pod.
     async fn carry_to_candidates(&self, pod: &Object) {
         for route in &self.owners {
             for owner in route.owners.list_within(pod.namespace()) {
@@ -115,21 +115,21 @@ fn priority(change: &Change) -> Priority {
     if change.is_initial { Priority::LOW } else { Priority::NORMAL }
 }
 
-/// The pod has gone or ended.
+/// Reports whether the pod was deleted or finished.
 fn is_over(change: &Change) -> bool {
     let has_ended = |pod: &Arc<Object>| matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed");
     change.now.as_ref().is_none_or(has_ended)
 }
 
-/// A pod without a controller that has just come, or that others may want now.
+/// Reports whether a pod without a controller is new or changed its labels.
 fn is_new_orphan(change: &Change) -> bool {
     let Some(pod) = change.now.as_ref().filter(|pod| controller(pod).is_none()) else { return false };
     let labels = |pod: &Object| pod.get(&["metadata", "labels"]).cloned().unwrap_or(Value::Null);
     change.before.as_ref().is_none_or(|before| controller(before).is_some() || labels(before) != labels(pod))
 }
 
-/// What an owner selects: of ReplicationControllers plain labels, of all others a label selector. `None` where it selects
-/// everything or cannot be read, for then it selects nothing.
+/// Returns the selector of an owner: plain labels for ReplicationControllers, a label selector for all others. `None`
+/// if it is empty or invalid, which selects nothing.
 pub fn selector_of(owner: &Object) -> Option<LabelSelector> {
     let selector = owner.get(&["spec", "selector"])?;
     let selector = match owner.kind() {

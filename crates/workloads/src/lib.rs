@@ -1,7 +1,7 @@
-//! The controllers that make pods: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs.
+//! The workload controllers: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs.
 //!
-//! One folder per controller. Each gathers from mirrors, decides in a pure function, and commits what differs. What a
-//! controller has just written counts before its mirror shows it (`own_writes`), so nothing is made twice.
+//! One folder per controller. Each gathers from mirrors, decides in a pure function, and commits the differences. A
+//! controller sees its own writes before the mirror does (`own_writes`), so nothing is created twice.
 
 mod cluster;
 mod conditions;

@@ -1,7 +1,7 @@
-//! What a controller wrote and the mirror does not show yet, laid over what the mirror shows.
+//! Overlays the mirror with writes of a controller that the mirror does not show yet.
 //!
-//! Without it a controller that is woken before its own pods have come back to it would create them again. Kubernetes
-//! counts expectations for this; here the answers of the API themselves are kept until the mirror has caught up.
+//! Without it a controller that is triggered before it observes its own pods would create them again. Kubernetes
+//! counts expectations for this; here the API responses are kept until the mirror has caught up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tokio::time::Instant;
 use crate::owners;
 use crate::pods::Pod;
 
-/// A pod that was created and is not seen for this long may be gone already: ask for it.
+/// A created pod that is not observed for this long may be deleted already, so the API is asked.
 pub const DOUBT_AFTER: Duration = Duration::from_secs(5);
-/// A deletion that is not seen for this long is asked for again.
+/// A deletion that is not observed for this long is repeated.
 const DELETION_FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
-/// How long a controller waits for more news of an owner's pods, for each pod the owner has: looking at all pods of a
-/// large owner for every one of them that changes would cost the square of their number.
+/// Delay per pod of an owner to batch its pod events: reading all pods of a large owner for every change would be
+/// quadratic.
 const PACE_PER_POD: Duration = Duration::from_micros(50);
 const PACE_MAX: Duration = Duration::from_millis(500);
 
-/// Own writes by owner. An owner's are dropped with it, or once the mirror shows them.
+/// Pending writes by owner, dropped with the owner or once the mirror shows them.
 #[derive(Default)]
 pub struct OwnWrites {
     owners: Mutex<HashMap<ObjectKey, Ledger>>,
@@ -46,13 +46,13 @@ struct Written {
     at: Instant,
 }
 
-/// What an owner's pods are, as far as is known.
+/// The known pods of an owner.
 #[derive(Default)]
 pub struct View {
     pub pods: Vec<Pod>,
-    /// Created here long ago and never seen.
+    /// Created long ago and never observed.
     pub doubtful: Vec<ObjectKey>,
-    /// Something written here is not seen yet.
+    /// Some writes are not observed yet.
     pub is_ahead: bool,
 }
 
@@ -78,13 +78,13 @@ impl OwnWrites {
         owners.entry(owner.clone()).or_default().deleted.insert(uid.to_owned(), Instant::now());
     }
 
-    /// The owner itself was written.
+    /// Records a write of the owner itself.
     pub fn wrote_owner(&self, owner: Arc<Object>) {
         let key = ObjectKey::of(&owner);
         self.owners.lock().entry(key).or_default().owner = Some(owner);
     }
 
-    /// The newer of the owner as it is seen and as it was written.
+    /// Returns the newer of the observed and the written owner.
     pub fn newest_owner(&self, seen: Arc<Object>) -> Arc<Object> {
         let mut owners = self.owners.lock();
         let Some(ledger) = owners.get_mut(&ObjectKey::of(&seen)) else { return seen };
@@ -97,32 +97,33 @@ impl OwnWrites {
         }
     }
 
-    /// The owner is gone.
+    /// Drops the state of a deleted owner.
     pub fn forget_owner(&self, owner: &ObjectKey) {
         self.owners.lock().remove(owner);
     }
 
-    /// The pod turned out not to exist.
+    /// Records that the pod does not exist.
     pub fn forget(&self, owner: &ObjectKey, pod: &ObjectKey) {
         if let Some(ledger) = self.owners.lock().get_mut(owner) {
             ledger.written.remove(pod);
         }
     }
 
-    /// The pod turned out to exist: the mirror is slow.
+    /// Records that the pod exists and the mirror is slow.
     pub fn trust(&self, owner: &ObjectKey, pod: &ObjectKey) {
         if let Some(written) = self.owners.lock().get_mut(owner).and_then(|ledger| ledger.written.get_mut(pod)) {
             written.at = Instant::now();
         }
     }
 
-    /// How long to wait for more news before looking at the owner.
+    /// Returns how long to batch events of the owner.
     pub fn pace(&self, owner: &ObjectKey) -> Duration {
         let pods = self.owners.lock().get(owner).map_or(0, |ledger| ledger.pods);
         PACE_PER_POD.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)).min(PACE_MAX)
     }
 
-    /// Lays what was written over what is seen. `is_known` tells whether the mirror has the pod, perhaps as another's.
+    /// Applies pending writes to the observed pods. `is_known` reports whether the mirror has the pod, possibly with
+    /// another owner.
     pub fn overlay(
         &self,
         owner: &ObjectKey,
@@ -176,7 +177,7 @@ impl OwnWrites {
 }
 
 impl Ledger {
-    /// The newer of what is seen and what was written.
+    /// Returns the newer of the observed and the written pod.
     fn newest(&mut self, seen: Arc<Object>) -> Pod {
         let key = ObjectKey::of(&seen);
         let mut newest = seen;
@@ -210,7 +211,7 @@ mod tests {
         Arc::new(Object::from_value(value).expect("a map"))
     }
 
-    /// Pods as `name@version`, with a cross where their end was asked for.
+    /// Pods as `name@version`, marked if their deletion was requested.
     #[track_caller]
     fn check(writes: &OwnWrites, seen: &[(&str, u64)], expected: &str) {
         let seen = seen.iter().map(|(name, version)| pod(name, *version)).collect();
@@ -229,7 +230,7 @@ mod tests {
         check(&writes, &[], "x@5");
         check(&writes, &[("y", 1)], "y@1 x@5");
         check(&writes, &[("x", 5)], "x@5");
-        // Seen once, it is gone when the mirror says so.
+        // Observed once, it is deleted when the mirror says so.
         check(&writes, &[], "");
         writes.changed(&owner, pod("y", 7));
         check(&writes, &[("y", 6)], "y@7");
@@ -254,7 +255,7 @@ mod tests {
         tokio::time::advance(DOUBT_AFTER).await;
         let view = writes.overlay(&owner, "owner", Vec::new(), |_, _| false);
         assert_eq!(view.doubtful, [ObjectKey::new("a", "x")]);
-        // The mirror has it as somebody else's.
+        // The mirror has it with another owner.
         let view = writes.overlay(&owner, "owner", Vec::new(), |_, _| true);
         assert!(view.pods.is_empty() && !view.is_ahead);
     }

@@ -1,4 +1,4 @@
-//! Who controls an object: reading it, taking orphans in, letting go of what no longer fits.
+//! Controller references: reads them, adopts orphans, and releases objects that no longer match.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::FIELD_MANAGER;
 
-/// The index of what has a controller by its uid, and of what has none by namespace.
+/// Index by controller uid, and by namespace for objects without a controller.
 pub const BY_OWNER: &str = "owner";
 
 pub fn owner_values(object: &Object) -> Vec<String> {
@@ -20,7 +20,7 @@ pub fn owner_values(object: &Object) -> Vec<String> {
     }
 }
 
-/// Where the index has the objects of a namespace that have no controller.
+/// Returns the index key of the objects without a controller in a namespace.
 pub fn orphans_of(namespace: &str) -> String {
     format!("orphans/{namespace}")
 }
@@ -33,7 +33,7 @@ pub fn controller_uid(object: &Object) -> Option<&str> {
     controller(object).and_then(|owner| owner["uid"].as_str())
 }
 
-/// The reference by which an owner controls what it made.
+/// Returns the controller reference to an owner.
 pub fn controller_reference(owner: &Object) -> Value {
     json!({"apiVersion": owner.api_version(), "kind": owner.kind(), "name": owner.name(), "uid": owner.uid(),
         "controller": true, "blockOwnerDeletion": true})
@@ -41,17 +41,17 @@ pub fn controller_reference(owner: &Object) -> Value {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It is the owner's.
+    /// Owned by this owner.
     Keep,
-    /// It is the owner's and no longer fits.
+    /// Owned, but no longer matches.
     Release,
-    /// It is nobody's and fits.
+    /// Orphaned and matches.
     Adopt,
-    /// It is no business of this owner.
+    /// Unrelated to this owner.
     Leave,
 }
 
-/// What an owner has to do with an object of its namespace.
+/// Returns the relation of an owner to an object of its namespace.
 pub fn claim_of(owner: &Object, selector: &LabelSelector, candidate: &Object) -> Claim {
     let fits = selector.matches(candidate);
     match controller_uid(candidate) {
@@ -62,7 +62,7 @@ pub fn claim_of(owner: &Object, selector: &LabelSelector, candidate: &Object) ->
     }
 }
 
-/// Writes the owner into an orphan. A mirror may be behind, so whether the owner still is comes from the API itself.
+/// Adopts an orphan. The mirror may be stale, so the API is asked whether the owner still exists.
 pub async fn commit_adoption(
     client: &ClusterClient,
     owner: (&GroupVersionResource, &Object),
@@ -71,7 +71,7 @@ pub async fn commit_adoption(
 ) -> Result<Arc<Object>, ReconcileError> {
     let fresh = client.get(ResourceRef::of(owner.0, owner.1)).await?;
     if fresh.uid() != owner.1.uid() || fresh.is_deleting() {
-        return Err(ReconcileError::other(format!("{} is going and adopts nothing", owner.1.name())));
+        return Err(ReconcileError::other(format!("{} is being deleted and cannot adopt", owner.1.name())));
     }
     let mut adopted = Object::clone(orphan.1);
     let mut owners = orphan.1.items(&["metadata", "ownerReferences"]).to_vec();
@@ -83,7 +83,7 @@ pub async fn commit_adoption(
     commit_owners(client, orphan, &adopted).await
 }
 
-/// Takes the owner out of an object that no longer fits it.
+/// Removes the controller reference from an object that no longer matches.
 pub async fn commit_release(
     client: &ClusterClient,
     owner: &Object,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_keeps_what_fits_it_and_takes_in_orphans() {
+    fn an_owner_keeps_matching_objects_and_adopts_orphans() {
         let owner = json!({"uid": "u"});
         let going = json!({"uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"});
         let of = |uid| json!([{"uid": uid, "controller": true}]);

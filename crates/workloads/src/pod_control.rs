@@ -1,4 +1,4 @@
-//! Pods are made and deleted here, for all owners: batches that grow, own writes kept, events told.
+//! Creates and deletes pods for all owners: in growing batches, with tracking of own writes and events.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,46 +16,46 @@ use crate::pods::Pod;
 use crate::resources;
 use crate::telling::Telling;
 
-/// Pods made or deleted in one go for one owner.
+/// Maximum number of pods created or deleted at once for one owner.
 pub const BURST_MAX: usize = 500;
 const FIRST_BATCH: usize = 1;
 
-/// How one controller handles its pods.
+/// The pod operations of one controller.
 pub struct PodControl {
     pub cluster: Arc<Cluster>,
     pub telling: Telling,
     pub writes: Arc<OwnWrites>,
-    /// Of the owners.
+    /// The resource of the owners.
     pub gvr: GroupVersionResource,
     pub rules: ClaimRules,
 }
 
-/// Which orphans an owner takes in, beside what its selector says.
+/// Rules for adoption in addition to the selector.
 #[derive(Clone, Copy, Default)]
 pub struct ClaimRules {
-    /// Pods that have ended are neither adopted nor released.
+    /// Finished pods are neither adopted nor released.
     pub only_active: bool,
-    /// What adopted pods are given.
+    /// The finalizer added to adopted pods.
     pub finalizer: Option<&'static str>,
-    /// Whether a pod of that name can be the owner's.
+    /// Reports whether a pod of that name can belong to the owner.
     pub is_member: Option<fn(&Object, &Object) -> bool>,
 }
 
-/// The pods of an owner, own writes included.
+/// The pods of an owner, including own writes.
 pub struct Claimed {
     pub pods: Vec<Pod>,
-    /// What the reconcile should return when it has no other wish.
+    /// The default outcome of the reconcile.
     pub outcome: Outcome,
 }
 
 impl PodControl {
-    /// For the owners in a mirror; events come from `component`.
+    /// Manages pods of the owners in a mirror; `component` is the event source.
     pub fn new(cluster: &Arc<Cluster>, component: &'static str, owners: &Mirror, rules: ClaimRules) -> Self {
         let (telling, gvr) = (cluster.telling(component), owners.gvr().clone());
         Self { cluster: Arc::clone(cluster), telling, writes: Arc::default(), gvr, rules }
     }
 
-    /// The owner's pods; orphans that fit are adopted on the way, and what no longer fits is let go.
+    /// Returns the owner's pods, after adopting matching orphans and releasing pods that no longer match.
     pub async fn claim(&self, owner: &Object, selector: &LabelSelector) -> Result<Claimed, ReconcileError> {
         let view = self.view(owner).await?;
         let mut claimed = Vec::with_capacity(view.pods.len());
@@ -66,7 +66,8 @@ impl PodControl {
         Ok(Claimed { pods: claimed, outcome })
     }
 
-    /// The owner's pods and the orphans of its namespace. Whatever was made here long ago and is not seen is asked for.
+    /// Returns the owner's pods and the orphans of its namespace. Asks the API for pods created long ago and never
+    /// observed.
     async fn view(&self, owner: &Object) -> Result<View, ReconcileError> {
         let key = ObjectKey::of(owner);
         let pods = &self.cluster.pods;
@@ -122,7 +123,7 @@ impl PodControl {
                 self.writes.changed(&ObjectKey::of(owner), Arc::clone(&written));
                 Ok((claim == Claim::Adopt).then(|| Pod::new(written)))
             }
-            // It went meanwhile.
+            // Deleted meanwhile.
             Err(ReconcileError::Api(status)) if status.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -139,7 +140,7 @@ impl PodControl {
         }
     }
 
-    /// Creates a pod and tells of it the way ReplicaSets, DaemonSets and Jobs do.
+    /// Creates a pod and records the event of ReplicaSets, DaemonSets and Jobs.
     pub async fn create_and_tell(&self, owner: &Object, pod: Object) -> Result<Arc<Object>, Status> {
         let result = self.create(owner, pod).await;
         match &result {
@@ -150,7 +151,7 @@ impl PodControl {
         result
     }
 
-    /// Deletes a pod; one that is gone already is fine.
+    /// Deletes a pod; a missing one is fine.
     pub async fn delete(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
         let target = ResourceRef::of(&resources::pods(), pod);
         let preconditions = Preconditions { uid: Some(pod.uid().to_owned()), resource_version: None };
@@ -173,15 +174,15 @@ impl PodControl {
         result
     }
 
-    /// Deletes all of them at once; the first failure is returned after all were tried.
+    /// Deletes all of them concurrently; returns the first error after all were tried.
     pub async fn delete_all(&self, owner: &Object, pods: &[Pod]) -> Result<(), Status> {
         let results = join_all(pods.iter().map(|pod| self.delete_and_tell(owner, pod))).await;
         results.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     }
 }
 
-/// Runs the calls in batches that double while they succeed, so that what cannot work is tried once and not a thousand
-/// times. Returns how many succeeded, and the first failure.
+/// Runs the calls in batches that double while they succeed, so that a persistent error is hit only once. Returns the
+/// number of successes and the first error.
 pub async fn slow_start<F>(calls: impl IntoIterator<Item = F>) -> (usize, Result<(), Status>)
 where
     F: Future<Output = Result<(), Status>>,
@@ -203,7 +204,7 @@ where
     }
 }
 
-/// In a namespace that is being deleted nothing can be made, and nobody needs to be told.
+/// Reports whether creation failed because the namespace is terminating, which is not reported.
 pub fn is_namespace_going(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_work_is_tried_little() {
+    async fn a_persistent_error_stops_the_batches() {
         check(0, None, (0, 0)).await;
         check(10, None, (10, 10)).await;
         check(100, Some(0), (1, 0)).await;

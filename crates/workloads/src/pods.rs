@@ -1,4 +1,4 @@
-//! What controllers ask of a pod: is it active, ready, available, for how long.
+//! The state of a pod as controllers use it: active, ready, available.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 use object::{Object, time};
 use serde_json::Value;
 
-/// A pod as its owner knows it, which may be ahead of the mirror.
+/// A pod as its owner knows it, possibly ahead of the mirror.
 #[derive(Clone, Debug)]
 pub struct Pod {
     pub object: Arc<Object>,
-    /// Its deletion was asked for here, and the mirror does not show it yet.
+    /// Its deletion was requested and the mirror does not show it yet.
     is_doomed: bool,
 }
 
@@ -49,17 +49,17 @@ impl Pod {
         self.phase() == "Failed"
     }
 
-    /// It has ended and will not start again.
+    /// Reports whether the pod has finished and will not restart.
     pub fn is_terminal(&self) -> bool {
         matches!(self.phase(), "Succeeded" | "Failed")
     }
 
-    /// It runs or may yet.
+    /// Reports whether the pod runs or may start.
     pub fn is_active(&self) -> bool {
         !self.is_terminal() && !self.is_deleting()
     }
 
-    /// It is on its way out and has not ended.
+    /// Reports whether the pod is being deleted and has not finished.
     pub fn is_terminating(&self) -> bool {
         self.is_deleting() && !self.is_terminal()
     }
@@ -84,12 +84,12 @@ impl Pod {
         self.condition("Ready").filter(|c| c["status"] == "True").and_then(transition_of)
     }
 
-    /// Ready for as long as its owner asks.
+    /// Reports whether the pod has been ready for `minReadySeconds`.
     pub fn is_available(&self, ready_seconds_min: i64, now: Timestamp) -> bool {
         self.is_ready() && self.available_after(ready_seconds_min, now).is_some_and(|wait| wait.is_zero())
     }
 
-    /// How long until a ready pod counts as available; `None` where that cannot be told.
+    /// Returns the time until a ready pod counts as available; `None` if unknown.
     pub fn available_after(&self, ready_seconds_min: i64, now: Timestamp) -> Option<Duration> {
         if !self.is_ready() {
             return None;
@@ -115,7 +115,7 @@ impl Pod {
         self.object.items(&["status", "initContainerStatuses"])
     }
 
-    /// When the pod ended, from what tells it best to what tells it worst.
+    /// Returns when the pod finished, from the most to the least reliable source.
     pub fn finished(&self) -> Option<Timestamp> {
         let not_ready = || self.condition("Ready").filter(|c| c["status"] == "False").and_then(transition_of);
         let deleted = || {
@@ -126,7 +126,7 @@ impl Pod {
         self.finished_containers().or_else(not_ready).or_else(deleted).or_else(|| self.created())
     }
 
-    /// The end of the last container, where all have ended.
+    /// Returns the end of the last container if all have finished.
     fn finished_containers(&self) -> Option<Timestamp> {
         let mut last = None;
         for status in self.container_statuses() {
@@ -137,7 +137,7 @@ impl Pod {
     }
 }
 
-/// The first moment at which a pod that is ready becomes available.
+/// Returns the time until the next ready pod becomes available.
 pub fn next_availability(pods: &[Pod], ready_seconds_min: i64, now: Timestamp) -> Option<Duration> {
     let waits = pods.iter().filter_map(|pod| pod.available_after(ready_seconds_min, now));
     waits.filter(|wait| !wait.is_zero()).min()
@@ -147,7 +147,7 @@ fn transition_of(condition: &Value) -> Option<Timestamp> {
     condition["lastTransitionTime"].as_str().and_then(time::parse)
 }
 
-/// Leaves what this room looks at: most of a pod's spec is of interest to its node alone, and a member holds many pods.
+/// Keeps only the fields used here: most of a pod's spec matters only to its node, and a member has many pods.
 pub fn trim(pod: &mut Object) {
     pod.remove(&["metadata", "managedFields"]);
     let Some(spec) = pod.as_map_mut().get_mut("spec").and_then(Value::as_object_mut) else { return };
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_available_once_it_was_ready_long_enough() {
+    fn a_pod_is_available_after_min_ready_seconds() {
         let ready = |status| {
             json!({"conditions": [{"type": "Ready", "status": status,
             "lastTransitionTime": "2026-01-01T00:00:40Z"}]})
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_ended_when_its_last_container_did() {
+    fn a_pod_finished_with_its_last_container() {
         let ended = |times: &[&str]| {
             let state = |time: &&str| json!({"state": {"terminated": {"finishedAt": time}}});
             json!({"containerStatuses": times.iter().map(state).collect::<Vec<_>>()})
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_pod_is_what_its_owner_asks_for() {
+    fn trimming_keeps_the_fields_owners_read() {
         let mut pod = Object::from_value(json!({
             "metadata": {"name": "a"},
             "spec": {"containers": [{"name": "c"}], "nodeName": "n", "volumes": [{"name": "x", "emptyDir": {}},

@@ -1,4 +1,4 @@
-//! Which pods go first when there are too many: those that do the least work, then those that did it for the shortest time.
+//! The deletion order of surplus pods: least useful first, then most recently started.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use crate::pods::Pod;
 
-/// How to tell pods apart that are alike by assignment, phase and readiness.
+/// Tie-breakers for pods with equal assignment, phase and readiness.
 pub enum Ranking<'a> {
-    /// As Jobs do: the younger go first.
+    /// As for Jobs: younger pods first.
     Plain,
-    /// As ReplicaSets do: by the cost users set, by how many related pods share the node, and by age in powers of two,
-    /// so that not always the youngest go.
+    /// As for ReplicaSets: by deletion cost, by the number of related pods on the node, and by age in powers of two,
+    /// so that it is not always the youngest.
     Spread { related_by_node: &'a HashMap<String, usize>, now: Timestamp },
 }
 
-/// Sorts pods so that the first is the first to be deleted.
+/// Sorts pods so that the first one is deleted first.
 pub fn sort_for_deletion(pods: &mut [Pod], ranking: &Ranking<'_>) {
     pods.sort_by(|a, b| compare(a, b, ranking));
 }
@@ -52,7 +52,7 @@ fn phase_order(pod: &Pod) -> u8 {
     }
 }
 
-/// The one without a time first, then the later one.
+/// Pods without a timestamp first, then the later one.
 fn compare_age(a: &Pod, since_a: Option<Timestamp>, b: &Pod, since_b: Option<Timestamp>, by: &Ranking<'_>) -> Ordering {
     let (Some(since_a), Some(since_b)) = (since_a, since_b) else {
         return since_a.is_some().cmp(&since_b.is_some());
@@ -66,7 +66,7 @@ fn compare_age(a: &Pod, since_a: Option<Timestamp>, b: &Pod, since_b: Option<Tim
     }
 }
 
-/// The power of two an age lies under.
+/// The logarithm of the age.
 fn age_rank(since: Timestamp, now: Timestamp) -> i32 {
     let age = now.duration_since(since).as_nanos();
     if age > 0 { age.ilog2() as i32 } else { -1 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_do_the_least_go_first() {
+    fn least_useful_pods_are_deleted_first() {
         let old = || pod("old", json!({}));
         let unassigned = || pod("unassigned", json!({"/spec": {}}));
         let pending = || pod("pending", json!({"/status/phase": "Pending"}));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn cost_goes_before_sharing_a_node_and_both_before_age() {
+    fn deletion_cost_precedes_node_sharing_which_precedes_age() {
         let now = "2026-01-01T01:00:00Z".parse().expect("a time");
         let related = HashMap::from([("n1".to_owned(), 1), ("n2".to_owned(), 3)]);
         let spread = Ranking::Spread { related_by_node: &related, now };
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_alike_by_powers_of_two_are_told_apart_by_chance() {
+    fn pods_of_equal_age_rank_are_ordered_by_uid() {
         let now = "2026-01-01T01:00:00Z".parse().expect("a time");
         let related = HashMap::new();
         let spread = Ranking::Spread { related_by_node: &related, now };

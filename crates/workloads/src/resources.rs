@@ -1,4 +1,4 @@
-//! The resources this room reads and writes.
+//! The resources used by the controllers.
 
 use object::GroupVersionResource;
 

@@ -1,4 +1,4 @@
-//! What StatefulSets and DaemonSets have been: ControllerRevisions, found, made and counted up.
+//! The ControllerRevisions of StatefulSets and DaemonSets.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::owners::{BY_OWNER, Claim, claim_of, commit_adoption, commit_release, 
 use crate::resources;
 use crate::templates::{hash, is_same};
 
-/// The longest part of an owner's name that goes into a revision's.
+/// Maximum length of the owner's name in a revision's name.
 const NAME_PREFIX_MAX: usize = 223;
-/// Names that may be taken before it is no coincidence.
+/// Maximum number of name collisions.
 const COLLISIONS_MAX: i64 = 10;
 
-/// What to do so that the newest revision is what the owner says now.
+/// The change that makes the newest revision match the owner.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Revise {
-    /// It is.
+    /// It matches already.
     Latest(Arc<Object>),
-    /// An older one is the same: it becomes the newest, under this number.
+    /// An older one matches: it gets the newest revision number.
     Again(Arc<Object>, i64),
-    /// There is none like it.
+    /// None matches.
     New(i64),
 }
 
-/// The revision in use, and how often a name was taken.
+/// The current revision and the collision count.
 pub struct Revised {
     pub revision: Arc<Object>,
     pub collisions: Option<i64>,
@@ -40,14 +40,14 @@ pub fn number(revision: &Object) -> i64 {
     revision.i64_at(&["revision"]).unwrap_or(0)
 }
 
-/// What a revision keeps: a patch that puts the template back, as `kubectl rollout undo` sends it.
+/// Returns the data of a revision: a patch that restores the template, as `kubectl rollout undo` sends it.
 pub fn data_of(owner: &Object) -> Value {
     let mut template = owner.get(&["spec", "template"]).cloned().unwrap_or_else(|| json!({}));
     template["$patch"] = "replace".into();
     json!({"spec": {"template": template}})
 }
 
-/// The template a revision keeps.
+/// Returns the template of a revision.
 pub fn template_of(revision: &Object) -> Value {
     let mut template = revision.get(&["data", "spec", "template"]).cloned().unwrap_or_default();
     if let Some(template) = template.as_object_mut() {
@@ -56,7 +56,7 @@ pub fn template_of(revision: &Object) -> Value {
     template
 }
 
-/// Of revisions in their order.
+/// Expects sorted revisions.
 pub fn plan_revision(revisions: &[Arc<Object>], data: &Value) -> Revise {
     let has_data = |revision: &&Arc<Object>| is_same(revision.get(&["data"]).unwrap_or(&Value::Null), data);
     let next = revisions.last().map_or(1, |latest| number(latest) + 1);
@@ -73,7 +73,7 @@ fn by_number(a: &Arc<Object>, b: &Arc<Object>) -> Ordering {
     number(a).cmp(&number(b)).then_with(by_age)
 }
 
-/// The owner's revisions in their order; orphans that fit are adopted.
+/// Returns the owner's revisions in order, adopting matching orphans.
 pub async fn gather_revisions(
     cluster: &Cluster,
     owner: (&GroupVersionResource, &Object),
@@ -99,7 +99,7 @@ pub async fn gather_revisions(
     Ok(revisions)
 }
 
-/// Makes the newest revision what the owner says. `hash_label` is where the hash of the data goes.
+/// Makes the newest revision match the owner. `hash_label` receives the hash of the data.
 pub async fn commit_revision(
     cluster: &Cluster,
     owner: &Object,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_becomes_the_newest_again() {
+    fn a_rollback_renumbers_the_old_revision() {
         check(&[], "a", "new 1");
         check(&[(1, "a")], "a", "latest r1");
         check(&[(1, "a")], "b", "new 2");

@@ -12,17 +12,17 @@ use crate::cluster::Cluster;
 use crate::dispatch::{self, Routes};
 use crate::{cron_job, daemon_set, deployment, job, replica_set, stateful_set};
 
-/// What the room works with.
+/// The dependencies of the workload controllers.
 pub struct Parts {
-    /// The API of the cluster whose workloads these are.
+    /// The API of the cluster whose workloads are managed.
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
 }
 
-/// Runs until cancelled. Of the processes that share an API only one may.
+/// Runs until cancelled. Only one instance may run per cluster.
 pub async fn run(parts: Parts, cancel: CancellationToken) {
     let cluster = Cluster::start(parts.client, parts.clock, &cancel);
-    // Who acts on pods it does not know of makes them twice.
+    // Acting before the mirrors are complete would create pods twice.
     tokio::select! {
         () = cancel.cancelled() => return,
         () = cluster.synced() => {}
@@ -52,12 +52,12 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     running.spawn(dispatch::run(Arc::clone(&cluster), routes, cancel.clone()));
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a controller ended badly");
+            tracing::error!(%error, "controller exited with an error");
         }
     }
 }
 
-/// The earlier of what is wanted next and a wait.
+/// Returns the earlier of an outcome and a wait.
 pub fn sooner(outcome: Outcome, wait: Option<Duration>) -> Outcome {
     match (outcome, wait) {
         (Outcome::After(first), Some(second)) => Outcome::After(first.min(second)),

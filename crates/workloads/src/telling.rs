@@ -1,4 +1,4 @@
-//! Events in the name of one controller, as many as a user can read.
+//! Records events of one controller, rate-limited per object.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use reconcile::Recorder;
 use tokio::time::Instant;
 
-/// Events about one object at once; after that, one each `REFILL_EVERY`. The limits client-go keeps to.
+/// Burst of events per object; after that, one each `REFILL_EVERY`. The limits of client-go.
 const BURST_MAX: u32 = 25;
 const REFILL_EVERY: Duration = Duration::from_secs(300);
-/// Objects whose budget is remembered; past this all start anew.
+/// Maximum number of tracked objects; beyond it all budgets are reset.
 const REMEMBERED_MAX: usize = 4096;
 
 /// Clones share their budgets.

@@ -1,16 +1,16 @@
-//! Pods from their owner's template, and names that follow from what a template says.
+//! Pods created from a template, and names derived from it.
 
 use object::{GroupVersionKind, Object};
 use serde_json::{Map, Value};
 
 use crate::owners::controller_reference;
 
-/// Letters that spell no word and are not taken for one another, as Kubernetes has them in generated names.
+/// The alphabet of generated names in Kubernetes, without vowels and ambiguous characters.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// What the API leaves of a prefix before it adds five letters.
+/// The API truncates a name prefix to this length before it appends five characters.
 pub const GENERATED_PREFIX_MAX: usize = 58;
 
-/// A pod as the template says, owned by `owner`, its name to be made by the API.
+/// Returns a pod from the template, owned by `owner`, with a generated name.
 pub fn pod_from(template: &Value, owner: &Object) -> Object {
     let mut pod = Object::default();
     pod.set_gvk(&GroupVersionKind::new("", "v1", "Pod"));
@@ -26,7 +26,7 @@ pub fn pod_from(template: &Value, owner: &Object) -> Object {
     pod
 }
 
-/// A short name for what a template says. The count tells apart templates that would get the same.
+/// Returns the hash of a template. The collision count distinguishes templates with equal hashes.
 pub fn hash(template: &Value, collisions: Option<i64>) -> String {
     let mut text = template.to_string();
     if let Some(collisions) = collisions {
@@ -36,12 +36,12 @@ pub fn hash(template: &Value, collisions: Option<i64>) -> String {
     sum.bytes().map(|byte| char::from(SAFE[usize::from(byte) % SAFE.len()])).collect()
 }
 
-/// 32 bits are what Kubernetes takes; collisions are handled by whoever asks for a hash.
+/// Kubernetes uses 32 bits; callers handle collisions.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Whether two values mean the same: absent, null and empty do.
+/// Reports whether two values are semantically equal: absent, null and empty are.
 pub fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -63,7 +63,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Absolute, or a percentage of the total; `None` where it is neither.
+/// Resolves an absolute number or a percentage of the total; `None` if it is neither.
 pub fn scaled(value: Option<&Value>, total: i64, round_up: bool) -> Option<i64> {
     match value? {
         Value::Number(number) => number.as_i64(),
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_stable_safe_and_told_apart_by_the_collision_count() {
+    fn hashes_are_stable_safe_and_depend_on_the_collision_count() {
         let template = json!({"spec": {"containers": [{"image": "nginx"}]}});
         assert_eq!(hash(&template, None), hash(&template, None));
         assert_ne!(hash(&template, None), hash(&template, Some(1)));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_rounded_as_asked() {
+    fn percentages_are_rounded_as_requested() {
         let check = |value: Value, total, round_up, expected| {
             assert_eq!(scaled(Some(&value), total, round_up), expected, "{value} of {total}");
         };

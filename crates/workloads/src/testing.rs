@@ -1,4 +1,4 @@
-//! A cluster in memory for tests of this room: the controllers run, pods do what the test says.
+//! An in-memory cluster for tests: runs the controllers, the test sets the state of pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts the controllers; the test's time must be paused.
+    /// Starts the controllers; requires paused time.
     pub async fn start() -> Self {
         let api = MemoryApi::default();
         let client = api.client();
@@ -35,7 +35,7 @@ impl Stage {
         stage
     }
 
-    /// Lets everything happen that is not waiting for a later time. Time is paused: this waits for nothing real.
+    /// Runs everything that does not wait for a later time. Time is paused, so this does not wait in real time.
     pub async fn settle(&self) {
         self.pass(Duration::from_millis(900)).await;
     }
@@ -105,7 +105,7 @@ impl Stage {
             "lastTransitionTime": self.now()}]})
     }
 
-    /// Makes every pod run and ready that is not; true where there was one.
+    /// Makes all other pods running and ready; returns true if there was one.
     pub async fn ready_all(&self) -> bool {
         let mut any = false;
         for pod in self.pods().await {
@@ -118,7 +118,7 @@ impl Stage {
         any
     }
 
-    /// Makes pods ready until no new ones come.
+    /// Makes pods ready until no new ones appear.
     pub async fn roll_out(&self) {
         for _ in 0..50 {
             if !self.ready_all().await {
@@ -128,7 +128,7 @@ impl Stage {
         panic!("pods keep coming: {}", self.pod_names().await);
     }
 
-    /// `Reason: message` of all events about an object of that kind, in the order they were told.
+    /// Returns `Reason: message` of all events about an object of that kind, in order.
     pub async fn events(&self, kind: &str) -> Vec<String> {
         let gvr = GroupVersionResource::new("", "v1", "events");
         let mut events = self.list(&gvr).await;

@@ -1,5 +1,5 @@
-//! The same kubectl commands on a real kube-apiserver, once with our controllers and once with kube-controller-manager:
-//! what clients see afterwards must be the same.
+//! Runs the same kubectl commands on a real kube-apiserver with our controllers and with kube-controller-manager; the
+//! resulting objects and events must be equal.
 
 #[path = "../../cluster-client/tests/kube/mod.rs"]
 mod kube;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,replicationcontroller-controller,\
     statefulset-controller,daemonset-controller,job-controller,cronjob-controller";
 
-/// Ends with the test.
+/// Killed at the end of the test.
 struct ControllerManager(Child);
 
 impl ControllerManager {
@@ -75,7 +75,7 @@ async fn clients_cannot_tell_our_controllers_from_those_of_kubernetes() {
     let all: BTreeSet<&String> = seen_with_ours.keys().chain(seen_with_theirs.keys()).collect();
     let text = |seen: &BTreeMap<String, String>, what: &String| {
         let lines = seen.get(what).map(String::as_str).unwrap_or_default().lines();
-        // It names the ReplicaSet whose progress was seen last; a rollout that is over between two looks was not seen.
+        // Names the ReplicaSet whose progress was observed last; a short rollout may go unobserved.
         lines.filter(|line| !line.contains("has successfully progressed.")).collect::<Vec<_>>().join("\n")
     };
     let differences = all.into_iter().filter_map(|what| {
@@ -86,7 +86,7 @@ async fn clients_cannot_tell_our_controllers_from_those_of_kubernetes() {
     assert!(differences.is_empty(), "- theirs, + ours\n{}", differences.join("\n"));
 }
 
-/// Lines that only one of both has.
+/// Lines that only one side has.
 fn difference(ours: &str, theirs: &str) -> String {
     let missing =
         theirs.lines().filter(|line| !ours.lines().any(|other| other == *line)).map(|line| format!("-{line}"));

@@ -1,5 +1,6 @@
-//! `soak`: a seeded run of users and faults against real processes, with a verdict and the command that repeats it.
-#![allow(clippy::print_stdout, reason = "the verdict is what it is for")]
+//! `soak`: a seeded run of user actions and faults against real processes, with a result and the command to repeat
+//! it.
+#![allow(clippy::print_stdout, reason = "prints its result")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -67,7 +68,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Ask, String> {
                 plan.engine = match value()?.as_str() {
                     "embedded" => Engine::Embedded,
                     "etcd" => Engine::Etcd,
-                    other => return Err(format!("there is no engine {other}")),
+                    other => return Err(format!("unknown engine {other}")),
                 }
             }
             "--no-members" => plan.has_members = false,
@@ -99,16 +100,16 @@ async fn soak(plan: &Plan, steps: &[Step], directory: Option<PathBuf>, repeat: &
         eprintln!("{}: {error}", directory.display());
         return ExitCode::from(2);
     }
-    // Programs would go on with what an earlier run left to them.
+    // Programs would continue with the data of an earlier run.
     if std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some()) {
-        eprintln!("{} is not empty: name another --directory", directory.display());
+        eprintln!("{} is not empty: choose another --directory", directory.display());
         return ExitCode::from(2);
     }
     println!("==> {repeat}\n    in {}", directory.display());
     let verdict = match e2e::soak::run(plan, steps, &directory).await {
         Ok(verdict) => verdict,
         Err(why) => {
-            eprintln!("the run did not get under way: {why}");
+            eprintln!("the run failed to start: {why}");
             return ExitCode::from(2);
         }
     };
@@ -117,14 +118,14 @@ async fn soak(plan: &Plan, steps: &[Step], directory: Option<PathBuf>, repeat: &
         println!("==> GOOD: {repeat}");
         return ExitCode::SUCCESS;
     }
-    println!("==> BAD: {} violations; again with: {repeat}", verdict.violations.len());
-    println!("    or step by step with: soak --replay {}", directory.join("schedule.jsonl").display());
+    println!("==> FAILED: {} violations; repeat with: {repeat}", verdict.violations.len());
+    println!("    or replay the schedule with: soak --replay {}", directory.join("schedule.jsonl").display());
     ExitCode::FAILURE
 }
 
 fn print(verdict: &Verdict) {
     let Verdict { counts, faults, deeds, rest, .. } = verdict;
-    println!("==> {faults} faults, {deeds} deeds of users; at rest {rest:.1?} after the last fault");
+    println!("==> {faults} faults, {deeds} user actions; converged {rest:.1?} after the last fault");
     println!(
         "    {} writes acknowledged, {} refused, {} unknown; {} reads, {} lists, {} watch events",
         counts.acknowledged, counts.refused, counts.unknown, counts.reads, counts.lists, counts.events

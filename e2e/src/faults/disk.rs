@@ -1,4 +1,4 @@
-//! A small disk of its own for a program under test, so that it can be filled for real.
+//! A small disk for a program under test that can be filled for real.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::Refused;
 
-/// A tmpfs that goes away when dropped; the programs on it have to be gone by then.
+/// A tmpfs that is unmounted when dropped; its users must have exited by then.
 pub struct SmallDisk {
     path: PathBuf,
 }
@@ -30,12 +30,12 @@ impl SmallDisk {
         &self.path
     }
 
-    /// Takes all the room there is.
+    /// Fills the disk.
     pub fn fill(&self) {
         let mut ballast = std::fs::File::create(self.ballast()).expect("a file on the disk");
         let mut block = vec![0xA5_u8; 1 << 20];
         while !block.is_empty() {
-            // Where there is no room for so much, the rest goes in smaller pieces.
+            // The rest is filled in smaller pieces.
             if ballast.write_all(&block).is_err() {
                 block.truncate(block.len() / 2);
             }
@@ -54,7 +54,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // A process that is only just gone may still hold it.
+        // A process that has just exited may still hold it.
         let _ = Command::new("umount").arg("-l").arg(&self.path).output();
     }
 }

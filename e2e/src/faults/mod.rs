@@ -1,4 +1,4 @@
-//! Faults done to running programs: each is injected into a named target and healed at the latest when it is dropped.
+//! Fault injection for running programs: each fault is injected into a named target and healed when dropped.
 
 pub mod disk;
 pub mod process;
@@ -17,7 +17,7 @@ use process::Subject;
 use relay::{Relay, Road};
 use shim::{DiskError, Shim};
 
-/// What this machine or this target cannot do, in a sentence.
+/// The reason why this machine or target does not support a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -30,33 +30,33 @@ impl std::fmt::Display for Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// `kill -9`, and a start on the same data when healed.
+    /// `kill -9`, and a restart on the same data when healed.
     Kill,
     /// SIGSTOP, and SIGCONT when healed.
     Pause,
-    /// Its network namespace is cut off: packets vanish.
+    /// Its network namespace is disconnected: packets are dropped.
     Partition,
-    /// Its network namespace is cut off: the cable is pulled.
+    /// Its network namespace is disconnected: the link is down.
     Unplug,
-    /// The relay it talks through passes nothing on and says nothing.
+    /// Its relay forwards nothing and keeps connections open.
     Silence,
-    /// The relay it talks through ends every connection.
+    /// Its relay resets every connection.
     Reset,
-    /// The relay it talks through holds everything back for so long.
+    /// Its relay delays all data.
     SlowNetwork { ms: u64 },
-    /// Every sync takes so much longer.
+    /// Delays every sync.
     SlowDisk { ms: u64 },
-    /// Writes fail with ENOSPC; on a target with a small disk of its own, the disk is filled for real.
+    /// Writes fail with ENOSPC; on a target with its own small disk, the disk is filled for real.
     FullDisk,
     /// Writes and syncs fail with EIO.
     BrokenDisk,
-    /// The wall clock is so far ahead, or behind.
+    /// Shifts the wall clock forward or back.
     Clock { seconds: i64 },
-    /// Loss and delay in the kernel's network.
+    /// Packet loss and delay in the kernel.
     Netem { delay_ms: u64, loss_percent: u64 },
 }
 
-/// A program that faults are done to, with the means there are to do them.
+/// A program that faults are injected into, with the available means.
 #[derive(Clone)]
 pub struct Target {
     pub name: String,
@@ -67,7 +67,7 @@ pub struct Target {
     disk: Option<Arc<SmallDisk>>,
 }
 
-/// A fault that is going on. Dropping it heals it.
+/// An active fault. Dropping it heals it.
 pub struct Injected {
     heal: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -77,7 +77,7 @@ impl Injected {
         Self { heal: Some(Box::new(heal)) }
     }
 
-    /// The same as dropping it, in a word.
+    /// Drops it explicitly.
     pub fn heal(self) {}
 }
 
@@ -119,7 +119,7 @@ impl Target {
         self.subject.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins the fault, or says why it cannot be done here. Nothing is left half done.
+    /// Starts the fault, or returns why it is not supported here. Leaves nothing half done.
     pub fn inject(&self, fault: Fault) -> Result<Injected, Refused> {
         match fault {
             Fault::Kill => Ok(self.kill()),
@@ -147,7 +147,7 @@ impl Target {
     fn pause(&self) -> Result<Injected, Refused> {
         let pid = self.subject().pid().ok_or_else(|| self.refused("does not run and cannot be paused"))?;
         signal(pid, "-STOP").map_err(|why| self.refused(&why))?;
-        // The process may have been killed meanwhile, which ends a pause too.
+        // The process may have been killed meanwhile, which also ends a pause.
         Ok(Injected::until(move || drop(signal(pid, "-CONT"))))
     }
 
@@ -204,7 +204,7 @@ impl Target {
     }
 }
 
-/// The end of the link that is inside the namespace.
+/// Returns the end of the link inside the namespace.
 fn first_link(namespace: &Namespace) -> Option<String> {
     let output = namespace.command("ip").args(["-o", "link", "show", "type", "veth"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Programs under test as the kit sees them: something with a process that can be killed and started again.
+//! Programs under test as seen by fault injection: processes that can be killed and restarted.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::etcd::EtcdCluster;
 use crate::member::Member;
 
-/// What faults are done to.
+/// A process that faults are injected into.
 pub trait Subject: Send {
-    /// The process, while there is one.
+    /// The process id while it runs.
     fn pid(&self) -> Option<u32>;
-    /// As a power cut would.
+    /// Kills it, as in a power failure.
     fn kill(&mut self);
-    /// On the same data and at the same address; does not wait until it is ready.
+    /// Starts it with the same data and address, without waiting until it is ready.
     fn start(&mut self);
-    /// Everything it has said, over all its lives.
+    /// All its output over all restarts.
     fn log(&self) -> String;
-    /// Starts it again when it ended by itself, and says how it did.
+    /// Restarts it if it has exited by itself, and returns how it exited.
     fn revive(&mut self) -> Option<String> {
         None
     }
 }
 
-/// A program that is started by a recipe, as often as needed.
+/// A program that can be started repeatedly.
 pub struct Process {
     recipe: Box<dyn Fn() -> Command + Send>,
     log: PathBuf,
@@ -47,7 +47,7 @@ impl Subject for Process {
 
     fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself.
+            // It may have exited by itself.
             let _ = child.kill();
             let _ = child.wait();
         }

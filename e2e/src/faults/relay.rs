@@ -1,4 +1,4 @@
-//! A TCP relay on loopback between two programs that hangs, resets or delays what goes through it.
+//! A TCP relay on loopback that blocks, resets or delays connections.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,19 +9,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What the relay does with what it is given.
+/// The mode of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Road {
     Open,
-    /// Every piece is held back for so long.
+    /// Delays all data.
     Slow(Duration),
-    /// Nothing gets through and nobody is told.
+    /// Forwards nothing and keeps connections open.
     Silent,
-    /// Connections are ended, and new ones at once.
+    /// Resets existing and new connections.
     Reset,
 }
 
-/// Ends with its listener when dropped.
+/// Stops with its listener when dropped.
 pub struct Relay {
     pub port: u16,
     road: Arc<watch::Sender<Road>>,
@@ -29,7 +29,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens on a loopback port of its own and leads to another.
+    /// Listens on a free loopback port and forwards to the target.
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -51,7 +51,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.task.abort();
-        // Those that run see that nobody steers them any more and end.
+        // Existing connections notice this and end.
         self.road.send_replace(Road::Reset);
     }
 }
@@ -76,9 +76,9 @@ async fn connect(inward: TcpStream, target: SocketAddr, mut road: watch::Receive
     }
 }
 
-/// Waits while nothing gets through.
+/// Waits while the relay is blocked.
 async fn passable(road: &mut watch::Receiver<Road>) {
-    // An error means that the relay is gone, and so will this connection be.
+    // An error means that the relay is gone, and this connection ends too.
     let _ = road.wait_for(|road| *road != Road::Silent).await;
 }
 

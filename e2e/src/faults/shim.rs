@@ -1,4 +1,4 @@
-//! The shim in a program under test that bends its disk and its wall clock, and the file it is steered by.
+//! A preloaded library that injects disk and wall clock faults into a program, and its control file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use super::Refused;
 const SOURCE: &str = include_str!("shim.c");
 const CONTROL_LEN: usize = 64;
 
-/// Where a setting is in the shared file, in steps of eight bytes. The order is that of `struct control` in shim.c.
+/// Offsets of settings in the control file, in units of eight bytes. The order is that of `struct control` in shim.c.
 #[derive(Clone, Copy)]
 enum Knob {
     ClockOffset = 0,
@@ -24,7 +24,7 @@ enum Knob {
     ClocksRead = 7,
 }
 
-/// How often a program ran into what its shim was told to do.
+/// Counters of injected faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hits {
     pub writes: i64,
@@ -32,12 +32,12 @@ pub struct Hits {
     pub clocks: i64,
 }
 
-/// What a disk may answer instead of writing.
+/// The error of a disk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskError {
     Full,
     Broken,
-    /// What is written stays in the cache of the system: the disk does not confirm it.
+    /// Writes stay in the page cache: syncs fail.
     Unconfirmed,
 }
 
@@ -48,7 +48,7 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// Builds the library into the directory and makes the file that steers it.
+    /// Builds the library into the directory and creates its control file.
     pub fn build(directory: &Path, name: &str) -> Result<Self, Refused> {
         let library = directory.join("faults.so");
         if !library.exists() {
@@ -62,7 +62,7 @@ impl Shim {
         Ok(Self { library, control_path, control })
     }
 
-    /// Puts the shim into a program that is about to start. Only programs that go through libc notice: ours do, Go's do not.
+    /// Preloads the shim into a command. Only programs that use libc are affected: ours are, Go programs are not.
     pub fn preload(&self, command: &mut Command) {
         command.env("LD_PRELOAD", &self.library).env("FLOTILLA_FAULTS", &self.control_path);
     }
@@ -70,7 +70,7 @@ impl Shim {
     pub fn slow_disk(&self, delay: Duration) {
         let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
         self.set(Knob::SyncDelay, micros);
-        // A write only reaches the cache of the system: it is slow where it has to wait for the disk.
+        // A write only reaches the page cache; it is slow when it must wait for the disk.
         self.set(Knob::WriteDelay, micros / 20);
     }
 
@@ -87,7 +87,7 @@ impl Shim {
         }
     }
 
-    /// Only the wall clock moves: no machine's monotonic clock does.
+    /// Shifts only the wall clock, not the monotonic clock.
     pub fn move_clock(&self, seconds: i64) {
         self.set(Knob::ClockOffset, seconds.saturating_mul(1_000_000_000));
     }
@@ -113,13 +113,13 @@ impl Shim {
 
     fn get(&self, knob: Knob) -> i64 {
         let mut bytes = [0; 8];
-        self.control.read_exact_at(&mut bytes, knob as u64 * 8).expect("the control file is whole");
+        self.control.read_exact_at(&mut bytes, knob as u64 * 8).expect("the control file is complete");
         i64::from_ne_bytes(bytes)
     }
 }
 
 fn compile(directory: &Path, library: &Path) -> Result<(), Refused> {
-    // Several at once may build it; each moves a whole library into place.
+    // Several processes may build it concurrently; each moves a complete library into place.
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let (source, built) = (directory.join(format!("faults-{nanos}.c")), directory.join(format!("faults-{nanos}.so")));
     std::fs::write(&source, SOURCE).map_err(|error| Refused(format!("{}: {error}", source.display())))?;
@@ -128,7 +128,7 @@ fn compile(directory: &Path, library: &Path) -> Result<(), Refused> {
     let output =
         command.output().map_err(|error| Refused(format!("no C compiler for disk and clock faults: cc: {error}")))?;
     if !output.status.success() {
-        return Err(Refused(format!("the shim does not build: {}", String::from_utf8_lossy(&output.stderr))));
+        return Err(Refused(format!("failed to build the shim: {}", String::from_utf8_lossy(&output.stderr))));
     }
     std::fs::rename(&built, library).map_err(|error| Refused(format!("{}: {error}", library.display())))
 }

@@ -1,4 +1,4 @@
-//! Checks that members hold exactly what the control plane decided, and that on the way there nothing undecided was done.
+//! Checks that members have exactly the decided state, and that no undecided change happened on the way there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,39 +8,39 @@ use serde_json::Value;
 use super::writes::Violation;
 use super::{Micros, Revision};
 
-/// A binding needs to have wanted a cluster for so long before taking its work away is a mistake and not a race.
+/// Deleting a work is an error, and not a race, only after its binding has included the cluster for this long.
 const SETTLED: Micros = 2_000_000;
 
-/// What exists when nothing moves any more. Objects are named `Kind/name` in one namespace.
+/// The final state. Objects are named `Kind/name` in one namespace.
 #[derive(Clone, Debug, Default)]
 pub struct Rest {
     /// Templates that a policy selects.
     pub templates: BTreeMap<String, Template>,
     pub bindings: BTreeMap<String, Binding>,
     pub works: Vec<Work>,
-    /// Only what carries our label, by member.
+    /// Objects with our label, by member.
     pub members: BTreeMap<String, BTreeMap<String, Value>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Template {
     pub uid: String,
-    /// What users want different where: a value for an annotation, by member.
+    /// The annotation value by member, set by override policies.
     pub overrides: BTreeMap<String, String>,
     pub object: Value,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// The permanent id its works carry.
+    /// The permanent id in the labels of its works.
     pub id: String,
     pub template: String,
     pub template_uid: String,
-    /// The replicas each cluster was given, where they were divided.
+    /// The replicas assigned to each cluster, if they were divided.
     pub targets: BTreeMap<String, Option<i64>>,
     pub evicting: BTreeSet<String>,
     pub is_going: bool,
-    /// Its own word for it.
+    /// Its own condition.
     #[serde(default)]
     pub is_applied: bool,
 }
@@ -56,21 +56,21 @@ pub struct Work {
     pub is_going: bool,
 }
 
-/// What was seen on the way.
+/// An observed change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
 pub enum Step {
-    /// A binding in the plane's order of revisions; `None` when it went.
+    /// A binding, ordered by the control plane's revisions; `None` if it was deleted.
     Bound { at: Micros, revision: Revision, name: String, binding: Option<Binding> },
-    /// A member that is a cluster of the plane, or is about to be none any more, in the same order.
+    /// A member that joins or leaves, in the same order.
     Member { at: Micros, revision: Revision, cluster: String, is_going: bool },
-    /// A work in the same order. `print` names what its manifest asks for.
+    /// A work in the same order. `print` is a fingerprint of its manifest.
     Worked { at: Micros, revision: Revision, cluster: String, object: String, binding: String, work: WorkSeen },
     /// An object in a member.
     Held { at: Micros, cluster: String, object: String, uid: String, generation: i64, print: String },
-    /// It went from the member.
+    /// An object was deleted from the member.
     Dropped { at: Micros, cluster: String, object: String, uid: String },
-    /// Something may have been missed: what needs the whole story is not checked.
+    /// Events may have been missed: checks that need all of them are skipped.
     Missed { at: Micros, what: String },
 }
 
@@ -82,7 +82,7 @@ pub struct WorkSeen {
     pub is_going: bool,
 }
 
-/// Everything that is not as decided, now that it should be. An empty answer means that everything is at rest.
+/// Returns all differences from the decided state. Empty once everything has converged.
 pub fn check_rest(rest: &Rest) -> Vec<Violation> {
     let mut found = Vec::new();
     check_bindings(rest, &mut found);
@@ -99,23 +99,23 @@ fn check_bindings(rest: &Rest, found: &mut Vec<Violation>) {
         match by_template.get(name.as_str()) {
             None => add(format!("{name} has no binding")),
             Some(binding) if binding.template_uid != template.uid => {
-                add(format!("the binding of {name} is of an earlier {name} ({})", binding.template_uid));
+                add(format!("the binding of {name} refers to an earlier {name} ({})", binding.template_uid));
             }
             Some(_) => {}
         }
     }
     for (name, binding) in &rest.bindings {
         if !rest.templates.contains_key(&binding.template) {
-            add(format!("binding {name} is of {}, which is not there", binding.template));
+            add(format!("binding {name} refers to {}, which does not exist", binding.template));
         }
         if binding.is_going {
-            add(format!("binding {name} is being deleted and stays"));
+            add(format!("binding {name} is being deleted and still exists"));
         }
         if !binding.is_applied && !binding.targets.is_empty() {
-            add(format!("binding {name} does not say that it is fully applied"));
+            add(format!("binding {name} is not reported as fully applied"));
         }
         if !binding.evicting.is_empty() {
-            add(format!("binding {name} still leaves {:?}", binding.evicting));
+            add(format!("binding {name} still evicts from {:?}", binding.evicting));
         }
     }
 }
@@ -128,22 +128,22 @@ fn check_works(rest: &Rest, found: &mut Vec<Violation>) {
     for work in &rest.works {
         let Work { cluster, object, .. } = work;
         let Some((name, binding)) = by_id.get(work.binding.as_str()) else {
-            add(format!("the work of {object} for {cluster} is of no binding"));
+            add(format!("the work of {object} for {cluster} has no binding"));
             continue;
         };
         if !have.insert((name, cluster)) {
             add(format!("{name} has two works for {cluster}"));
         }
         let Some(replicas) = binding.targets.get(cluster) else {
-            add(format!("{name} has a work for {cluster}, which is no target"));
+            add(format!("{name} has a work for {cluster}, which is not a target"));
             continue;
         };
         if work.is_going || !work.is_applied {
-            add(format!("the work of {object} for {cluster} is not applied or being deleted"));
+            add(format!("the work of {object} for {cluster} is not applied, or is being deleted"));
         }
         let template = rest.templates.get(&binding.template);
         if let Some(difference) = template.and_then(|template| differs_from(template, work, *replicas)) {
-            add(format!("the work of {object} for {cluster} is not of its template: {difference}"));
+            add(format!("the work of {object} for {cluster} does not match its template: {difference}"));
         }
     }
     for (name, binding) in &rest.bindings {
@@ -153,7 +153,7 @@ fn check_works(rest: &Rest, found: &mut Vec<Violation>) {
     }
 }
 
-/// How a work's manifest departs from what template, decision and overrides say.
+/// Returns how a work's manifest differs from template, decision and overrides.
 fn differs_from(template: &Template, work: &Work, replicas: Option<i64>) -> Option<String> {
     let (overrides, template, manifest) = (&template.overrides, &template.object, &work.manifest);
     let (is, should) = (manifest.pointer("/metadata/annotations/soak~1override"), overrides.get(&work.cluster));
@@ -172,7 +172,7 @@ fn differs_from(template: &Template, work: &Work, replicas: Option<i64>) -> Opti
 }
 
 fn check_members(rest: &Rest, found: &mut Vec<Violation>) {
-    let mut add = |what: String| found.push(Violation { rule: "members hold what works say", what });
+    let mut add = |what: String| found.push(Violation { rule: "members match their works", what });
     let nothing = BTreeMap::new();
     let mut wanted: BTreeSet<(&str, &str)> = BTreeSet::new();
     for work in &rest.works {
@@ -182,24 +182,24 @@ fn check_members(rest: &Rest, found: &mut Vec<Violation>) {
             None => add(format!("{} has no {}", work.cluster, work.object)),
             Some(held) => {
                 if let Some(difference) = lacks(&work.manifest, held, "") {
-                    add(format!("{} holds another {}: {difference}", work.cluster, work.object));
+                    add(format!("{} has a different {}: {difference}", work.cluster, work.object));
                 }
             }
         }
     }
     for (cluster, objects) in &rest.members {
         for object in objects.keys().filter(|object| !wanted.contains(&(cluster.as_str(), object.as_str()))) {
-            add(format!("{cluster} holds {object}, which no work says"));
+            add(format!("{cluster} has {object}, which is in no work"));
         }
     }
 }
 
-/// The first place where the held object is not what was decided. What a member adds by itself is its own affair.
+/// Returns the first path at which the object differs from the decided state. Fields added by the member are ignored.
 fn lacks(decided: &Value, held: &Value, path: &str) -> Option<String> {
     match (decided, held) {
         (Value::Object(decided), Value::Object(held)) => decided
             .iter()
-            // Lists leave out what their items are; the status is the member's own.
+            // Items of lists have no apiVersion and kind; the status belongs to the member.
             .filter(|(name, _)| !(path.is_empty() && ["apiVersion", "kind", "status"].contains(&name.as_str())))
             .find_map(|(name, value)| lacks(value, held.get(name).unwrap_or(&Value::Null), &format!("{path}/{name}"))),
         (Value::Array(decided), Value::Array(held)) if decided.len() == held.len() => {
@@ -214,7 +214,7 @@ fn text(value: Option<&Value>) -> String {
     value.map_or_else(|| "nothing".to_owned(), Value::to_string)
 }
 
-/// Everything done on the way that was not decided.
+/// Returns all undecided changes.
 pub fn check_steps(steps: &[Step], rest: &Rest) -> Vec<Violation> {
     let mut found = Vec::new();
     check_dropped(steps, rest, &mut found);
@@ -227,8 +227,9 @@ pub fn check_steps(steps: &[Step], rest: &Rest) -> Vec<Violation> {
     found
 }
 
-/// A work that is there at the end and was there before was wanted all the time: a deletion cannot be taken back. A member
-/// may be seen to let go of what went with the work before it a moment after the new one came, but not of what that one wrote.
+/// A work that exists at the end and existed before was desired all the time, because a deletion cannot be reverted.
+/// A member may be seen to delete an object of the previous work shortly after the new one was created, but not one
+/// written by the new work.
 fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
     let mut first_seen: BTreeMap<&str, Micros> = BTreeMap::new();
     for step in steps {
@@ -236,7 +237,7 @@ fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
             first_seen.entry(&work.uid).or_insert(*at);
         }
     }
-    // Both until now: when a work of an object was last seen going, and an object itself as it is.
+    // When a work of an object was last seen being deleted, and the current object.
     let mut going: BTreeMap<(&str, &str), Micros> = BTreeMap::new();
     let mut held: BTreeMap<&str, Micros> = BTreeMap::new();
     for step in steps {
@@ -263,13 +264,14 @@ fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
                 && first_seen.get(work.uid.as_str()).is_some_and(|seen| seen < at && !goes_with_another(*seen))
         });
         if let Some(work) = wanted {
-            let what = format!("{cluster} lost {object} at {at} µs, while work {} wanted it", work.uid);
+            let what = format!("{cluster} lost {object} at {at} µs, while work {} included it", work.uid);
             found.push(Violation { rule: "deleted while decided", what });
         }
     }
 }
 
-/// Works go only from clusters their binding has left, or that leave. All share one order of revisions.
+/// Works are deleted only from clusters that their binding no longer includes, or that leave. All share one order of
+/// revisions.
 fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
     let mut order: Vec<(Revision, &Step)> = steps
         .iter()
@@ -281,11 +283,11 @@ fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
         })
         .collect();
     order.sort_by_key(|(revision, _)| *revision);
-    // By permanent id: since when each cluster is wanted.
+    // By permanent id: since when each cluster is included.
     let mut wanted: BTreeMap<&str, BTreeMap<&str, Micros>> = BTreeMap::new();
     let mut id_of: BTreeMap<&str, &str> = BTreeMap::new();
     let mut going: BTreeSet<&str> = BTreeSet::new();
-    // Users may take a member out whatever is wanted there.
+    // Users may remove a member at any time.
     let mut leaving: BTreeSet<&str> = BTreeSet::new();
     for (_, step) in order {
         match step {
@@ -314,7 +316,7 @@ fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
             Step::Worked { at, cluster, object, binding, work, .. } if work.is_going && going.insert(&work.uid) => {
                 let since = wanted.get(binding.as_str()).and_then(|clusters| clusters.get(cluster.as_str()));
                 if since.is_some_and(|since| since + SETTLED < *at) && !leaving.contains(cluster.as_str()) {
-                    let what = format!("the work of {object} for {cluster} was deleted while its binding wanted it");
+                    let what = format!("the work of {object} for {cluster} was deleted while its binding included it");
                     found.push(Violation { rule: "deleted while decided", what });
                 }
             }
@@ -323,7 +325,7 @@ fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
     }
 }
 
-/// A member never goes back to an earlier decision, nor to anything that never was one.
+/// A member never returns to an earlier decision, nor to a state that was never decided.
 fn check_order(steps: &[Step], found: &mut Vec<Violation>) {
     let mut decided: BTreeMap<(&str, &str), Vec<(Revision, &str)>> = BTreeMap::new();
     let mut held: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
@@ -347,7 +349,7 @@ fn check_order(steps: &[Step], found: &mut Vec<Violation>) {
         let mut decisions = decisions.iter().map(|(_, print)| *print);
         for print in &prints {
             if !decisions.any(|decision| decision == *print) {
-                let what = format!("{cluster} held {object} as {print} out of order: it held {prints:?}");
+                let what = format!("{cluster} had {object} as {print} out of order: {prints:?}");
                 found.push(Violation { rule: "applied what was decided", what });
                 break;
             }
@@ -355,7 +357,7 @@ fn check_order(steps: &[Step], found: &mut Vec<Violation>) {
     }
 }
 
-/// A member's object is not written more often than its work was decided.
+/// A member's object is not written more often than its work changed.
 fn check_churn(steps: &[Step], found: &mut Vec<Violation>) {
     let mut decisions: BTreeMap<(&str, &str), BTreeMap<&str, i64>> = BTreeMap::new();
     let mut written: BTreeMap<(&str, &str, &str), i64> = BTreeMap::new();

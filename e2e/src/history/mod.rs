@@ -1,4 +1,4 @@
-//! What clients asked, what they were told and what they saw, in a log that can be checked afterwards.
+//! A log of client requests, responses and watch events that can be checked afterwards.
 
 pub mod applied;
 #[cfg(test)]
@@ -14,16 +14,16 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// Microseconds since the run began, by one clock for all clients.
+/// Microseconds since the start of the run, by one clock for all clients.
 pub type Micros = u64;
-/// A resourceVersion: here always a revision of the store.
+/// A resourceVersion, which is always a revision of the store here.
 pub type Revision = u64;
 
 /// One state of a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
     pub revision: Revision,
-    /// Every write has a value of its own, so a value names the write it came from.
+    /// Values are unique, so a value identifies its write.
     pub value: String,
 }
 
@@ -33,16 +33,16 @@ pub enum Operation {
     Create {
         value: String,
     },
-    /// Only on top of the expected revision.
+    /// Conditional on the expected revision.
     Update {
         value: String,
         expected: Revision,
     },
-    /// On top of whatever is there.
+    /// Unconditional.
     Patch {
         value: String,
     },
-    /// Only what has the expected revision.
+    /// Conditional on the expected revision.
     Delete {
         expected: Revision,
     },
@@ -51,18 +51,18 @@ pub enum Operation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// With the revision the answer named; the answer to a deletion names none.
+    /// With the revision in the response; a delete response has none.
     Acknowledged(Option<Revision>),
     /// It certainly did not happen.
     Refused(u16),
-    /// No answer, or one that leaves it open.
+    /// No response, or one that leaves the result open.
     Unknown(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
-    /// A watch began after this revision: what comes next is all that happened since.
+    /// A watch started after this revision: all later events follow.
     From(Revision),
     Put {
         key: String,
@@ -72,7 +72,7 @@ pub enum Seen {
         key: String,
         revision: Revision,
     },
-    /// Everything up to here was delivered.
+    /// All events up to here were delivered.
     Bookmark(Revision),
     Ended(String),
 }
@@ -88,7 +88,7 @@ pub enum Entry {
         operation: Operation,
         outcome: Outcome,
     },
-    /// A read that was answered.
+    /// A successful read.
     Read {
         session: String,
         invoked: Micros,
@@ -96,7 +96,7 @@ pub enum Entry {
         key: String,
         found: Option<Version>,
     },
-    /// A list of all keys that was answered and asked for the newest state.
+    /// A successful list of all keys at the newest revision.
     List {
         session: String,
         invoked: Micros,
@@ -133,7 +133,7 @@ impl Log {
         kept.0.push(entry);
     }
 
-    /// A copy of all there is, with the file brought up to it.
+    /// Returns a copy of all entries and flushes the file.
     pub fn entries(&self) -> Vec<Entry> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.1.flush().expect("the log can be written");
@@ -141,7 +141,7 @@ impl Log {
     }
 }
 
-/// A log that was written before.
+/// Reads a log from a file.
 pub fn read(path: &Path) -> std::io::Result<Vec<Entry>> {
     let text = std::fs::read_to_string(path)?;
     text.lines().map(|line| serde_json::from_str(line).map_err(std::io::Error::other)).collect()

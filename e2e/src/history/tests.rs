@@ -1,4 +1,4 @@
-//! Histories with a planted violation are caught, and those without are let through.
+//! Histories with a planted violation are detected, and correct ones are accepted.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn finds(name: &str, expected: &[&str], entries: Vec<Entry>) {
 }
 
 #[test]
-fn a_good_history_has_nothing_to_complain_of() {
+fn a_correct_history_has_no_violations() {
     finds(
         "one writer",
         &[],
@@ -139,7 +139,7 @@ fn a_good_history_has_nothing_to_complain_of() {
 }
 
 #[test]
-fn each_planted_violation_of_a_history_is_caught() {
+fn each_planted_violation_of_a_history_is_detected() {
     let base = || vec![from("w", 1), create((1, 2), "a", 2), put("w", 3, 2, "a")];
     let cases: Vec<(&str, &[&str], Vec<Entry>)> = vec![
         (
@@ -209,7 +209,7 @@ fn each_planted_violation_of_a_history_is_caught() {
                 put("w", 30, 3, "b"),
             ],
         ),
-        ("nothing there, though nobody deleted it", &["stale read"], vec![read((4, 5), None)]),
+        ("a key is missing without a delete", &["stale read"], vec![read((4, 5), None)]),
         (
             "revisions that begin again",
             &["lost write", "revisions grow"],
@@ -253,7 +253,7 @@ fn manifest(value: &str, replicas: i64) -> Value {
            "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "main", "image": value}]}}}})
 }
 
-/// One template, divided over two members, everything as decided.
+/// One template, divided over two members, completely applied.
 fn rest() -> Rest {
     let targets: BTreeMap<String, Option<i64>> = [("m1".into(), Some(2)), ("m2".into(), Some(1))].into();
     let binding = Binding {
@@ -291,7 +291,7 @@ fn rest() -> Rest {
 }
 
 #[test]
-fn whatever_is_not_as_decided_is_caught() {
+fn differences_from_the_decided_state_are_detected() {
     assert_eq!(check_rest(&rest()), []);
     type Plant = fn(&mut Rest);
     let cases: Vec<(&str, &str, Plant)> = vec![
@@ -301,27 +301,27 @@ fn whatever_is_not_as_decided_is_caught() {
         ("a binding of an earlier template", "an earlier", |rest| {
             rest.templates.values_mut().for_each(|template| template.uid = "v".into());
         }),
-        ("a binding that stays", "is not there", |rest| rest.templates.clear()),
-        ("a binding that does not know that it is done", "does not say", |rest| {
+        ("a binding that stays", "does not exist", |rest| rest.templates.clear()),
+        ("a binding that does not know that it is done", "is not reported", |rest| {
             rest.bindings.values_mut().for_each(|binding| binding.is_applied = false);
         }),
-        ("an eviction without an end", "still leaves", |rest| {
+        ("an eviction without an end", "still evicts from", |rest| {
             rest.bindings.values_mut().for_each(|binding| binding.evicting = ["m3".to_owned()].into());
         }),
-        ("a work too many", "is no target", |rest| {
+        ("a work too many", "is not a target", |rest| {
             rest.bindings.values_mut().for_each(|binding| binding.targets.retain(|name, _| name == "m1"));
         }),
         ("a work too few", "has no work for m2", |rest| drop(rest.works.pop())),
-        ("a work of another time", "is not of its template", |rest| rest.works[0].manifest = manifest("old", 2)),
+        ("a work of another time", "does not match its template", |rest| rest.works[0].manifest = manifest("old", 2)),
         ("an override left out", "the override is nothing", |rest| {
             rest.templates.values_mut().for_each(|template| drop(template.overrides.insert("m1".into(), "o".into())));
         }),
         ("other replicas than decided", "replicas are", |rest| rest.works[0].manifest = manifest("a", 3)),
         ("a member without", "m1 has no", |rest| drop(rest.members.remove("m1"))),
-        ("a member with another", "holds another", |rest| {
+        ("a member with another", "has a different", |rest| {
             rest.members.insert("m1".into(), [("Deployment/web".into(), manifest("old", 2))].into());
         }),
-        ("a member with more", "which no work says", |rest| {
+        ("a member with more", "which is in no work", |rest| {
             rest.members.get_mut("m1").expect("m1").insert("ConfigMap/x".into(), json!({}));
         }),
         ("a work that was not applied", "not applied", |rest| rest.works[1].is_applied = false),
@@ -365,7 +365,7 @@ fn bound(at: u64, revision: Revision) -> Step {
 }
 
 #[test]
-fn whatever_was_done_on_the_way_without_a_decision_is_caught() {
+fn undecided_changes_are_detected() {
     let dropped =
         || Step::Dropped { at: 9_000_000, cluster: "m1".into(), object: "Deployment/web".into(), uid: "o".into() };
     let cases: Vec<(&str, &[&str], Vec<Step>)> = vec![
@@ -376,7 +376,7 @@ fn whatever_was_done_on_the_way_without_a_decision_is_caught() {
             &["applied what was decided"],
             vec![worked(1, 1, "a", false), worked(2, 3, "b", false), held(3, 1, "a"), held(4, 2, "b"), held(5, 3, "a")],
         ),
-        ("what nobody decided", &["applied what was decided"], vec![worked(1, 1, "a", false), held(3, 1, "z")]),
+        ("an undecided state", &["applied what was decided"], vec![worked(1, 1, "a", false), held(3, 1, "z")]),
         ("written more often than decided", &["applied once"], vec![worked(1, 1, "a", false), held(3, 4, "a")]),
         ("dropped by mistake", &["deleted while decided"], vec![worked(1, 1, "a", false), held(3, 1, "a"), dropped()]),
         (
@@ -418,7 +418,7 @@ fn whatever_was_done_on_the_way_without_a_decision_is_caught() {
             ],
         ),
         (
-            "a story with a gap is not judged by its order",
+            "a history with a gap is not checked for its order",
             &[],
             vec![Step::Missed { at: 1, what: "compacted".into() }, worked(1, 1, "a", false), held(3, 1, "z")],
         ),

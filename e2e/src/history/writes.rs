@@ -1,7 +1,7 @@
-//! Checks a history of clients against what a register per key with one order of revisions allows.
+//! Checks a history of clients against the semantics of one register per key with a total order of revisions.
 //!
-//! All watchers together tell what happened, and in which order: the truth. Everything any client was told has to fit it.
-//! An outcome that is unknown may have happened or not, but not twice and not before it was asked for.
+//! All watchers together define the events and their order: the truth. Every response to a client must be consistent
+//! with it. A write with an unknown result may have happened or not, but not twice and not before it was sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// What a history holds, for a verdict that says how much was checked.
+/// The size of a history, for the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub acknowledged: usize,
@@ -49,7 +49,8 @@ pub fn count(entries: &[Entry]) -> Counts {
     counts
 }
 
-/// Everything in the history that no correct server could have said. The last list has to come after all writes.
+/// Returns everything in the history that no correct server could have returned. The last list must follow all
+/// writes.
 pub fn check(entries: &[Entry]) -> Vec<Violation> {
     let mut found = Vec::new();
     let truth = Truth::gather(entries, &mut found);
@@ -62,19 +63,19 @@ pub fn check(entries: &[Entry]) -> Vec<Violation> {
     found
 }
 
-/// A change of one key: a new value, or `None` when it went.
+/// A change of one key: a new value, or `None` for a delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Change {
     key: String,
     value: Option<String>,
 }
 
-/// What happened, by revision, as all watchers together saw it.
+/// The events by revision, as seen by all watchers together.
 #[derive(Default)]
 struct Truth {
     changes: BTreeMap<Revision, Change>,
     by_key: BTreeMap<String, BTreeMap<Revision, Option<String>>>,
-    /// Parts of the history that at least one watcher was there for: after the first, up to the second.
+    /// Ranges of revisions covered by at least one watcher: after the first, up to the second.
     covered: Vec<(Revision, Revision)>,
 }
 
@@ -120,12 +121,12 @@ impl Truth {
         }
     }
 
-    /// Whether somebody watched at this revision, so that what is not known of it did not happen.
+    /// Reports whether a watcher covered this revision, so that an unknown event did not happen.
     fn is_covered(&self, revision: Revision) -> bool {
         self.covered.iter().any(|(from, to)| *from < revision && revision <= *to)
     }
 
-    /// Whether somebody watched all the time between two revisions.
+    /// Reports whether watchers covered the whole range between two revisions.
     fn is_covered_between(&self, after: Revision, to: Revision) -> bool {
         let mut reached = after;
         for (from, until) in &self.covered {
@@ -157,7 +158,7 @@ fn reach(open: &mut BTreeMap<&str, (Revision, Revision)>, watcher: &str, revisio
     }
 }
 
-/// Each watch delivers what happened in its time: all of it, once, in order.
+/// Each watch delivers all events of its time, once and in order.
 fn check_watches(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
     let mut last: BTreeMap<&str, Revision> = BTreeMap::new();
     for entry in entries {
@@ -174,20 +175,20 @@ fn check_watches(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
         };
         let before = last.get(watcher.as_str()).copied().unwrap_or(0);
         if revision < before || (is_event && revision == before) {
-            let what = format!("{watcher} was shown revision {revision} after {before}");
+            let what = format!("{watcher} received revision {revision} after {before}");
             found.push(Violation { rule: "watch order", what });
             continue;
         }
         let upto = if is_event { revision } else { revision + 1 };
         for missed in truth.changes.range(before + 1..upto) {
-            let what = format!("{watcher} was shown {revision} after {before} without {missed:?}");
+            let what = format!("{watcher} received {revision} after {before} without {missed:?}");
             found.push(Violation { rule: "watch gap", what });
         }
         last.insert(watcher, revision);
     }
 }
 
-/// Each acknowledged write happened, on top of what it was meant for.
+/// Each acknowledged write happened, on top of its expected state.
 fn check_writes(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
     let mut deleted: BTreeSet<(&str, Revision)> = BTreeSet::new();
     for entry in entries {
@@ -228,7 +229,7 @@ fn check_deletion(truth: &Truth, key: &str, expected: Revision, found: &mut Vec<
     }
 }
 
-/// A write that is there was made on what it asked for.
+/// Checks that a write happened on top of its expected state.
 fn check_base(truth: &Truth, key: &str, operation: &Operation, revision: Revision, found: &mut Vec<Violation>) {
     let before = truth.before(key, revision);
     let is_fit = match (operation, before) {
@@ -246,7 +247,7 @@ fn check_base(truth: &Truth, key: &str, operation: &Operation, revision: Revisio
     }
 }
 
-/// Whatever happened was asked for, before, once, and was not refused.
+/// Every event has an earlier request, happened once, and was not rejected.
 fn check_origins(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
     let mut asked: BTreeMap<&str, (&str, Micros, &Outcome, &Operation)> = BTreeMap::new();
     for entry in entries {
@@ -261,7 +262,7 @@ fn check_origins(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
     for (revision, change) in &truth.changes {
         let Some(value) = &change.value else { continue };
         let Some((key, _, outcome, operation)) = asked.get(value.as_str()) else {
-            let what = format!("nobody asked for {}={value} at {revision}", change.key);
+            let what = format!("{}={value} at {revision} was never requested", change.key);
             found.push(Violation { rule: "invented", what });
             continue;
         };
@@ -274,16 +275,16 @@ fn check_origins(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
                 let what = format!("{key}={value} was refused with {code} and happened at {revision}");
                 found.push(Violation { rule: "refused but done", what });
             }
-            // What was acknowledged is looked at with its own revision.
+            // Acknowledged writes are checked with their own revision.
             Outcome::Acknowledged(_) => {}
             Outcome::Unknown(_) => check_base(truth, key, operation, *revision, found),
         }
     }
 }
 
-/// What a client is told is never older than what any client was told before it asked.
+/// A response is never older than any earlier response to any client.
 fn check_real_time(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
-    // Facts in the order in which they were known: (when, key, revision).
+    // Known facts in order: (time, key, revision).
     let mut facts: Vec<(Micros, &str, Revision)> = Vec::new();
     for entry in entries {
         match entry {
@@ -328,16 +329,17 @@ fn check_not_older(
     let of_key = |key: &str| newest_of_key.get(key).copied().unwrap_or(0);
     match entry {
         Entry::Write { session, key, outcome: Outcome::Acknowledged(Some(revision)), .. } if *revision <= newest => {
-            let what = format!("{session} wrote {key} at {revision}, when {newest} had been told already");
+            let what = format!("{session} wrote {key} at {revision}, after {newest} had been returned");
             found.push(Violation { rule: "revisions grow", what });
         }
         Entry::Read { session, key, found: Some(version), .. } => {
             if version.revision < of_key(key) {
-                let what = format!("{session} read {key} at {}, when {} had been told", version.revision, of_key(key));
+                let what =
+                    format!("{session} read {key} at {}, after {} had been returned", version.revision, of_key(key));
                 found.push(Violation { rule: "stale read", what });
             }
             if !truth.holds(key, version) && truth.is_covered(version.revision) {
-                let what = format!("{session} read {key}={version:?}, which never was");
+                let what = format!("{session} read {key}={version:?}, which never existed");
                 found.push(Violation { rule: "invented", what });
             }
         }
@@ -348,19 +350,19 @@ fn check_not_older(
                 at_known || states.range(known + 1..).any(|(_, value)| value.is_none())
             });
             if !is_gone_since {
-                let what = format!("{session} found no {key}, which was there at {known} and never went");
+                let what = format!("{session} found no {key}, which existed at {known} and was never deleted");
                 found.push(Violation { rule: "stale read", what });
             }
         }
         Entry::List { session, revision, .. } if *revision < newest => {
-            let what = format!("{session} was given a list of {revision}, when {newest} had been told");
+            let what = format!("{session} received a list of {revision} after {newest} had been returned");
             found.push(Violation { rule: "stale list", what });
         }
         _ => {}
     }
 }
 
-/// A list is the state at its revision, no less and no more.
+/// A list is exactly the state at its revision.
 fn check_lists(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
     let first = truth.covered.first().map_or(Revision::MAX, |(from, _)| *from);
     for entry in entries {
@@ -379,7 +381,7 @@ fn check_lists(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
         let keys: BTreeSet<&str> = expected.keys().copied().chain(items.keys().map(String::as_str)).collect();
         for key in keys.into_iter().filter(|key| expected.get(key) != items.get(*key)) {
             let (is, should) = (items.get(key), expected.get(key));
-            let what = format!("the list of {revision} {session} was given has {key} as {is:?}, it was {should:?}");
+            let what = format!("the list of {revision} for {session} has {key} as {is:?}, it was {should:?}");
             found.push(Violation { rule: "wrong list", what });
         }
     }

@@ -1,4 +1,4 @@
-//! A client that never asks twice by itself and tells "refused" from "not known", as a history needs it.
+//! A client without retries that distinguishes "rejected" from "unknown", as needed for a history.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::WatchEvent;
 use serde_json::Value;
 
-/// A request that takes longer has an unknown outcome.
+/// A slower request has an unknown result.
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(8);
-/// A watch that is silent for longer is taken for dead. Servers send bookmarks once a minute.
+/// A watch without events for longer is considered dead. Servers send bookmarks once a minute.
 const WATCH_SILENCE: Duration = Duration::from_secs(40);
 
 #[derive(Clone)]
@@ -29,10 +29,10 @@ pub enum Answer {
     Unknown(String),
 }
 
-/// How a watch ended.
+/// The end of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// What it asked for is not kept any more.
+    /// The requested revision is compacted.
     TooOld,
     Otherwise(String),
 }
@@ -49,7 +49,7 @@ impl Api {
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         let mut config = config.map_err(|error| error.to_string())?;
         config.connect_timeout = Some(Duration::from_secs(3));
-        // A repeated write would hide what became of the first.
+        // A retried write would hide the result of the first.
         config.default_retry = false;
         Ok(Self { client: kube::Client::try_from(config).map_err(|error| error.to_string())? })
     }
@@ -94,7 +94,7 @@ impl Api {
         }
     }
 
-    /// Hands on what a watch says until it ends.
+    /// Passes the events of a watch to a function until it ends.
     pub async fn watch(&self, path: &str, from: &str, mut on: impl FnMut(Change)) -> Ended {
         let separator = if path.contains('?') { '&' } else { '?' };
         let path =
@@ -106,7 +106,7 @@ impl Api {
             Ok(Err(error)) => return ended(&error),
             Ok(Ok(events)) => events,
         };
-        // The trait behind the stream hides what its items are; a plain stream says it.
+        // Boxed, because the trait behind the stream hides the type of its items.
         let mut events: Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Value>>> + Send>> = Box::pin(events);
         loop {
             match tokio::time::timeout(WATCH_SILENCE, events.next()).await {
@@ -132,7 +132,7 @@ fn ended(error: &kube::Error) -> Ended {
     }
 }
 
-/// A server error leaves open what became of the request; "try again later" and every complaint about it do not.
+/// A server error leaves the result of the request open; 429 and client errors do not.
 fn judge(code: u16, body: Value) -> Answer {
     let message = || body["message"].as_str().unwrap_or_default().to_owned();
     match code {
@@ -143,7 +143,7 @@ fn judge(code: u16, body: Value) -> Answer {
     }
 }
 
-/// The revision an object or a list has.
+/// Returns the revision of an object or list.
 pub fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -1,11 +1,11 @@
-//! Numbers out of a seed that are the same for ever, on every machine and with every version of every library.
+//! Random numbers from a seed that are stable across machines and library versions.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// Different streams of one seed have nothing to do with each other.
+    /// Different streams of one seed are independent.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut chance = Self(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         chance.next();
@@ -19,7 +19,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// From the first number up to, and without, the second.
+    /// Returns a number in the half-open range.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low)
     }

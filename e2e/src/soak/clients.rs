@@ -1,4 +1,4 @@
-//! Clients that write, read, list and watch a few keys of the API at once and write down all they were told.
+//! Clients that write, read, list and watch a few keys concurrently and record all responses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::history::{Entry, Log, Operation, Outcome, Seen, Version};
 pub const NAMESPACE: &str = "history";
 const KEYS: &[&str] = &["a", "b", "c", "d", "e", "f", "g", "h"];
 const PATH: &str = "/api/v1/namespaces/history/configmaps";
-/// Everything but keys of ours, such as the CA's certificate in each namespace.
+/// Selects our keys only, not objects such as the CA ConfigMap of each namespace.
 const LIST: &str = "/api/v1/namespaces/history/configmaps?labelSelector=soak%3Dkey";
 
 pub struct Session {
     pub name: String,
-    /// Any of them may be asked for anything.
+    /// Requests may go to any of them.
     pub replicas: Vec<Api>,
     pub log: Arc<Log>,
     pub chance: Chance,
-    /// Unique values are made of the session's name and this.
+    /// Unique values consist of the session's name and this counter.
     pub written: u64,
 }
 
@@ -55,7 +55,7 @@ impl Session {
         let found = match &answer {
             Answer::Done(object) => Some(version(object)),
             Answer::Refused(404, _) => None,
-            // A read that was not answered says nothing.
+            // A failed read is not recorded.
             _ => return None,
         };
         let (session, returned) = (self.name.clone(), self.log.now());
@@ -79,7 +79,7 @@ impl Session {
         let Some((before, mut object)) = self.read(api, key).await else { return };
         let value = self.value();
         object["data"]["value"] = json!(value);
-        // Written elsewhere than read, as behind a load balancer.
+        // Written to another replica than read from, as behind a load balancer.
         let other = self.chance.pick(&self.replicas).clone();
         let invoked = self.log.now();
         let answer = other.update(&format!("{PATH}/{key}"), &object).await;
@@ -128,7 +128,7 @@ impl Session {
     }
 }
 
-/// Watches all keys for ever, going on where it was, at the next replica, whenever it is interrupted.
+/// Watches all keys until cancelled, resuming at the next replica after each interruption.
 pub async fn watch(name: String, replicas: Vec<Api>, log: Arc<Log>, from: u64, cancel: CancellationToken) {
     let add = |seen| log.add(Entry::Watch { watcher: name.clone(), at: log.now(), seen });
     let mut last = from;

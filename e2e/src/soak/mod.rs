@@ -1,4 +1,4 @@
-//! A long run: clients, users and faults by a schedule out of a seed, then rest, then a verdict.
+//! A long run: clients, user actions and faults on a seeded schedule, then convergence, then the result.
 
 pub mod api;
 pub mod chance;
@@ -29,37 +29,37 @@ use users::{Users, Wishes};
 use world::World;
 
 const SESSIONS: u64 = 4;
-/// Everything has to be as decided so long after the last fault was healed.
+/// Everything must have converged within this time after the last fault was healed.
 const REST_TIMEOUT: Duration = Duration::from_secs(240);
-/// Rest is rest when it lasts.
+/// The converged state must be stable for this long.
 const REST_LASTS: Duration = Duration::from_secs(4);
-/// A program that gives up on a broken disk may do so a little later.
+/// A program may exit this much later because of a broken disk.
 const DISK_SHADOW: Duration = Duration::from_secs(30);
-/// So many answers of "I do not live" in a row are believed.
+/// Consecutive liveness failures before a restart.
 const DEAD_MAX: u32 = 4;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub violations: Vec<Violation>,
     pub counts: Counts,
-    /// What this machine or a target could not do.
+    /// Unsupported faults.
     pub refused: Vec<String>,
-    /// Things worth knowing that break no rule.
+    /// Observations that are not violations.
     pub notes: Vec<String>,
     pub faults: usize,
     pub deeds: usize,
-    /// How long it took to come to rest after the last fault.
+    /// Time to converge after the last fault.
     pub rest: Duration,
 }
 
-/// What happens while a run goes on and is not in a history.
+/// Events of a run that are not in a history.
 #[derive(Default)]
 struct Diary {
     violations: Vec<Violation>,
     refused: Vec<String>,
     notes: Vec<String>,
-    /// Who may give up, and until when.
+    /// Programs that may exit, and until when.
     excuses: Vec<(String, Instant)>,
     faults: usize,
     deeds: usize,
@@ -71,14 +71,14 @@ fn with<T>(diary: &SharedDiary, act: impl FnOnce(&mut Diary) -> T) -> T {
     act(&mut diary.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs a schedule in a directory, where everything that was said and seen stays behind. Ctrl-C ends all that was started.
+/// Runs a schedule in a directory, which keeps all logs. Ctrl-C stops all started programs.
 pub async fn run(plan: &Plan, steps: &[Step], directory: &Path) -> Result<Verdict, String> {
     schedule::write(&directory.join("schedule.jsonl"), plan, steps).map_err(|error| error.to_string())?;
     let world = Arc::new(World::start(plan, directory).await?);
     tokio::select! {
         verdict = run_in(Arc::clone(&world), plan, steps, directory) => verdict,
         _ = tokio::signal::ctrl_c() => {
-            // Tasks may still hold on to the world, so nothing ends by being dropped.
+            // Tasks may still hold references, so programs are not stopped by dropping.
             world.targets.values().for_each(|target| target.subject().kill());
             Err("it was interrupted".to_owned())
         }
@@ -119,7 +119,7 @@ async fn run_in(world: Arc<World>, plan: &Plan, steps: &[Step], directory: &Path
 
 async fn join(tasks: Vec<JoinHandle<()>>) {
     for task in tasks {
-        // A task that panicked has said so already.
+        // A panicked task has printed its message already.
         let _ = task.await;
     }
 }
@@ -157,7 +157,7 @@ async fn begin_clients(
         written: 0,
     };
     let sessions = (0..SESSIONS).map(|number| tokio::spawn(session(number).run(stop.clone())));
-    // One that stays with each replica, and one that goes round.
+    // One watcher per replica, and one that moves between them.
     let mut places: Vec<Vec<Api>> = world.replicas.iter().map(|api| vec![api.clone()]).collect();
     places.push(world.replicas.clone());
     let watch = |(number, place)| {
@@ -175,20 +175,20 @@ async fn do_deeds(mut users: Users, steps: Vec<Step>, start: Instant, diary: Sha
         with(&diary, |diary| {
             diary.deeds += 1;
             if let Err(why) = done {
-                diary.notes.push(format!("{deed:?} was not done: {why}"));
+                diary.notes.push(format!("{deed:?} failed: {why}"));
             }
         });
     }
 }
 
-/// Each fault goes its own way; all are healed when this returns.
+/// Faults run independently; all are healed when this returns.
 async fn do_faults(world: &World, steps: &[Step], start: Instant, length: Duration, diary: &SharedDiary) {
     let mut running = Vec::new();
     for Step { at_ms, action } in steps {
         let Action::Fault { target, fault, for_ms } = action else { continue };
         tokio::time::sleep_until((start + Duration::from_millis(*at_ms)).into()).await;
         let Some(target) = world.targets.get(target).cloned() else {
-            with(diary, |diary| diary.refused.push(format!("there is no {target} in this run")));
+            with(diary, |diary| diary.refused.push(format!("target {target} does not exist in this run")));
             continue;
         };
         running.push(tokio::spawn(do_fault(target, *fault, Duration::from_millis(*for_ms), Arc::clone(diary))));
@@ -219,15 +219,15 @@ async fn do_fault(target: Target, fault: Fault, lasts: Duration, diary: SharedDi
     }
 }
 
-/// Starts again what ended by itself and what says that it does not live, as systemd and a kubelet would; that is only
-/// forgiven where a disk failed.
+/// Restarts programs that exited or fail their liveness check, as systemd and a kubelet would; only allowed after a
+/// disk failure.
 async fn supervise(world: Arc<World>, diary: SharedDiary, cancel: CancellationToken) {
     let mut dead = vec![0; world.replicas.len()];
     while !cancel.is_cancelled() {
         for target in world.targets.values() {
             let how = target.subject().revive();
             if let Some(how) = how {
-                restarted(&target.name, &format!("ended by itself: {how}"), &diary);
+                restarted(&target.name, &format!("exited by itself: {how}"), &diary);
             }
         }
         for (number, api) in world.replicas.iter().enumerate() {
@@ -242,7 +242,7 @@ async fn supervise(world: Arc<World>, diary: SharedDiary, cancel: CancellationTo
                 dead[number] = 0;
                 target.subject().kill();
                 target.subject().start();
-                restarted(&name, "said that it does not live and was restarted", &diary);
+                restarted(&name, "failed its liveness check and was restarted", &diary);
             }
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -254,7 +254,7 @@ fn restarted(name: &str, how: &str, diary: &SharedDiary) {
     eprintln!("  {what}");
     with(diary, |diary| {
         let now = Instant::now();
-        // A replica that is started while etcd is away says so and is tried again.
+        // A replica that starts while etcd is unavailable exits with this error and is restarted.
         let is_forgiven = how.contains("the store does not answer")
             || diary.excuses.iter().any(|(excused, until)| *excused == name && now < *until);
         match is_forgiven {
@@ -264,7 +264,7 @@ fn restarted(name: &str, how: &str, diary: &SharedDiary) {
     });
 }
 
-/// Waits until the members hold what was decided and it stays so; what is missing in the end is a violation.
+/// Waits until the members match the decisions and stay so; remaining differences are violations.
 async fn come_to_rest(plan: &Plan, world: &World, wishes: &Arc<Mutex<Wishes>>, diary: &SharedDiary) -> Rest {
     let start = Instant::now();
     let mut rest_since: Option<Instant> = None;
@@ -289,7 +289,7 @@ async fn come_to_rest(plan: &Plan, world: &World, wishes: &Arc<Mutex<Wishes>>, d
 }
 
 async fn look(world: &World, wishes: &Wishes) -> (Rest, Vec<Violation>) {
-    let not_yet = |what: String| vec![Violation { rule: "comes to rest", what }];
+    let not_yet = |what: String| vec![Violation { rule: "converges", what }];
     match observe::ready_members(world).await {
         Err(why) => return (Rest::default(), not_yet(why)),
         Ok(ready) if ready != wishes.joined => {
@@ -311,13 +311,13 @@ async fn replicas_not_ready(world: &World) -> Vec<Violation> {
     for (number, api) in world.replicas.iter().enumerate() {
         match api.get("/readyz").await {
             Answer::Done(_) => {}
-            other => found.push(Violation { rule: "comes to rest", what: format!("plane-{number}: {other:?}") }),
+            other => found.push(Violation { rule: "converges", what: format!("plane-{number}: {other:?}") }),
         }
     }
     found
 }
 
-/// What is there after everything, by every replica.
+/// Lists the final state on every replica.
 async fn last_list(world: &World, log: &Arc<Log>) -> Result<(), String> {
     let mut session = Session {
         name: "last".to_owned(),

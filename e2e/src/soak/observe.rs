@@ -1,4 +1,4 @@
-//! Watches decisions in the plane and what comes of them in the members, and takes stock of both at the end.
+//! Watches decisions in the control plane and their effects in the members, and reads both at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -24,10 +24,10 @@ const KINDS: &[(&str, &str)] =
 const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
 const SPACE_PREFIX: &str = "karmada-es-";
 
-/// What a change means, if anything.
+/// Maps a change to an observation, if relevant.
 type Notice = Box<dyn Fn(u64, &Change) -> Option<Step> + Send + Sync>;
 
-/// All that was seen, kept and written down.
+/// All observations, in memory and on disk.
 pub struct Steps {
     start: Instant,
     kept: Mutex<(Vec<Step>, BufWriter<File>)>,
@@ -56,7 +56,7 @@ impl Steps {
     }
 }
 
-/// Starts a watch of everything that counts. They end with the token.
+/// Starts all watches. They end with the token.
 pub fn begin(world: &World, steps: &Arc<Steps>, cancel: &CancellationToken) -> Vec<tokio::task::JoinHandle<()>> {
     let spawn = |apis: Vec<Api>, path: String, step: Notice| {
         tokio::spawn(follow(apis, path, Arc::clone(steps), step, cancel.clone()))
@@ -178,7 +178,7 @@ fn held(at: u64, cluster: &str, kind: &str, change: &Change) -> Option<Step> {
     }
 }
 
-/// What of an object was decided: the user's value, the replicas, the override.
+/// Returns the decided fields of an object: the user's value, the replicas, the override.
 fn print(object: &Value) -> String {
     let annotation = |name: &str| object["metadata"]["annotations"][name].as_str().unwrap_or("-");
     let replicas = object["spec"]["replicas"].as_i64().map_or("-".to_owned(), |replicas| replicas.to_string());
@@ -216,7 +216,7 @@ fn has_condition(object: &Value, kind: &str) -> bool {
     conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-/// `None` for works of anything but users' templates, such as namespaces.
+/// `None` for works of other objects than users' templates, such as namespaces.
 fn read_work(object: &Value) -> Option<Work> {
     let metadata = &object["metadata"];
     let manifest = object["spec"]["workload"]["manifests"].get(0)?.clone();
@@ -234,7 +234,7 @@ fn read_work(object: &Value) -> Option<Work> {
     })
 }
 
-/// Everything there is now. Members that are not joined hold nothing that is looked at.
+/// Reads the final state. Members that are not joined are ignored.
 pub async fn take_stock(world: &World, wishes: &Wishes) -> Result<Rest, String> {
     let api = &world.replicas[0];
     let mut rest = Rest::default();
@@ -272,7 +272,7 @@ async fn list(api: &Api, path: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-/// The members the plane calls ready, to be compared with those that were joined.
+/// Returns the members that are ready according to the control plane.
 pub async fn ready_members(world: &World) -> Result<BTreeSet<String>, String> {
     let clusters = list(&world.replicas[0], CLUSTERS).await?;
     let is_ready = |cluster: &&Value| {

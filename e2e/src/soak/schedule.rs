@@ -1,4 +1,4 @@
-//! What will be done in a run, and when: a pure function of the seed, written down so that it can be done again.
+//! The schedule of a run: a pure function of the seed, stored so that it can be repeated.
 
 use std::path::Path;
 
@@ -15,17 +15,17 @@ pub enum Engine {
     Etcd,
 }
 
-/// What a run is made of; the first line of its file.
+/// The parameters of a run; the first line of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub seed: u64,
     pub seconds: u64,
     pub engine: Engine,
-    /// Members and propagation, or only clients of the API.
+    /// With members and propagation, or only API clients.
     pub has_members: bool,
-    /// One more member, of real Kubernetes.
+    /// Adds a member of real Kubernetes.
     pub has_real_member: bool,
-    /// How long workloads stay in a member that is away.
+    /// Toleration of workloads for an unreachable member.
     pub toleration_seconds: u64,
 }
 
@@ -42,7 +42,7 @@ pub enum Action {
     User(Deed),
 }
 
-/// What users do. Numbers name templates, policies and placements; see `users.rs` for what they stand for.
+/// A user action. Numbers identify templates, policies and placements; see `users.rs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deed {
@@ -62,12 +62,12 @@ pub enum Deed {
 pub const TEMPLATES: u64 = 24;
 pub const POLICIES: u64 = 4;
 pub const PLACEMENTS: u64 = 5;
-/// Members 0 and 1 are pushed to, 2 is pulled for; a real one is 3.
+/// Members 0 and 1 are in push mode, 2 in pull mode; a real one is 3.
 pub const LIGHT_MEMBERS: u64 = 3;
-/// The only member users take out and bring back.
+/// The only member that users unjoin and rejoin.
 pub const LEAVING: u64 = 1;
 
-/// Names of what faults are done to.
+/// Names of the fault targets.
 pub fn targets(plan: &Plan) -> Vec<String> {
     let mut names = Vec::new();
     match plan.engine {
@@ -110,7 +110,7 @@ fn draw_faults(plan: &Plan) -> Vec<Step> {
         };
         let for_ms = chance.between(200, longest).min(end - at_ms);
         steps.push(Step { at_ms, action: Action::Fault { target, fault, for_ms } });
-        // Mostly one after the other; now and then several at once.
+        // Mostly one at a time, sometimes several at once.
         let pause = chance.between(500, 5000);
         at_ms += if chance.percent(70) { for_ms + pause } else { pause };
     }
@@ -147,7 +147,7 @@ fn draw_deeds(plan: &Plan) -> Vec<Step> {
         steps.push(Step { at_ms, action: Action::User(deed) });
         at_ms += chance.between(50, 900);
     }
-    // What would keep things from coming to rest is undone.
+    // Reverts actions that would prevent convergence.
     let undo = (0..LIGHT_MEMBERS).flat_map(|cluster| [Deed::Uncordon { cluster }, Deed::Untaint { cluster }]);
     let back = has_left.then_some(Deed::Join { cluster: LEAVING });
     steps.extend(undo.chain(back).map(|deed| Step { at_ms: end, action: Action::User(deed) }));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_one_schedule_and_survives_being_written_down() {
+    fn a_schedule_depends_only_on_the_seed_and_round_trips() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         for engine in [Engine::Embedded, Engine::Etcd] {
             let plan = plan(engine);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_and_every_kind_of_deed_has_its_turn() {
+    fn every_target_and_every_kind_of_action_occurs() {
         let plan = Plan { seconds: 3600, ..plan(Engine::Etcd) };
         let steps = draw(&plan);
         let text = format!("{steps:?}");

@@ -1,4 +1,4 @@
-//! What users do to templates, policies, overrides and members, each thing tried until it is done.
+//! User actions on templates, policies, overrides and members, each retried until it succeeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use super::world::World;
 pub const NAMESPACE: &str = "soak";
 const DEED_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// What users asked for last.
+/// The state last requested by users.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// By policy: the member that gets an annotation of its own, and its value.
+    /// By policy: the member with an override annotation, and its value.
     pub overrides: BTreeMap<u64, (String, String)>,
     pub joined: BTreeSet<String>,
 }
@@ -34,7 +34,7 @@ impl Users {
         Self { world, wishes: Arc::default(), written: 0, attempt: 0 }
     }
 
-    /// The namespace, the policies, and all members joined.
+    /// Creates the namespace and the policies, and joins all members.
     pub async fn settle_in(&mut self) -> Result<(), String> {
         self.put(
             "/api/v1/namespaces",
@@ -121,7 +121,7 @@ impl Users {
 
     async fn taint(&mut self, member: &str, taint: &str) -> Result<(), String> {
         match self.command(&["taint", "clusters", member, taint]).await {
-            // It says so when there is nothing to take away or it is there already.
+            // Already in the requested state.
             Err(why) if why.contains("not found") || why.contains("already") => Ok(()),
             other => other,
         }
@@ -131,7 +131,7 @@ impl Users {
         let site = self.world.members[number].clone();
         let kubeconfig = site.kubeconfig.display().to_string();
         match self.command(&["join", &site.name, "--cluster-kubeconfig", &kubeconfig]).await {
-            // An earlier try that was not answered.
+            // An earlier attempt without a response.
             Err(why) if why.contains("already") || why.contains("exist") => {}
             other => other?,
         }
@@ -165,7 +165,7 @@ impl Users {
         }
     }
 
-    /// Creates it, or brings what is there to this state.
+    /// Creates the object, or updates it to this state.
     async fn put(&mut self, path: &str, name: &str, object: Value) -> Result<(), String> {
         let start = Instant::now();
         loop {
@@ -198,7 +198,7 @@ impl Users {
     }
 }
 
-/// What no further try would change.
+/// Reports whether a retry is pointless.
 fn is_final(why: &str) -> bool {
     ["not found", "already", "exist"].iter().any(|word| why.contains(word))
 }

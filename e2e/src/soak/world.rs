@@ -1,4 +1,4 @@
-//! Everything that runs in a soak: replicas of the plane, etcd, members, the agent, each as a target of faults.
+//! All processes of a soak: control plane replicas, etcd, members, the agent, each as a fault target.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::netns::Namespace;
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const REPLICAS: usize = 3;
 const ETCD_NODES: usize = 3;
-/// Soaks are short of time: what takes half a minute by default takes seconds here.
+/// Shorter intervals than the defaults, since soaks are short of time.
 const PLANE_PACE: &[&str] = &[
     "--cluster-status-update-frequency=2s",
     "--cluster-failure-threshold=5s",
@@ -37,12 +37,12 @@ pub struct World {
     pub kubeconfigs: Vec<PathBuf>,
     pub members: Vec<Site>,
     pub targets: BTreeMap<String, Target>,
-    /// What this machine cannot do.
+    /// Unsupported features of this machine.
     pub refused: Vec<Refused>,
     directory: PathBuf,
 }
 
-/// A member and how to reach it.
+/// A member and its kubeconfig.
 #[derive(Clone)]
 pub struct Site {
     pub name: String,
@@ -52,7 +52,7 @@ pub struct Site {
 }
 
 impl World {
-    /// Starts everything and waits until the plane and the members answer. Members are not joined yet.
+    /// Starts everything and waits until control plane and members answer. Members are not joined yet.
     pub async fn start(plan: &Plan, directory: &Path) -> Result<Self, String> {
         let mut world = Self {
             replicas: Vec::new(),
@@ -69,7 +69,7 @@ impl World {
         if spaces.iter().any(Option::is_none) {
             world
                 .refused
-                .push(Refused("no network namespaces (are you root?): members are not partitioned".to_owned()));
+                .push(Refused("no network namespaces (requires root): members are not partitioned".to_owned()));
         }
         world.start_planes(plan, &spaces).await?;
         if plan.has_members {
@@ -89,7 +89,7 @@ impl World {
             Engine::Embedded => None,
             Engine::Etcd => {
                 let started = tokio::task::spawn_blocking(|| EtcdCluster::start(ETCD_NODES)).await;
-                let cluster = started.map_err(|error| error.to_string())?.ok_or("there is no etcd here")?;
+                let cluster = started.map_err(|error| error.to_string())?.ok_or("etcd is not installed")?;
                 Some(Arc::new(Mutex::new(cluster)))
             }
         };
@@ -164,7 +164,7 @@ impl World {
         let name = format!("member-{LIGHT_MEMBERS}");
         let asked = name.clone();
         let started = tokio::task::spawn_blocking(move || Member::start(&asked, 2)).await;
-        let member = started.map_err(|error| error.to_string())?.ok_or("there is no real Kubernetes here")?;
+        let member = started.map_err(|error| error.to_string())?.ok_or("the Kubernetes programs are not installed")?;
         let kubeconfig = member.kubeconfig().to_owned();
         self.add(Target::new(&name, RealApi { member: Arc::new(Mutex::new(member)), is_down: false }));
         let api = ready(&name, &kubeconfig).await?;
@@ -172,9 +172,9 @@ impl World {
         Ok(())
     }
 
-    /// Beside the last light member, and cut off with it. It knows the first replica only.
+    /// Runs with the last light member, and is disconnected with it. It only uses the first replica.
     fn start_agent(&mut self, space: Option<Arc<Namespace>>) -> Result<(), String> {
-        let site = self.members.iter().find(|site| site.is_pull).ok_or("no member is pulled for")?.clone();
+        let site = self.members.iter().find(|site| site.is_pull).ok_or("there is no pull-mode member")?.clone();
         let text = std::fs::read_to_string(&self.kubeconfigs[0]).map_err(|error| error.to_string())?;
         let text = match &space {
             Some(space) => text.replace("https://127.0.0.1:", &format!("https://{}:", space.host)),
@@ -240,7 +240,7 @@ impl World {
         Ok(folder)
     }
 
-    /// The command line against a replica; which one changes from try to try.
+    /// Runs the flotilla CLI against a replica; which one changes with each attempt.
     pub async fn flotilla(&self, replica: usize, arguments: &[String]) -> Result<(), String> {
         let kubeconfig = &self.kubeconfigs[replica % self.kubeconfigs.len()];
         let mut command = tokio::process::Command::new(binary());
@@ -254,7 +254,7 @@ impl World {
     }
 }
 
-/// Each replica has relays of its own to every node, so that it alone can be cut off.
+/// Each replica has its own relays to every node, so that it can be disconnected separately.
 async fn way_to_etcd(cluster: &Arc<Mutex<EtcdCluster>>) -> Result<(Vec<String>, Vec<Arc<Relay>>), String> {
     let (mut flags, urls) = {
         let cluster = cluster.lock().map_err(|error| error.to_string())?;
@@ -269,7 +269,7 @@ async fn way_to_etcd(cluster: &Arc<Mutex<EtcdCluster>>) -> Result<(Vec<String>, 
         relays.push(Arc::new(relay));
     }
     let servers: Vec<String> = relays.iter().map(|relay| format!("https://127.0.0.1:{}", relay.port)).collect();
-    let at = flags.iter().position(|flag| flag == "--etcd-servers").ok_or("no flag names the servers of etcd")?;
+    let at = flags.iter().position(|flag| flag == "--etcd-servers").ok_or("the flag --etcd-servers is missing")?;
     flags[at + 1] = servers.join(",");
     Ok((flags, relays))
 }

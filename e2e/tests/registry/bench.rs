@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// A `flotilla registry` process on a free port; ended with the test.
+/// A `flotilla registry` process on a free port, stopped with the test.
 pub struct Registry {
     directory: tempfile::TempDir,
     child: Child,
@@ -34,19 +34,19 @@ impl Registry {
         self.directory.path().join("data")
     }
 
-    /// As a power cut would; then it starts where it was.
+    /// Kills it, as in a power failure, and restarts it on the same port and data.
     pub fn kill_and_restart(&mut self) {
         self.child.kill().expect("the registry is killed");
         self.child.wait().expect("it ends");
         self.child = spawn(self.directory.path(), self.port).0;
     }
 
-    /// Status, and headers and body as text.
+    /// Returns the status, and headers and body as text.
     pub fn curl(&self, arguments: &[&str], path: &str) -> (u16, String) {
         let url = format!("http://{}{path}", self.host());
         let output = Command::new("curl").args(["-s", "-i", "-m", "60"]).args(arguments).arg(&url).output();
         let text = String::from_utf8_lossy(&output.expect("curl runs").stdout).into_owned();
-        // Informational answers come first.
+        // Informational responses come first.
         let mut status = text
             .lines()
             .filter(|line| line.starts_with("HTTP/"))
@@ -57,7 +57,7 @@ impl Registry {
     pub fn fetch(&self, path: &str) -> Vec<u8> {
         let url = format!("http://{}{path}", self.host());
         let output = Command::new("curl").args(["-s", "-f", "-m", "60", &url]).output().expect("curl runs");
-        assert!(output.status.success(), "{path} is not there");
+        assert!(output.status.success(), "{path} does not exist");
         output.stdout
     }
 
@@ -87,7 +87,7 @@ impl Drop for Registry {
     }
 }
 
-/// Its port is in the line that says it is ready.
+/// Its port is in the line that reports readiness.
 fn spawn(directory: &Path, port: u16) -> (Child, u16) {
     let path = directory.join("registry.log");
     let log = std::fs::File::create(&path).expect("a log file");
@@ -122,7 +122,7 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A containerd of its own; none where this machine or user cannot have one.
+/// A private containerd; `None` if this machine or user does not support it.
 pub struct Containerd {
     directory: tempfile::TempDir,
     child: Child,
@@ -184,7 +184,7 @@ impl Drop for Containerd {
     }
 }
 
-/// Whether a program is there; says so when it is not.
+/// Reports whether a program is installed; otherwise reports the test as skipped.
 pub fn have(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
     let found = found.is_ok_and(|status| status.success());
@@ -202,7 +202,7 @@ pub fn skopeo(arguments: &[&str]) -> String {
     succeed(Command::new("skopeo").args(arguments).stdin(Stdio::null()).output().expect("skopeo runs"))
 }
 
-/// None where it was not built.
+/// `None` if it is not installed.
 pub fn crane(arguments: &[&str]) -> Option<Result<String, String>> {
     let program = programs().join("crane");
     if !program.exists() {
@@ -238,7 +238,7 @@ pub fn header(answer: &str, name: &str) -> String {
     line.unwrap_or_else(|| panic!("no {name} in {answer}"))
 }
 
-/// An image made without any tool: busybox with a page, saved as an archive. The context stays beside it.
+/// Creates an image archive without any tool: busybox with a page. The context is kept next to it.
 pub fn image_archive(folder: &Path, name: &str, platform: &str) -> String {
     let context = folder.join("context");
     std::fs::create_dir_all(context.join("www")).expect("a directory");
@@ -258,14 +258,14 @@ pub fn image_archive(folder: &Path, name: &str, platform: &str) -> String {
     archive
 }
 
-/// A way to a host that carries a few megabytes a second, so that there is time to interfere; it lasts as long as the test.
+/// A relay with a few megabytes per second, so that there is time to interfere; lives as long as the test.
 pub fn slow_way_to(host: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address").to_string();
     let host = host.to_owned();
     std::thread::spawn(move || {
         for near in listener.incoming().flatten() {
-            // Nobody there: the client sees its connection end.
+            // No listener: the client's connection is closed.
             let Ok(far) = TcpStream::connect(&host) else { continue };
             let (near_too, far_too) = (near.try_clone().expect("a handle"), far.try_clone().expect("a handle"));
             std::thread::spawn(move || carry(near, far, Duration::from_millis(12)));
@@ -286,7 +286,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, pause: Duration) {
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-/// Pushes over a connection of its own, without a process per request.
+/// Pushes over a raw connection, without a process per request.
 pub fn push_blob(host: &str, repository: &str, bytes: &[u8]) -> String {
     let sum = digest(bytes);
     let status = request(host, "POST", &format!("/v2/{repository}/blobs/uploads/?digest={sum}"), "", bytes);

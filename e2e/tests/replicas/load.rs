@@ -1,4 +1,4 @@
-//! A client that goes on writing and reading while servers are disturbed, and remembers what it was told.
+//! A client that writes and reads continuously while servers are disturbed, and records all responses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use kube::api::{ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 
-/// Between two writes: load, not a flood.
+/// Interval between two writes.
 const PACE: Duration = Duration::from_millis(10);
-/// A request that takes longer counts as hung.
+/// A slower request counts as hung.
 const HUNG_AFTER: Duration = Duration::from_secs(40);
 
 #[derive(Default, Clone)]
 pub struct Record {
-    /// Names the server has said are written.
+    /// Names of acknowledged writes.
     pub acknowledged: Vec<String>,
-    /// What else it said, and how long it took to.
+    /// Errors and the time until each was returned.
     pub errors: Vec<(String, Duration)>,
-    /// The longest any request took that succeeded.
+    /// The slowest successful request.
     pub slowest: Duration,
 }
 
@@ -32,7 +32,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Writes ConfigMaps `PREFIX-0`, `PREFIX-1`, … one after the other, reading each back, until told to stop.
+    /// Writes ConfigMaps `PREFIX-0`, `PREFIX-1`, … one after the other, reading each back, until stopped.
     pub fn start(kubeconfig: &Path, prefix: &str) -> Self {
         let (stop, record) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let (over, seen, kubeconfig, prefix) =
@@ -48,7 +48,7 @@ impl Load {
         self.record.lock().expect("not poisoned").clone()
     }
 
-    /// Waits until so many more writes are acknowledged.
+    /// Waits for this many more acknowledged writes.
     #[track_caller]
     pub fn go_on(&self, writes: usize, limit: Duration) {
         let (start, before) = (Instant::now(), self.seen().acknowledged.len());
@@ -84,7 +84,7 @@ pub async fn connect(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let mut config = config.expect("a config");
-    // What the server says is to be seen as it says it.
+    // Responses are recorded as sent by the server.
     config.default_retry = false;
     Client::try_from(config).expect("a client")
 }
@@ -103,7 +103,8 @@ async fn run(kubeconfig: &Path, prefix: &str, over: &AtomicBool, record: &std::s
     }
 }
 
-/// True once the server has said that it is there. A write that was refused may have happened: then it says so next time.
+/// Returns true once the server acknowledged it. A failed write may have happened: a retry then reports that it
+/// exists.
 async fn write(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<Record>) -> bool {
     let mut map = ConfigMap::default();
     map.metadata.name = Some(name.to_owned());
@@ -116,13 +117,13 @@ async fn write(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<Reco
     }
 }
 
-/// What was acknowledged must be found, by whichever server is asked.
+/// Acknowledged writes must be found on any server.
 async fn read(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<Record>) -> bool {
     let start = Instant::now();
     let answer = tokio::time::timeout(HUNG_AFTER, maps.get(name)).await;
     match answer.unwrap_or_else(|_| panic!("a read hung for {HUNG_AFTER:?}")) {
         Ok(_) => succeeded(record, start),
-        Err(kube::Error::Api(status)) if status.code == 404 => panic!("{name} was acknowledged and is not there"),
+        Err(kube::Error::Api(status)) if status.code == 404 => panic!("{name} was acknowledged but does not exist"),
         Err(error) => failed(record, &error, start),
     }
 }
@@ -142,7 +143,7 @@ fn failed(record: &std::sync::Mutex<Record>, error: &kube::Error, start: Instant
     false
 }
 
-/// Everything of `record` that the server does not have.
+/// Returns everything in `record` that the server does not have.
 pub fn missing(kubeconfig: &Path, record: &Record) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

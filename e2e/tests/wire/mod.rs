@@ -1,4 +1,4 @@
-//! A raw HTTPS/1.1 client: it sends exactly the bytes a test names, well-formed or not, and reads what comes back.
+//! A raw HTTPS/1.1 client: sends exactly the given bytes, well-formed or not, and reads the response.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::fs;
@@ -17,10 +17,10 @@ use serde_json::Value;
 
 pub const JSON: &str = "application/json";
 
-/// Longer than any answer takes, also on a busy machine.
+/// Longer than any response takes, even on a busy machine.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server and who we are to it.
+/// A server and our credentials.
 #[derive(Clone)]
 pub struct Endpoint {
     /// `127.0.0.1:6443`
@@ -58,7 +58,7 @@ impl Endpoint {
         Self { address, tls: Arc::new(tls), token: field("token") }
     }
 
-    /// The same server for somebody who shows a token and no certificate.
+    /// The same server with a token instead of a certificate.
     pub fn with_token(&self, kubeconfig: &Path, token: &str) -> Self {
         let text = fs::read_to_string(kubeconfig).expect("a kubeconfig");
         let kept: String = text.lines().filter(|line| !line.contains("client-")).map(|l| format!("{l}\n")).collect();
@@ -76,7 +76,7 @@ impl Endpoint {
         Connection { stream: BufReader::new(StreamOwned::new(session, stream)) }
     }
 
-    /// The head of a request, with who we are in it and one empty line short of its end.
+    /// Returns the head of a request with credentials, without the final empty line.
     pub fn head(&self, method: &str, path: &str, version: &str) -> Vec<u8> {
         let mut head = format!("{method} {path} {version}\r\nHost: {}\r\n", self.address);
         if let Some(token) = &self.token {
@@ -124,7 +124,7 @@ impl Endpoint {
         self.send("DELETE", path, &[("Content-Type", JSON)], options.to_string().as_bytes())
     }
 
-    /// Opens a watch; its events come one by one from [`Events::next`].
+    /// Opens a watch; its events are returned by [`Events::next`].
     pub fn watch(&self, path: &str) -> Events {
         let mut connection = self.connect();
         connection.write(&self.request("GET", path, &[], b""));
@@ -163,7 +163,7 @@ impl Answer {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as a person would read it, cut where it gets long.
+    /// The body as text, truncated if long.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).chars().take(600).collect()
     }
@@ -197,13 +197,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A server may answer and hang up before it has read everything, so that errors are left to the reading side.
+    /// A server may respond and close before it has read everything, so write errors are ignored.
     pub fn write(&mut self, bytes: &[u8]) {
         let stream = self.stream.get_mut();
         let _ = stream.write_all(bytes).and_then(|()| stream.flush());
     }
 
-    /// Says that nothing more will come, while it goes on listening.
+    /// Closes the write side only.
     pub fn finish_writing(&mut self) {
         let stream = self.stream.get_mut();
         stream.conn.send_close_notify();
@@ -211,7 +211,7 @@ impl Connection {
         let _ = stream.sock.shutdown(std::net::Shutdown::Write);
     }
 
-    /// `None` where the server hung up without a word.
+    /// `None` if the server closed the connection without a response.
     pub fn read_answer(&mut self, method: &str) -> Option<Answer> {
         let (code, headers) = self.read_head()?;
         self.read_rest(method, code, headers)
@@ -258,7 +258,7 @@ impl Connection {
         Some(answer)
     }
 
-    /// `None` at the last chunk, or where the server hung up before it.
+    /// `None` at the last chunk, or if the server closed the connection before it.
     fn read_chunk(&mut self) -> Option<Vec<u8>> {
         let length = usize::from_str_radix(self.read_line()?.split(';').next()?.trim(), 16).ok()?;
         let mut chunk = vec![0; length + 2];
@@ -272,12 +272,12 @@ impl Connection {
 pub struct Events {
     connection: Connection,
     pending: Vec<u8>,
-    /// The server sent its last chunk, which is how a watch ends cleanly.
+    /// The server sent its last chunk, which ends a watch cleanly.
     pub ended: bool,
 }
 
 impl Events {
-    /// `None` when the watch is over.
+    /// `None` when the watch has ended.
     pub fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
@@ -296,7 +296,7 @@ impl Events {
         }
     }
 
-    /// The next event as `TYPE name`.
+    /// Returns the next event as `TYPE name`.
     pub fn next_short(&mut self) -> String {
         let event = self.next().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

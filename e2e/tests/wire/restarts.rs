@@ -1,4 +1,4 @@
-//! What clients see of a server that stops, starts again, or has forgotten its past.
+//! The view of clients on a server that stops, restarts, or has compacted its history.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -31,7 +31,7 @@ fn a_stopping_server_ends_watches_cleanly() {
 }
 
 #[test]
-fn a_watch_from_before_a_restart_goes_on() {
+fn a_watch_from_before_a_restart_continues() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let server = Flotilla::start_in(directory.path(), &[]);
     let since = make(&Endpoint::of_kubeconfig(&server.kubeconfig), "a");
@@ -52,7 +52,7 @@ fn a_real_server_forgets_with_a_restart() {
     check_expired(&Endpoint::of_kubeconfig(&server.kubeconfig), since - 1);
 }
 
-/// Refusals of a watch are its first and only event, so that clients find them where they look.
+/// A rejected watch gets the error as its first and only event, where clients expect it.
 fn check_expired(endpoint: &Endpoint, version: u64) {
     let query = format!("{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=5");
     let event = endpoint.watch(&query).next().expect("an event");
@@ -63,7 +63,7 @@ fn check_expired(endpoint: &Endpoint, version: u64) {
 }
 
 #[test]
-fn a_compacted_page_is_gone_but_says_how_to_go_on() {
+fn a_compacted_continue_token_expires_with_a_new_one() {
     if !programs().join("etcd").exists() {
         eprintln!("SKIPPED: etcd is not in {}", programs().display());
         return;
@@ -80,7 +80,7 @@ fn a_compacted_page_is_gone_but_says_how_to_go_on() {
     let token = first.json()["metadata"]["continue"].as_str().expect("more pages").to_owned();
     let newest = make(&endpoint, "d");
     etcd.compact(newest);
-    // What the server remembers by itself would serve the page still.
+    // The server's own cache would still serve the page.
     server.kill();
     let server = Flotilla::start_in(directory.path(), &arguments);
     let endpoint = Endpoint::of_kubeconfig(&server.kubeconfig);
@@ -126,7 +126,7 @@ impl Etcd {
         assert!(answer["header"].is_object(), "{answer}");
     }
 
-    /// Through the JSON door of etcd's API.
+    /// Uses the JSON gateway of etcd's API.
     fn ask(&self, method: &str, body: &Value) -> Option<Value> {
         let url = format!("{}/v3/{method}", self.url);
         let output = Command::new("curl").args(["-s", "--noproxy", "*", "-d", &body.to_string(), &url]).output();

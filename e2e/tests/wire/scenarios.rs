@@ -1,4 +1,4 @@
-//! What every API server must do, told as short stories in a namespace each.
+//! API semantics as short scenarios, each in its own namespace.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::wire::{Answer, Endpoint, JSON};
 
-/// A namespace of its own on some server.
+/// A namespace on a server.
 pub struct Space<'e> {
     endpoint: &'e Endpoint,
     maps: String,
@@ -23,11 +23,11 @@ macro_rules! scenarios {
 }
 
 scenarios![
-    pages_hold_one_state,
+    pages_are_consistent,
     a_version_can_be_named,
     a_streaming_list_ends_with_a_bookmark,
-    a_watch_tells_where_it_is_before_it_ends,
-    a_watch_from_nothing_begins_with_what_is,
+    a_watch_sends_a_bookmark_before_it_ends,
+    a_watch_without_version_starts_with_existing_objects,
     a_watch_from_a_version_misses_nothing,
     a_selector_adds_and_deletes,
     deletion_has_preconditions,
@@ -58,7 +58,7 @@ impl<'e> Space<'e> {
         self.endpoint.get(&self.path(rest))
     }
 
-    /// Only what the story made: controllers may have put more into the namespace.
+    /// Only objects of the scenario: controllers may create more in the namespace.
     fn make(&self, name: &str) -> Answer {
         self.endpoint.post(&self.maps, &map(name, "1")).expect(201)
     }
@@ -87,8 +87,8 @@ fn options(fields: Value) -> Value {
     options
 }
 
-/// Writes between the pages neither show up, nor make anything appear twice or not at all.
-fn pages_hold_one_state(space: &Space<'_>) {
+/// Writes between pages neither appear, nor duplicate or hide other objects.
+fn pages_are_consistent(space: &Space<'_>) {
     let names: BTreeSet<String> = (0..25).map(|n| format!("m{n:02}")).collect();
     names.iter().for_each(|name| drop(space.make(name)));
     let (mut seen, mut token, mut version) = (Vec::new(), String::new(), None);
@@ -150,7 +150,7 @@ fn a_streaming_list_ends_with_a_bookmark(space: &Space<'_>) {
     assert_eq!(events.next_short(), "ADDED d");
 }
 
-fn a_watch_tells_where_it_is_before_it_ends(space: &Space<'_>) {
+fn a_watch_sends_a_bookmark_before_it_ends(space: &Space<'_>) {
     let since = space.make("a").version();
     let start = Instant::now();
     let query = format!(
@@ -169,7 +169,7 @@ fn a_watch_tells_where_it_is_before_it_ends(space: &Space<'_>) {
     assert!((3.5..12.0).contains(&seconds), "a watch of 4 seconds took {seconds}");
 }
 
-fn a_watch_from_nothing_begins_with_what_is(space: &Space<'_>) {
+fn a_watch_without_version_starts_with_existing_objects(space: &Space<'_>) {
     space.make("a");
     for version in ["", "&resourceVersion=0"] {
         let query = format!("?watch=1&labelSelector=story&timeoutSeconds=2{version}");
@@ -200,7 +200,7 @@ fn a_watch_from_a_version_misses_nothing(space: &Space<'_>) {
     assert_eq!(gone["type"], "DELETED");
     let version: u64 =
         gone["object"]["metadata"]["resourceVersion"].as_str().expect("a version").parse().expect("a number");
-    assert!(version > last, "a deletion has a version of its own");
+    assert!(version > last, "a delete has its own version");
 }
 
 fn a_selector_adds_and_deletes(space: &Space<'_>) {
@@ -314,7 +314,7 @@ fn old_watch_paths_work(space: &Space<'_>) {
     assert!(events.next().is_none());
 }
 
-/// Objects have no HEAD; the refusal has no body either, or it would be taken for the next answer's head.
+/// Objects do not support HEAD; the error has no body, or it would be parsed as the next response.
 fn heads_are_refused_without_a_body(space: &Space<'_>) {
     space.make("a");
     for rest in ["/a", "?limit=1", "/nothing"] {

@@ -1,4 +1,4 @@
-//! Bindings that others write meanwhile, and many at once.
+//! Concurrent writers and many bindings at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn a_placement_decided_on_an_older_binding_is_decided_again() {
             && call.target.gvr == RESOURCE_BINDINGS.gvr()
             && !is_evicted.swap(true, std::sync::atomic::Ordering::Relaxed);
         if is_first {
-            // Somebody evicts the workload between the decision and the write.
+            // The workload is evicted between the decision and the write.
             let evicting = Plane::new_over(api.clone());
             let tasks = json!([{"fromCluster": "m1", "reason": "x", "producer": "y"}]);
             evicting.binding(
@@ -53,14 +53,14 @@ async fn who_tells_of_a_status_meanwhile_does_not_hold_up_a_placement() {
             && !is_told.swap(true, std::sync::atomic::Ordering::Relaxed);
         if is_first {
             let told = json!({"conditions": [{"type": "FullyApplied", "status": "False"}]});
-            // The binding was the second that was put in.
+            // Refers to the second binding that was created.
             let same = json!({"metadata": {"uid": "uid-2"}, "status": told});
             Plane::new_over(api.clone()).binding("web", 1, same);
         }
         None
     });
     plane.start("");
-    // No time passes while this asks: whoever waits to try again waits for ever.
+    // Virtual time does not advance during this loop, so a backoff would never end.
     let start = Instant::now();
     for _ in 0..1000 {
         if summary(&*plane.get("web").await) == "m1:1 (Success)" {
@@ -69,7 +69,7 @@ async fn who_tells_of_a_status_meanwhile_does_not_hold_up_a_placement() {
     }
     let binding = plane.get("web").await;
     assert_eq!((summary(&binding).as_str(), start.elapsed()), ("m1:1 (Success)", Duration::ZERO));
-    assert_eq!(binding.items(&["status", "conditions"]).len(), 2, "what was told stays");
+    assert_eq!(binding.items(&["status", "conditions"]).len(), 2, "existing conditions are kept");
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,7 +82,7 @@ async fn a_busy_plane_places_many_bindings_in_each_of_its_rounds() {
         plane.binding(&format!("web{n}"), 1, json!({}));
     }
     plane.start("");
-    // Always has something to do, as the rest of a busy plane; whoever steps back waits for a round of it.
+    // A busy task like the rest of the control plane; each yield waits for a round of it.
     let rounds = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&rounds);
     let busy = tokio::spawn(async move {
@@ -101,7 +101,7 @@ async fn a_busy_plane_places_many_bindings_in_each_of_its_rounds() {
     }
     let took = rounds.load(Ordering::Relaxed) - first.expect("some were placed");
     assert!(took <= BINDINGS / 2, "{took} rounds for {BINDINGS} bindings");
-    assert!(took >= 2, "others had the processor meanwhile: {took}");
+    assert!(took >= 2, "other tasks ran meanwhile: {took}");
     busy.abort();
     for n in 0..BINDINGS {
         plane.expect(&format!("web{n}"), "m1:1 (Success)").await;

@@ -1,4 +1,4 @@
-//! What failed over: it stays, or returns where its policy asks for it.
+//! Workloads that failed over: they stay, or return if their policy asks for it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::plane::{Plane, merge, summary};
 
-/// Preferences of one over the other, each in its own way.
+/// The ways in which a policy can prefer one cluster over another.
 fn preferences() -> Vec<(&'static str, Value)> {
     let weight = |name: &str, weight: i32| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
     let only = |name: &str| json!({"clusterNames": [name]});
@@ -34,7 +34,7 @@ fn preferences() -> Vec<(&'static str, Value)> {
 }
 
 impl Plane {
-    /// What a taint manager does.
+    /// Evicts as the taint manager does.
     async fn evict(&self, name: &str, cluster: &str) {
         let tainted = json!({"spec": {"taints": [{"key": "cluster.karmada.io/unreachable", "effect": "NoExecute"}]},
             "metadata": {"generation": 2}});
@@ -105,9 +105,9 @@ async fn what_failed_over_stays_where_it_is_though_it_is_scaled() {
         if way == "weights" {
             let told = plane.decisions.get("default/web").expect("remembered").explanation;
             let reason = &told.attempts[0].left_out[0].reasons[0].message;
-            assert_eq!(reason, "it was left by failover and nobody asked to go back");
+            assert_eq!(reason, "the workload left it by failover and failback is not enabled");
         }
-        // Where it has to go anywhere at all, it may go back.
+        // If no other cluster is left, it may return.
         plane.evict("web", "m2").await;
         plane.expect("web", "m1:3 (Success)").await;
     }
@@ -168,8 +168,8 @@ async fn a_cluster_that_keeps_a_part_holds_the_rest_until_it_is_ready_where_it_r
     let spec: api::work::BindingSpec = api::read(&back).expect("a binding");
     let given: Vec<(String, i32)> =
         propagation::works::targets(&spec).into_iter().map(|target| (target.name, target.replicas)).collect();
-    assert_eq!(given, [("m1".to_owned(), 2), ("m2".to_owned(), 4)], "nothing goes before the other is ready");
-    // A hold is no eviction: the cluster is used as before.
+    assert_eq!(given, [("m1".to_owned(), 2), ("m2".to_owned(), 4)], "old replicas stay until the new ones are ready");
+    // A hold is not an eviction: the cluster stays usable.
     plane.patch(&RESOURCE_BINDINGS.gvr(), "web", json!({"spec": {"replicas": 6}})).await;
     plane.expect("web", "m1:3, m2:3 (Success)").await;
     plane.end_tasks("web").await;

@@ -1,4 +1,4 @@
-//! The room as a whole, over an API in memory and in virtual time.
+//! Tests of the whole component against an in-memory API with virtual time.
 
 mod crowds;
 mod failback;

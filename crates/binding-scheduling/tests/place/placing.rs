@@ -1,4 +1,4 @@
-//! Where bindings come to be, and what brings them back to the scheduler.
+//! Placement of bindings, and the events that reschedule them.
 
 use api::capacity::{ClusterNodes, NodeCapacity};
 use api::cluster::CLUSTERS;
@@ -68,7 +68,7 @@ async fn where_nothing_fits_the_clusters_are_cleared_until_a_cluster_changes() {
     plane.rest().await;
     let writes = plane.writes("resourcebindings");
     plane.rest().await;
-    assert_eq!(plane.writes("resourcebindings"), writes, "it is not tried again without a reason");
+    assert_eq!(plane.writes("resourcebindings"), writes, "no retry without an event");
     plane.patch(&CLUSTERS.gvr(), "m1", json!({"spec": {"taints": null}})).await;
     plane.expect("web", "m1:1 (Success)").await;
 }
@@ -222,7 +222,7 @@ async fn a_burst_takes_no_more_than_there_is() {
         }
     }
     assert!(given[0] <= 7 && given[1] <= 5, "{given:?}");
-    assert_eq!((given[0] + given[1], placed), (12, 6), "and all of it");
+    assert_eq!((given[0] + given[1], placed), (12, 6), "and all replicas");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! A plane with members that exist only as objects, over an API in memory and in virtual time.
+//! A control plane whose members are only objects, over an in-memory API with virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl Plane {
         self.client.patch(target, Patch::merge(body), WriteOptions::default()).await.expect("patched");
     }
 
-    /// Waits until the binding reads `m1:2, m2:1 (Reason)`.
+    /// Waits until the clusters and condition of the binding read `m1:2, m2:1 (Reason)`.
     #[track_caller]
     pub fn expect(&self, name: &str, expected: &str) -> impl Future<Output = Arc<Object>> {
         let caller = std::panic::Location::caller();
@@ -121,7 +121,7 @@ impl Plane {
         }
     }
 
-    /// Lets everything come to rest: virtual time passes only when nobody has anything to do.
+    /// Waits until all tasks are idle; only then does virtual time advance.
     pub async fn rest(&self) {
         tokio::time::sleep(Duration::from_secs(30)).await;
     }

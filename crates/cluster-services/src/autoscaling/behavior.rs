@@ -1,5 +1,5 @@
-//! How fast and how far a proposal may be followed: windows of stabilization, policies per period, bounds. Pure but for
-//! the history it is handed.
+//! Limits a proposed replica count: stabilization windows, scaling policies, bounds. Pure except for the history
+//! passed in.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use tokio::time::Instant;
 
 use crate::settings::Settings;
 
-/// Without a behavior a target at most doubles at a time, or reaches this.
+/// Without a behavior, a scale-up at most doubles the replicas or reaches this number.
 const SCALE_UP_LEAST: i64 = 4;
-/// No window or period is longer than this; older history is dropped.
+/// Maximum length of a window or period; older history is dropped.
 const HISTORY_MAX: Duration = Duration::from_secs(3600);
 
-/// What an autoscaler proposed and did. Bounded by `HISTORY_MAX` and the period of its looks.
+/// Recommendations and scale events of an autoscaler. Bounded by `HISTORY_MAX` and the sync period.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     recommendations: Vec<(Instant, i64)>,
-    /// Replicas added, replicas taken away.
+    /// Replicas added, replicas removed.
     ups: Vec<(Instant, i64)>,
     downs: Vec<(Instant, i64)>,
 }
 
-/// How many replicas there shall be, and what is said of the way there.
+/// The resulting replica count and its conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounded {
     pub replicas: i64,
     /// Reason and message of `AbleToScale`.
     pub able: (&'static str, &'static str),
-    /// Whether something kept the proposal back, with reason and message of `ScalingLimited`.
+    /// Whether the proposal was limited, with reason and message of `ScalingLimited`.
     pub is_limited: bool,
     pub limited: (&'static str, &'static str),
 }
@@ -60,7 +60,7 @@ const DOWN_LIMIT: (&str, &str) =
     ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate");
 
 impl History {
-    /// What was there when the first look was taken counts as a recommendation: nothing shrinks at once after a restart.
+    /// The initial replica count counts as a recommendation, so that nothing is scaled down right after a restart.
     pub fn begin(&mut self, current: i64, now: Instant) {
         if self.recommendations.is_empty() {
             self.recommendations.push((now, current));
@@ -85,7 +85,7 @@ fn within(list: &[(Instant, i64)], window: Duration, now: Instant) -> impl Itera
     list.iter().filter(move |(at, _)| now.duration_since(*at) < window).map(|(_, value)| *value)
 }
 
-/// Follows a proposal as far as the autoscaler's rules allow.
+/// Applies the autoscaler's rules to a proposal.
 pub fn bound(
     autoscaler: &Object,
     history: &mut History,
@@ -186,7 +186,7 @@ impl Rules {
         }
     }
 
-    /// How many there were when a policy's period began.
+    /// Returns the replicas at the start of a policy's period.
     fn at_start(history: &History, current: i64, period: Duration, now: Instant) -> i64 {
         let added: i64 = within(&history.ups, period, now).sum();
         let removed: i64 = within(&history.downs, period, now).sum();
@@ -218,7 +218,7 @@ impl Rules {
         });
         match self.select.as_str() {
             "Disabled" => current,
-            // The least change leaves the most.
+            // The smallest change keeps the most replicas.
             "Min" => proposals.max().unwrap_or(current),
             _ => proposals.min().unwrap_or(current),
         }
@@ -235,7 +235,7 @@ mod tests {
         Object::from_value(json!({"spec": {"minReplicas": 2, "maxReplicas": 20, "behavior": behavior}})).expect("a map")
     }
 
-    /// Proposals with the seconds that pass before each, from five replicas; what becomes of each.
+    /// Proposals with the seconds before each, starting from five replicas; the expected results.
     #[track_caller]
     fn check(behavior: Value, steps: &[(u64, i64)], expected: &[i64]) {
         let object = autoscaler(behavior);

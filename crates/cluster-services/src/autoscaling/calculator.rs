@@ -1,4 +1,4 @@
-//! How many replicas would bring usage to its target: pure, with the rules for pods that are not ready or not measured.
+//! Computes the replica count that brings usage to its target. Pure, with the rules for unready and unmeasured pods.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::conditions;
 use crate::room::time_at;
 use crate::settings::Settings;
 
-/// What is kept of a pod that is scaled.
+/// The state of a scaled pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaledPod {
     pub name: String,
     pub phase: String,
     pub is_deleting: bool,
-    /// `Ready`, and since when it says so.
+    /// `Ready` and its transition time.
     pub ready: Option<(bool, Option<Timestamp>)>,
     pub started: Option<Timestamp>,
-    /// Container, resource, thousandths.
+    /// Container, resource, milli-units.
     pub requests: Vec<(String, String, i64)>,
     pub containers: Vec<String>,
-    /// For the whole pod, where it says so: resource, thousandths.
+    /// Pod-level requests: resource, milli-units.
     pub pod_requests: Vec<(String, i64)>,
 }
 
-/// Usage of one pod, in thousandths.
+/// Usage of one pod, in milli-units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     pub value: i64,
@@ -37,18 +37,18 @@ pub struct Sample {
     pub window: Duration,
 }
 
-/// By pod.
+/// By pod name.
 pub type Samples = HashMap<String, Sample>;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
-    /// Percent of what pods ask for.
+    /// Percentage of the requests.
     Utilization(i64),
-    /// Thousandths per pod.
+    /// Milli-units per pod.
     AverageValue(i64),
 }
 
-/// What is measured, of which container or (`""`) of all.
+/// The measured resource, of one container or (`""`) of all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure<'a> {
     pub resource: &'a str,
@@ -56,7 +56,7 @@ pub struct Measure<'a> {
     pub target: Target,
 }
 
-/// How far from its target usage may be before anything is done.
+/// The accepted deviation from the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     pub up: f64,
@@ -66,9 +66,9 @@ pub struct Tolerance {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proposal {
     pub replicas: i64,
-    /// Percent of what is asked for, where the target is a percentage.
+    /// Percentage of the requests, for a utilization target.
     pub utilization: Option<i64>,
-    /// Thousandths per pod.
+    /// Milli-units per pod.
     pub average: i64,
 }
 
@@ -111,7 +111,7 @@ impl Tolerance {
     }
 }
 
-/// Proposes a number of replicas. The error is told to the user.
+/// Proposes a replica count. The error is shown to the user.
 pub fn propose(
     measure: &Measure<'_>,
     pods: &[Arc<ScaledPod>],
@@ -140,7 +140,7 @@ pub fn propose(
             false => Proposal { replicas: (ratio * grouped.ready as f64).ceil() as i64, ..stay },
         });
     }
-    // The unknown is assumed to be against whatever change is proposed.
+    // Unmeasured pods are assumed to counter the proposed change.
     for pod in &grouped.missing {
         let value = match measure.target {
             _ if ratio > 1.0 => 0,
@@ -164,7 +164,7 @@ pub fn propose(
     Ok(if turns { stay } else { Proposal { replicas, ..stay } })
 }
 
-/// Sorts pods by what their figures are worth, and drops figures that are worth nothing.
+/// Groups pods by the quality of their metrics, and drops unusable ones.
 fn group(
     measure: &Measure<'_>,
     pods: &[Arc<ScaledPod>],
@@ -194,7 +194,7 @@ fn group(
     grouped
 }
 
-/// The cpu of a pod that starts says little of what it will use.
+/// The cpu usage of a starting pod is not representative.
 fn is_unready(pod: &ScaledPod, sample: &Sample, settings: &Settings, now: Timestamp) -> bool {
     let (Some((is_ready, since)), Some(started)) = (pod.ready, pod.started) else { return true };
     let after = |at: Timestamp, wait: Duration| {
@@ -230,7 +230,7 @@ fn gather_requests(measure: &Measure<'_>, pods: &[Arc<ScaledPod>]) -> Result<Has
     Ok(requests)
 }
 
-/// Usage against its target; usage in percent of requests; usage per pod.
+/// Returns usage relative to the target, usage as percentage of requests, and usage per pod.
 fn ratio_of(
     target: Target,
     samples: &Samples,
@@ -269,7 +269,7 @@ mod tests {
         text.parse().expect("a time")
     }
 
-    /// A pod that asks for one cpu and has run for an hour; `state` is `ready`, `unready`, `pending` or `going`.
+    /// A pod that requests one cpu and has run for an hour; `state` is `ready`, `unready`, `pending` or `going`.
     fn pod(name: &str, state: &str) -> Arc<ScaledPod> {
         Arc::new(ScaledPod {
             name: name.to_owned(),
@@ -283,7 +283,7 @@ mod tests {
         })
     }
 
-    /// Pods as `state:milli` (or `state:-` without figures); the target is 50 percent.
+    /// Pods as `state:milli` (or `state:-` without metrics); the target is 50 percent.
     #[track_caller]
     fn check(pods: &[&str], current: i64, expected: Result<i64, &str>) {
         let mut samples = Samples::new();
@@ -313,8 +313,8 @@ mod tests {
     }
 
     #[test]
-    fn the_unknown_speaks_against_change() {
-        // One of three was not measured: counted as idle when growing, as busy when shrinking.
+    fn missing_metrics_dampen_the_change() {
+        // One of three was not measured: counted as idle when scaling up, as busy when scaling down.
         check(&["ready:1000", "ready:1000", "ready:-"], 3, Ok(4));
         check(&["ready:100", "ready:100", "ready:-"], 3, Ok(3));
         check(&["ready:1000", "pending:-"], 2, Ok(2));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_known_is_said() {
+    fn missing_data_is_an_error() {
         check(&[], 1, Err("no pods returned by selector while calculating replica count"));
         check(&["ready:-"], 1, Err("did not receive metrics for targeted pods (pods might be unready)"));
         check(&["pending:5"], 1, Err("did not receive metrics for targeted pods (pods might be unready)"));

@@ -1,4 +1,4 @@
-//! Usage of pods from the metrics API of the same server.
+//! Pod usage from the metrics API of the same server.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::room::time_at;
 
 const WINDOW_DEFAULT: Duration = Duration::from_secs(60);
 
-/// What pods of a selector use: pod, then container.
+/// Usage of the selected pods: by pod, then container.
 pub struct Usage {
     pods: Vec<Object>,
 }
@@ -29,7 +29,7 @@ impl Usage {
                 let items = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
                 Ok(Self { pods: items.into_iter().filter_map(Object::from_value).collect() })
             }
-            // An API that has it among its own resources rather than at a path.
+            // This API serves metrics as a normal resource instead of by path.
             Err(status) if status.code == 404 => {
                 let list = client.list_all(ResourceRef::within(&resources::pod_metrics(), namespace), options).await?;
                 Ok(Self { pods: list.items.iter().map(|pod| Object::clone(pod)).collect() })
@@ -42,7 +42,7 @@ impl Usage {
         self.pods.is_empty()
     }
 
-    /// Usage of one resource, of one container or (`""`) of all. A pod that lacks a figure is left out.
+    /// Returns the usage of one resource, of one container or (`""`) of all. Pods without a value are omitted.
     pub fn of(&self, resource: &str, container: &str) -> Samples {
         let sample = |pod: &Object| {
             let counted = pod.items(&["containers"]).iter().filter(|c| container.is_empty() || c["name"] == container);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_writes_them() {
+    fn go_durations_are_parsed() {
         for (text, expected) in
             [("30s", Some(30_000)), ("1m0s", Some(60_000)), ("15.5s", Some(15_500)), ("5", None), ("x", None)]
         {

@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscalers: replicas of anything that can be scaled follow the usage of its pods.
+//! HorizontalPodAutoscalers: scale any scalable resource by the usage of its pods.
 
 mod behavior;
 mod calculator;
@@ -47,13 +47,13 @@ pub fn start(room: &Arc<Room>) -> Service {
         room: Arc::clone(room),
     });
     let listener = Arc::clone(&autoscaling);
-    // Pods are only taken note of: what they use is looked at on a clock of its own.
+    // Pod events only update the index; usage is read periodically.
     let tell = move |change: &Change| drop(listener.members.pod_changed(change));
     Service::new(run(autoscaling)).hearing_of_pods(tell)
 }
 
 async fn run(autoscaling: Arc<Autoscaling>) {
-    // What is written to the status is no news.
+    // Own status updates do not trigger a reconcile.
     let source = Source::new(&autoscaling.room.autoscalers, |change| match (&change.before, &change.now) {
         (Some(before), Some(now)) if before.generation() == now.generation() && before.uid() == now.uid() => Vec::new(),
         _ => vec![change.key.clone()],
@@ -80,7 +80,7 @@ impl Autoscaling {
         Ok(Outcome::After(self.room.settings.autoscaler_sync_period))
     }
 
-    /// One look: the scale, the metrics, the change. What happened is in the draft and in events.
+    /// One sync: reads scale and metrics, then rescales. The result goes into the draft and events.
     async fn look(&self, key: &ObjectKey, autoscaler: &Object, draft: &mut Draft) {
         let reference = |field: &str| autoscaler.str_at(&["spec", "scaleTargetRef", field]);
         let found =
@@ -128,7 +128,7 @@ impl Autoscaling {
         act(self.histories.lock().entry(key.clone()).or_default())
     }
 
-    /// The number of replicas by metrics, and why; `None` where metrics say nothing that may be acted on.
+    /// Computes the replica count from metrics and its reason; `None` if the metrics do not allow a decision.
     async fn desire(
         &self,
         key: &ObjectKey,
@@ -188,7 +188,7 @@ impl Autoscaling {
         reason: &str,
         draft: &mut Draft,
     ) {
-        // On the version that was looked at: another who scales meanwhile is not overruled.
+        // Conditional on the version that was read, so that a concurrent change of the scale is not overwritten.
         let version = scale.scale.resource_version();
         let body = json!({"metadata": {"resourceVersion": version}, "spec": {"replicas": desired}});
         let options = WriteOptions::managed_by(FIELD_MANAGER);

@@ -1,4 +1,4 @@
-//! What an autoscaler says of itself, and the proposals of its metrics.
+//! The status of an autoscaler, and the evaluation of its metrics.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::autoscaling::metrics::Usage;
 use crate::conditions::{self, Saying};
 use crate::settings::Settings;
 
-/// The autoscaler with the status it is to get.
+/// The autoscaler with its new status.
 pub struct Draft {
     pub object: Object,
     now: Timestamp,
@@ -42,7 +42,7 @@ impl Draft {
         self.object.set(&["status", "desiredReplicas"], replicas);
     }
 
-    /// What was desired before, or what there is where nothing was.
+    /// Keeps the previous desired replicas, or the current ones if there are none.
     pub fn keep_desired(&mut self, current: i64) {
         if self.object.i64_at(&["status", "desiredReplicas"]).unwrap_or(0) == 0 {
             self.set_desired(current);
@@ -57,18 +57,18 @@ impl Draft {
     }
 }
 
-/// What all metrics of an autoscaler say together.
+/// The combined result of all metrics.
 #[derive(Debug, Default, PartialEq)]
 pub struct Computed {
-    /// `None` where nothing may be done.
+    /// `None` if nothing may change.
     pub replicas: Option<i64>,
     pub metric: String,
     pub statuses: Vec<Value>,
-    /// Reason and text of the first metric that could not be had.
+    /// Reason and message of the first unavailable metric.
     pub failure: Option<(&'static str, String)>,
 }
 
-/// The most that any metric asks for. With one that cannot be had nothing shrinks; with none that can nothing changes.
+/// Returns the highest proposal. If a metric is unavailable, nothing is scaled down; if all are, nothing changes.
 pub fn compute(
     autoscaler: &Object,
     pods: &[Arc<ScaledPod>],

@@ -1,4 +1,4 @@
-//! Tests of autoscalers over an API in memory, in virtual time.
+//! Tests of autoscalers over an in-memory API, in virtual time.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ fn autoscaler(more: Value) -> Value {
     autoscaler
 }
 
-/// Two pods that ask for 100m each.
+/// Two pods that request 100m each.
 async fn stage() -> Stage {
     let stage = Stage::start().await;
     stage.create_living_node("n").await;
-    // The API in memory has no scale of its own: the object itself has all that is read of one.
+    // The in-memory API has no scale subresource: the object itself has all fields that are read.
     let deployment = json!({"metadata": {"name": "web"}, "spec": {"replicas": 2}, "status": {"selector": "app=web"}});
     stage.seed(&deployments(), deployment);
     for name in ["a", "b"] {

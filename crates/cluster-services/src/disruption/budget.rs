@@ -1,4 +1,4 @@
-//! How many pods a disruption budget lets go: pure.
+//! Computes the allowed disruptions of a PodDisruptionBudget. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use serde_json::{Map, Value, json};
 
 use crate::conditions::{self, Saying};
 
-/// A pod whose eviction was granted and that is not seen leaving after this long was not evicted.
+/// A pod whose granted eviction is not observed within this time was not evicted.
 pub const DISRUPTED_FOR: Duration = Duration::from_secs(120);
 
-/// What a budget looks at in a pod.
+/// The state of a pod as seen by a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guarded {
     pub name: String,
     pub is_ready: bool,
     pub is_terminating: bool,
-    /// The controller it belongs to: apiVersion, kind, name, uid.
+    /// Its controller: apiVersion, kind, name, uid.
     pub owner: Option<[String; 4]>,
 }
 
@@ -36,20 +36,20 @@ pub fn read(pod: &Object) -> Option<Guarded> {
     })
 }
 
-/// What the budget is measured against.
+/// The reference counts of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub pods: i64,
     pub desired_healthy: i64,
 }
 
-/// The budget needs to know how many pods there should be, not only how many there are.
+/// Reports whether the budget depends on the desired scale, not only on the existing pods.
 pub fn needs_scale(budget: &Object) -> bool {
     budget.get(&["spec", "maxUnavailable"]).is_some()
         || budget.get(&["spec", "minAvailable"]).is_some_and(|value| value.is_string())
 }
 
-/// `scale` is how many pods the controllers of the selected pods want; only read where `needs_scale`.
+/// `scale` is the total desired by the controllers of the selected pods; only read if `needs_scale`.
 pub fn expect(budget: &Object, pods: usize, scale: i64) -> Expected {
     if let Some(value) = budget.get(&["spec", "maxUnavailable"]) {
         let allowed = scaled(value, scale);
@@ -62,7 +62,7 @@ pub fn expect(budget: &Object, pods: usize, scale: i64) -> Expected {
     }
 }
 
-/// A number, or a share of the total, rounded up.
+/// Resolves a number, or a percentage of the total, rounded up.
 fn scaled(value: &Value, total: i64) -> i64 {
     match value {
         Value::String(text) => {
@@ -73,7 +73,7 @@ fn scaled(value: &Value, total: i64) -> i64 {
     }
 }
 
-/// The status as it should be, and when the next granted eviction stops counting.
+/// Returns the new status, and when the next granted eviction expires.
 pub fn plan_status(
     budget: &Object,
     pods: &[Arc<Guarded>],
@@ -102,7 +102,7 @@ pub fn plan_status(
     (desired, next)
 }
 
-/// The status where it could not be worked out: nothing may be disturbed.
+/// Returns the status after an error: no disruption is allowed.
 pub fn plan_failure(budget: &Object, message: &str, now: Timestamp) -> Object {
     let mut desired = budget.clone();
     desired.set(&["status", "disruptionsAllowed"], 0);
@@ -120,7 +120,7 @@ fn set_condition(budget: &mut Object, status: &str, reason: &str, message: &str,
     budget.set(&["status", "conditions"], all);
 }
 
-/// Pods whose eviction was granted and that have not begun to leave: until they do, or it has taken too long.
+/// Returns the granted evictions that are neither observed nor expired.
 fn still_disrupted(
     budget: &Object,
     pods: &[Arc<Guarded>],
@@ -166,19 +166,19 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_allows_what_is_more_than_needed() {
+    fn a_budget_allows_the_surplus() {
         check(json!({"minAvailable": 2}), 3, 0, 0, (3, 2, 3, 1));
         check(json!({"minAvailable": 2}), 1, 2, 0, (3, 2, 1, 0));
         check(json!({"minAvailable": "50%"}), 3, 0, 3, (3, 2, 3, 1));
         check(json!({"maxUnavailable": 1}), 3, 0, 3, (3, 2, 3, 1));
-        // Fewer pods than there should be: those that are missing count as disturbed.
+        // Fewer pods than desired: missing pods count as disrupted.
         check(json!({"maxUnavailable": 1}), 2, 0, 3, (3, 2, 2, 0));
         check(json!({"maxUnavailable": "30%"}), 10, 0, 10, (10, 7, 10, 3));
         check(json!({"minAvailable": 0}), 0, 0, 0, (0, 0, 0, 0));
     }
 
     #[test]
-    fn a_granted_eviction_counts_until_the_pod_goes_or_time_is_up() {
+    fn a_granted_eviction_counts_until_the_pod_terminates_or_it_expires() {
         let at = |text: &str| -> Timestamp { text.parse().expect("a time") };
         let budget = json!({"spec": {"minAvailable": 1}, "status": {"disruptedPods": {
             "a": "2026-01-01T00:00:00Z", "gone": "2026-01-01T00:00:00Z"}}});

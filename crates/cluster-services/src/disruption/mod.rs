@@ -1,4 +1,4 @@
-//! Disruption budgets say how many of their pods may be evicted now; `pods/eviction` of the API holds evictions to that.
+//! Maintains the allowed disruptions of PodDisruptionBudgets, which `pods/eviction` enforces.
 
 mod budget;
 #[cfg(test)]
@@ -21,9 +21,9 @@ use crate::scales::Scales;
 use crate::start::Service;
 
 const WORKERS: usize = 2;
-/// Pods of one budget tend to change together.
+/// Batches pod events: pods of one budget tend to change together.
 const GATHERING: Duration = Duration::from_millis(50);
-/// A controller that is scaled tells no pod at once; the budget of its pods is looked at again now and then.
+/// Scaling a controller causes no immediate pod event, so budgets are resynced periodically.
 const RESYNC: Duration = Duration::from_secs(60);
 
 struct Disruption {
@@ -107,7 +107,7 @@ impl Disruption {
         Ok(())
     }
 
-    /// How many pods the controllers of these pods want together. Pods without a controller cannot be counted on.
+    /// Returns the total replicas desired by the controllers of these pods. A pod without a controller is an error.
     async fn gather_scale(&self, key: &ObjectKey, pods: &[Arc<Guarded>]) -> Result<i64, ReconcileError> {
         let mut by_uid: HashMap<&str, Option<(String, i64)>> = HashMap::new();
         let mut wanted: HashMap<String, i64> = HashMap::new();

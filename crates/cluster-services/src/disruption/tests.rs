@@ -1,4 +1,4 @@
-//! Tests of disruption budgets over an API in memory, in virtual time.
+//! Tests of disruption budgets over an in-memory API, in virtual time.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn shares_are_of_what_controllers_want() {
     let deployment = json!({"metadata": {"name": "d"}, "spec": {"replicas": 4}});
     let deployment = stage.seed(&apps("deployments"), deployment);
     let owner = |kind: &str, name: &str, uid: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);
-    // In the middle of a rollout a set wants less than its Deployment.
+    // During a rollout a ReplicaSet has fewer replicas than its Deployment.
     let set = json!({"metadata": {"name": "s", "ownerReferences": owner("Deployment", "d", deployment.uid())},
         "spec": {"replicas": 3}});
     let set = stage.seed(&apps("replicasets"), set);
@@ -57,7 +57,7 @@ async fn shares_are_of_what_controllers_want() {
     }
     stage.create(&budgets(), budget(json!({"maxUnavailable": "50%"}))).await;
     assert_eq!(status(&stage).await, [4, 2, 3, 1]);
-    // Scaling shows in time even when no pod changes.
+    // Scaling is observed by the resync even if no pod changes.
     stage.patch(&apps("deployments"), "d", json!({"spec": {"replicas": 3}})).await;
     stage.pass(Duration::from_secs(61)).await;
     assert_eq!(status(&stage).await, [3, 1, 3, 2]);
@@ -86,7 +86,7 @@ async fn a_granted_eviction_is_counted_until_the_pod_leaves() {
     let granted = json!({"disruptionsAllowed": 0, "disruptedPods": {"a": stage.now()}});
     stage.patch_status(&budgets(), "b", granted).await;
     assert_eq!(status(&stage).await, [2, 1, 1, 0]);
-    // It never left: after two minutes it counts again.
+    // It never terminated: the grant expires after two minutes.
     stage.pass(Duration::from_secs(125)).await;
     assert_eq!(status(&stage).await, [2, 1, 2, 1]);
 }

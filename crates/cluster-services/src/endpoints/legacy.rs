@@ -1,18 +1,18 @@
-//! The Endpoints object of a Service, as older clients read it: the same facts in one object.
+//! The Endpoints object of a Service, for older clients.
 
 use object::{GroupVersionKind, Object};
 use serde_json::{Value, json};
 
 use crate::endpoints::service::{Family, Wanted, is_headless};
 
-/// Addresses in one Endpoints object; more are left out and said to be.
+/// Maximum number of addresses in an Endpoints object; truncation is marked by an annotation.
 const ADDRESSES_MAX: usize = 1000;
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 pub const MANAGER: &str = "endpoint-controller";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// The object as it should be; `existing` lends it its version.
+/// Returns the desired object; `existing` provides its version.
 pub fn plan_legacy(service: &Object, wanted: &Wanted, existing: Option<&Object>) -> Object {
     let gvk = GroupVersionKind::new("", "v1", "Endpoints");
     let empty = || Object::new(&gvk, Some(service.namespace()), service.name());
@@ -23,12 +23,12 @@ pub fn plan_legacy(service: &Object, wanted: &Wanted, existing: Option<&Object>)
         labels[HEADLESS] = "".into();
     }
     endpoints.set(&["metadata", "labels"], labels);
-    // One family only: the Service's first.
+    // Only the first address family of the Service.
     let family = wanted.keys().map(|(family, _)| *family).min().unwrap_or(Family::V4);
     let mut room = ADDRESSES_MAX;
     let mut subsets = Vec::new();
     for ((_, _), group) in wanted.iter().filter(|((of, _), _)| *of == family) {
-        // A pod on its way out is no longer here, whether it still serves or not.
+        // Terminating pods are omitted, even while they serve.
         let stay = group
             .endpoints
             .iter()
@@ -73,7 +73,7 @@ fn address_of(endpoint: &Value) -> Value {
     address
 }
 
-/// A port without a name has none here, where slices write an empty one.
+/// An unnamed port has no name field here, while slices have an empty name.
 fn ports_of(ports: &[Value]) -> Vec<Value> {
     let unnamed = |port: &Value| {
         let mut port = port.clone();

@@ -1,4 +1,4 @@
-//! Who is behind a Service: EndpointSlices and Endpoints from Services and the readiness of pods.
+//! Maintains EndpointSlices and Endpoints from Services and the readiness of pods.
 
 mod legacy;
 mod pod;
@@ -24,9 +24,9 @@ use crate::start::Service;
 
 const WORKERS: usize = 4;
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// For each so many pods of a Service one more period is waited before their changes are written.
+/// The batch period grows by one for each such number of pods of a Service.
 const PODS_PER_BATCH_PERIOD: usize = 50;
-/// How soon to look again when the mirror lacks what was just written.
+/// Retry interval while the mirror lacks our last write.
 const MIRROR_LAG: Duration = Duration::from_millis(20);
 
 struct Endpoints {
@@ -48,7 +48,7 @@ pub fn start(room: &Arc<Room>) -> Service {
     let batch = room.settings.endpoints_batch_period;
     let tell = move |change: &Change| {
         for service in listener.members.pod_changed(change) {
-            // Pods of a Service tend to change together, and what is written for many pods is large.
+            // Pods of a Service tend to change together, and the objects of large Services are large.
             let share = 1 + listener.members.count(&service) / PODS_PER_BATCH_PERIOD;
             queue.queue().add_after(service, batch * share as u32, Priority::NORMAL);
         }
@@ -60,7 +60,7 @@ async fn run(endpoints: Arc<Endpoints>, controller: Controller<ObjectKey>) {
     let room = Arc::clone(&endpoints.room);
     let sources = vec![
         Source::each(&room.services),
-        // What somebody else changes or deletes is put right.
+        // Reverts changes and deletions by others.
         Source::new(&room.slices, |change| {
             let states = [&change.before, &change.now].into_iter().flatten();
             let ours = states.filter(|slice| slice.label(MANAGED_BY) == Some(MANAGER));
@@ -88,7 +88,7 @@ impl Endpoints {
         let Some((service, selector)) = service.and_then(|s| service::selector_of(&s).map(|selector| (s, selector)))
         else {
             self.members.remove_selector(key);
-            // Slices go with their Service; those of one without a selector are not made here.
+            // Slices are garbage-collected with their Service; Services without a selector are not managed here.
             return self.remove_legacy(key).await;
         };
         let is_ahead = self.slice_writes.is_ahead_of(key, &self.room.slices)
@@ -111,7 +111,7 @@ impl Endpoints {
         node.label(ZONE).map(str::to_owned)
     }
 
-    /// Endpoints have no owner that takes them along.
+    /// Endpoints have no owner reference, so they are deleted here.
     async fn remove_legacy(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let ours = |endpoints: &Arc<Object>| endpoints.label(legacy::MANAGED_BY) == Some(legacy::MANAGER);
         if self.room.services.get(key).is_some() {
@@ -172,7 +172,7 @@ impl Endpoints {
             None => {
                 let target = ResourceRef::within(&resources::endpoints(), &key.namespace);
                 match client.create(target, desired, WriteOptions::managed_by(FIELD_MANAGER)).await {
-                    // The next look sees it.
+                    // The next reconcile sees it.
                     Err(status) if status.is_already_exists() => return Err(ReconcileError::other(status)),
                     made => made?,
                 }

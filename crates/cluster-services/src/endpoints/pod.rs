@@ -1,4 +1,4 @@
-//! What endpoints say of a pod: its addresses, whether it serves, where it is.
+//! The endpoint of a pod: its addresses, readiness and node.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::conditions;
 
-/// A pod behind a Service. Pods without an address, and those that have ended, are behind none.
+/// A pod behind a Service. Pods without an address and finished pods are excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEndpoint {
     pub name: String,
@@ -18,7 +18,7 @@ pub struct PodEndpoint {
     pub subdomain: String,
     pub is_ready: bool,
     pub is_terminating: bool,
-    /// Ports that have a name: name, protocol, number.
+    /// Named ports: name, protocol, number.
     pub ports: Vec<(String, String, i64)>,
 }
 

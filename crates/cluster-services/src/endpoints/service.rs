@@ -1,4 +1,4 @@
-//! What a Service wants of its endpoints: pure reading of the Service and of the pods behind it.
+//! Computes the desired endpoints of a Service from its pods. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ impl Family {
     }
 }
 
-/// The selector of a Service; `None` where its endpoints are somebody else's business.
+/// Returns the selector of a Service; `None` if its endpoints are not managed here.
 pub fn selector_of(service: &Object) -> Option<LabelSelector> {
     if service.str_at(&["spec", "type"]) == "ExternalName" {
         return None;
@@ -57,7 +57,7 @@ pub fn families_of(service: &Object) -> Vec<Family> {
     if families.is_empty() { vec![Family::V4] } else { families }
 }
 
-/// Endpoints that have the same numbers for the same ports, and so can be in one slice: by the ports as slices write them.
+/// Desired endpoints by address family and port set; each group has slices of its own.
 pub type Wanted = BTreeMap<(Family, String), Group>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,7 +67,7 @@ pub struct Group {
     pub endpoints: Vec<Value>,
 }
 
-/// Everything that should be in the slices of a Service. `zone_of` knows the zones of nodes.
+/// Returns the desired content of all slices of a Service. `zone_of` returns the zone of a node.
 pub fn plan_endpoints(service: &Object, pods: &[Arc<PodEndpoint>], zone_of: impl Fn(&str) -> Option<String>) -> Wanted {
     let mut wanted = Wanted::new();
     for family in families_of(service) {
@@ -107,7 +107,7 @@ fn plan_endpoint(
     endpoint
 }
 
-/// The Service's ports as they are on this pod; a named port that the pod lacks is left out.
+/// Resolves the Service's ports on this pod; a named port the pod lacks is omitted.
 fn plan_ports(service: &Object, pod: &PodEndpoint) -> Vec<Value> {
     let ports = service.items(&["spec", "ports"]).iter().filter_map(|port| {
         let protocol = protocol_of(port);

@@ -1,4 +1,4 @@
-//! Which slices to write so that they hold what is wanted, changing as few as can be: pure.
+//! Computes a minimal set of slice changes for the desired endpoints. Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use crate::endpoints::service::{Family, Group, Wanted, is_headless};
 
-/// Endpoints in one slice.
+/// Maximum number of endpoints in a slice.
 pub const ENDPOINTS_MAX: usize = 100;
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub const MANAGER: &str = "endpointslice-controller.k8s.io";
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// The writes that make slices what they should be.
+/// The slice changes to write.
 #[derive(Debug, Default)]
 pub struct SlicePlan {
     pub create: Vec<Object>,
-    /// As it is, and as it should be.
+    /// The current and the desired object.
     pub update: Vec<(Arc<Object>, Object)>,
     pub delete: Vec<Arc<Object>>,
 }
@@ -37,7 +37,7 @@ pub fn plan_slices(service: &Object, wanted: &Wanted, existing: &[Arc<Object>]) 
         let slices = by_group.remove(key).unwrap_or_default();
         plan_group(service, key.0, group, slices, &mut plan);
     }
-    // A Service with nobody behind it still has a slice that says so; one that is there is emptied rather than replaced.
+    // A Service without endpoints has one empty slice; an existing slice is emptied rather than replaced.
     if wanted.is_empty() {
         let kept = if plan.delete.is_empty() { None } else { Some(plan.delete.remove(0)) };
         match kept {
@@ -48,7 +48,7 @@ pub fn plan_slices(service: &Object, wanted: &Wanted, existing: &[Arc<Object>]) 
     plan
 }
 
-/// The address family and the ports of a slice, as `Wanted` has them.
+/// Returns the address family and ports of a slice, as keys of the desired groups.
 fn group_of(slice: &Object) -> Option<(Family, String)> {
     let family = match slice.str_at(&["addressType"]) {
         "IPv4" => Family::V4,
@@ -59,7 +59,7 @@ fn group_of(slice: &Object) -> Option<(Family, String)> {
     Some((family, Value::from(ports).to_string()))
 }
 
-/// What the API leaves out or fills in is written the same way.
+/// Normalizes fields that the API omits or defaults.
 fn canonical_port(port: &Value) -> Value {
     let mut port = port.clone();
     if port["name"].is_null() {
@@ -76,7 +76,7 @@ fn identity(endpoint: &Value) -> (&str, &str) {
     (uid, endpoint["addresses"][0].as_str().unwrap_or_default())
 }
 
-/// Endpoints stay in the slice they are in; new ones fill slices with room, first those that change anyway.
+/// Endpoints stay in their slice; new ones fill slices with free capacity, first those that change anyway.
 fn plan_group(service: &Object, family: Family, group: &Group, slices: Vec<Arc<Object>>, plan: &mut SlicePlan) {
     let mut missing: HashMap<(&str, &str), &Value> = group.endpoints.iter().map(|e| (identity(e), e)).collect();
     let mut kept: Vec<(Arc<Object>, Vec<Value>, bool)> = Vec::new();
@@ -136,7 +136,7 @@ fn new_slice(service: &Object, family: Family, ports: &[Value], endpoints: Vec<V
     let gvk = GroupVersionKind::new("discovery.k8s.io", "v1", "EndpointSlice");
     let mut slice = Object::new(&gvk, Some(service.namespace()), "");
     slice.remove(&["metadata", "name"]);
-    // Room for the random letters that follow.
+    // Leaves space for the random suffix.
     let prefix: String = service.name().chars().take(57).collect();
     slice.set(&["metadata", "generateName"], format!("{prefix}-"));
     slice.set(&["metadata", "labels"], labels_of(service));
@@ -147,7 +147,7 @@ fn new_slice(service: &Object, family: Family, ports: &[Value], endpoints: Vec<V
     slice
 }
 
-/// The Service's own labels, and those by which a slice is found.
+/// Returns the Service's labels plus the managed slice labels.
 fn labels_of(service: &Object) -> Value {
     let mut labels = service.get(&["metadata", "labels"]).cloned().unwrap_or_else(|| json!({}));
     labels[SERVICE_NAME] = service.name().into();

@@ -1,4 +1,4 @@
-//! Tests of endpoints over an API in memory, in virtual time; and of slices as data.
+//! Tests of endpoints over an in-memory API, in virtual time, and of slice plans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn service(more: Value) -> Value {
     service
 }
 
-/// `address ready/serving/terminating` of every endpoint in every slice.
+/// Returns `address ready/serving/terminating` of every endpoint in every slice.
 async fn seen(stage: &Stage) -> Vec<String> {
     stage.pass(Duration::from_secs(1)).await;
     let mut seen = Vec::new();
@@ -40,7 +40,7 @@ async fn seen(stage: &Stage) -> Vec<String> {
 async fn endpoints_follow_readiness() {
     let stage = Stage::start().await;
     stage.create(&services(), service(json!({}))).await;
-    assert_eq!(stage.list(&slices()).await.len(), 1, "an empty slice says that nobody is there");
+    assert_eq!(stage.list(&slices()).await.len(), 1, "an empty slice for a Service without endpoints");
     let mut zoned = node("n");
     zoned["metadata"]["labels"]["topology.kubernetes.io/zone"] = "z".into();
     stage.create(&nodes(), zoned).await;
@@ -110,7 +110,7 @@ fn pod(index: usize, port: i64) -> Arc<PodEndpoint> {
     })
 }
 
-/// Writes a plan as if by the API.
+/// Applies a plan as the API would.
 fn written(existing: Vec<Arc<Object>>, service: &Object, pods: &[Arc<PodEndpoint>]) -> (Vec<Arc<Object>>, [usize; 3]) {
     let plan = plan_slices(service, &plan_endpoints(service, pods, |_| None), &existing);
     let counts = [plan.create.len(), plan.update.len(), plan.delete.len()];
@@ -140,12 +140,12 @@ fn few_slices_change_when_few_pods_do() {
     assert_eq!((counts, held(&slices)), ([3, 0, 0], 250));
     let (slices, counts) = written(slices, &service, &pods);
     assert_eq!(counts, [0, 0, 0]);
-    // One goes from the first slice and one comes: the same slice takes it.
+    // One is removed from the first slice and one is added: the same slice takes it.
     pods.remove(5);
     pods.push(pod(300, 8080));
     let (slices, counts) = written(slices, &service, &pods);
     assert_eq!((counts, held(&slices)), ([0, 1, 0], 250));
-    // Pods with another number for the port are in a slice of their own.
+    // Pods with another port number are in a separate slice.
     pods.push(pod(301, 9090));
     let (slices, counts) = written(slices, &service, &pods);
     assert_eq!((counts, held(&slices)), ([1, 0, 0], 251));

@@ -1,4 +1,4 @@
-//! Pods leave nodes whose NoExecute taints they do not bear, or bear no longer.
+//! Evicts pods from nodes with NoExecute taints they do not tolerate, or no longer tolerate.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::start::Service;
 
 const WORKERS: usize = 4;
 
-/// A taint that drives pods out, since when.
+/// A NoExecute taint with its start time.
 type Since = (Taint, Timestamp);
 
 struct Evictions {
     room: Arc<Room>,
     recorder: Recorder,
-    /// Nodes that have such taints; few.
+    /// Nodes with NoExecute taints; few.
     tainted: Mutex<HashMap<String, Vec<Since>>>,
-    /// Pods whose time runs.
+    /// Pods with a pending eviction.
     doomed: Mutex<HashSet<ObjectKey>>,
 }
 
@@ -62,7 +62,7 @@ async fn run(evictions: Arc<Evictions>, controller: Controller<ObjectKey>) {
 }
 
 impl Evictions {
-    /// The pod is on a tainted node, or was to go and is gone.
+    /// Reports whether the pod is on a tainted node, or had a pending eviction.
     fn concerns(&self, change: &Change) -> bool {
         let Some(pod) = &change.now else { return self.doomed.lock().remove(&change.key) };
         if !self.tainted.lock().contains_key(pod.str_at(&["spec", "nodeName"])) {
@@ -73,7 +73,7 @@ impl Evictions {
         change.before.as_ref().is_none_or(|before| before.uid() != pod.uid() || view(before) != view(pod))
     }
 
-    /// All pods of a node whose taints changed.
+    /// Returns all pods of a node whose taints changed.
     fn node_changed(&self, change: &Change) -> Vec<ObjectKey> {
         let now = self.room.now();
         let taints = change.now.as_ref().map(|node| driving_taints(node, now)).unwrap_or_default();
@@ -158,7 +158,7 @@ enum Stay {
     No,
 }
 
-/// How long a pod may stay where these taints are. Its time begins when taint and pod are both there.
+/// Returns how long a pod may stay. The time starts when both taint and pod exist.
 fn plan_stay(pod: &Object, taints: &[Since], now: Timestamp) -> Stay {
     let tolerations = Toleration::read_all(pod.items(&["spec", "tolerations"]));
     let bound = conditions::find(pod, "PodScheduled").and_then(|condition| time_at(&condition["lastTransitionTime"]));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_stays_as_long_as_it_bears_the_taint() {
+    fn a_pod_stays_as_long_as_it_tolerates_the_taint() {
         check(json!([]), Stay::No);
         check(json!([{"key": "k", "operator": "Exists"}]), Stay::ForEver);
         check(

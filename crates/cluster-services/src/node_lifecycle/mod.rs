@@ -1,4 +1,4 @@
-//! Nodes that give no sign of life are said to be unknown and tainted; pods that do not bear the taints are driven out.
+//! Marks nodes without heartbeats as unknown, taints them, and evicts pods that do not tolerate the taints.
 
 mod eviction;
 mod taints;
@@ -28,18 +28,18 @@ use crate::start::Service;
 pub use crate::node_lifecycle::eviction::start as start_evictions;
 
 const WORKERS: usize = 4;
-/// How often a node is looked at whose pods may not be driven out now.
+/// Retry interval for nodes whose pods may not be evicted now.
 const MONITOR_PERIOD: Duration = Duration::from_secs(5);
-/// What a kubelet reports, and what nobody knows once it is silent.
+/// Conditions reported by kubelets, which become Unknown without heartbeats.
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 struct Nodes {
     room: Arc<Room>,
     recorder: Recorder,
-    /// When each node last gave a sign of life, by this room's own clock: clocks of nodes do not matter.
+    /// The last heartbeat of each node by the local clock; node clocks are not trusted.
     heard: Mutex<HashMap<String, Instant>>,
     zones: Mutex<Zones>,
-    /// Every node is unwell, so that nobody is driven out.
+    /// All nodes are unhealthy, so evictions stop.
     is_all_lost: Mutex<bool>,
 }
 
@@ -56,7 +56,7 @@ pub fn start(room: &Arc<Room>) -> Service {
 
 async fn run(nodes: Arc<Nodes>) {
     let room = Arc::clone(&nodes.room);
-    // All zones are known before the first node is judged.
+    // All zones are known before the first node is evaluated.
     for node in room.nodes.list() {
         nodes.zones.lock().set(&node);
     }
@@ -101,7 +101,7 @@ impl Nodes {
             self.zones.lock().remove(&change.key.name);
             return;
         };
-        // A node that says something is alive, as long as it is the node that says it.
+        // A status update counts as a heartbeat if the node itself sent it.
         let reported = |node: &Object| {
             conditions::find(node, "Ready").map(|c| (c["lastHeartbeatTime"].clone(), c["status"].clone()))
         };
@@ -118,7 +118,7 @@ impl Nodes {
         self.note_loss();
     }
 
-    /// When sight of the nodes returns, each has its full time again to be heard.
+    /// When the first node recovers, all others get a new grace period.
     fn note_loss(&self) {
         let is_all_lost = self.zones.lock().is_all_lost(&self.room.settings);
         let was = std::mem::replace(&mut *self.is_all_lost.lock(), is_all_lost);
@@ -150,13 +150,13 @@ impl Nodes {
         Ok(Outcome::After(wait.map_or(next_check, |wait| wait.min(next_check))))
     }
 
-    /// Some node gave a sign of life not long ago: then those that do not are themselves at fault.
+    /// Reports whether any node had a recent heartbeat: the others are then at fault themselves.
     fn hears_anybody(&self) -> bool {
         let recently = self.room.settings.node_monitor_grace_period / 2;
         self.heard.lock().values().any(|heard| heard.elapsed() < recently)
     }
 
-    /// Says of everything the node reports that it is not known.
+    /// Sets all reported conditions of the node to Unknown.
     async fn commit_unknown(&self, node: &Arc<Object>) -> Result<Arc<Object>, ReconcileError> {
         let now = self.room.now();
         let mut desired = Object::clone(node);
@@ -193,7 +193,7 @@ impl Nodes {
         })
     }
 
-    /// Writes the taints; the wait is until pods may be driven out that may not be now.
+    /// Writes the taints; returns the wait until an eviction that is not allowed now may proceed.
     async fn keep_taints(&self, node: &Arc<Object>) -> Result<Option<Duration>, ReconcileError> {
         let is_well = readiness_of(node) == Readiness::Ready;
         let settings = &self.room.settings;
@@ -202,7 +202,7 @@ impl Nodes {
             (true, _) => (Driving::AsIs, None),
             (false, _) if is_all_lost => (Driving::Stop, Some(MONITOR_PERIOD)),
             (false, true) => (Driving::AsIs, None),
-            // Nodes that all fell silent together are found to be so one after the other.
+            // Nodes that fail together are detected one after the other.
             (false, false) if !self.hears_anybody() => (Driving::AsIs, Some(MONITOR_PERIOD)),
             (false, false) => match self.zones.lock().ask(node, settings) {
                 Permission::Now => (Driving::Out, None),
@@ -224,7 +224,7 @@ impl Nodes {
         Ok(wait)
     }
 
-    /// Pods of a node that is unwell serve nobody: no Service should send to them.
+    /// Pods of an unhealthy node become not ready, so that Services do not send to them.
     async fn mark_pods(&self, node: &Object) -> Result<(), ReconcileError> {
         let pods = self.room.pods.list_by(BY_NODE, node.name());
         for pod in pods.iter().filter(|pod| conditions::is_true(pod, "Ready")) {
@@ -246,7 +246,7 @@ impl Nodes {
     }
 }
 
-/// The readiness, where the node ever told of it.
+/// Returns the readiness if the node ever reported it.
 fn readiness_of_known(node: &Object) -> Option<Readiness> {
     conditions::find(node, "Ready").map(|_| readiness_of(node))
 }

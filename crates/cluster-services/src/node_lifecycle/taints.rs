@@ -1,4 +1,4 @@
-//! Which taints a node should have by what is known of it: pure.
+//! Computes the taints of a node from its conditions. Pure.
 
 use object::Object;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::conditions;
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// Condition, its status, and the taint that keeps new pods away while it has that status.
+/// Condition, status, and the NoSchedule taint for it.
 const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -18,7 +18,7 @@ const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// Whether pods may stay on the node.
+/// The readiness of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
     Ready,
@@ -34,7 +34,7 @@ pub fn readiness_of(node: &Object) -> Readiness {
     }
 }
 
-/// The taint that drives pods out of a node in that state.
+/// Returns the NoExecute taint of a readiness.
 pub fn driving_key(readiness: Readiness) -> Option<&'static str> {
     match readiness {
         Readiness::Ready => None,
@@ -52,18 +52,18 @@ pub fn has_driving(node: &Object) -> bool {
     taints.into_iter().any(|taint| is(taint, NOT_READY, "NoExecute") || is(taint, UNREACHABLE, "NoExecute"))
 }
 
-/// What the controller decides of pods on the node beside what conditions say.
+/// The eviction decision for a node, in addition to its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driving {
-    /// Pods are driven out, with the taint for the node's state.
+    /// Evict pods with the taint of the node's state.
     Out,
-    /// Nothing new: pods are driven out only if they are already.
+    /// Keep the current eviction state.
     AsIs,
-    /// No pod is driven out.
+    /// Evict no pods.
     Stop,
 }
 
-/// The node's taints as they should be. Taints of others are left alone.
+/// Returns the desired taints. Taints of other owners are kept.
 pub fn plan_taints(node: &Object, driving: Driving, now: &str) -> Vec<Value> {
     let readiness = readiness_of(node);
     let drives = match driving {

@@ -1,4 +1,4 @@
-//! Tests of node lifecycle over an API in memory, in virtual time.
+//! Tests of node lifecycle over an in-memory API, in virtual time.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn renew(stage: &Stage, name: &str) {
     stage.seed(&leases(), lease);
 }
 
-/// Lets time pass while some nodes are alive.
+/// Advances time while the named nodes send heartbeats.
 async fn live(stage: &Stage, names: &[&str], seconds: u64) {
     for _ in 0..seconds / 5 {
         for name in names {
@@ -53,12 +53,12 @@ async fn a_silent_node_is_unknown_and_its_pods_go_when_they_bear_it_no_longer() 
     assert_eq!(stage.condition(&nodes(), "a", "Ready").await, "Unknown NodeStatusUnknown");
     assert_eq!(stage.condition(&nodes(), "b", "Ready").await, "True");
     assert_eq!(taints(&stage, "a").await, ["unreachable:NoSchedule", "unreachable:NoExecute"]);
-    assert!(stage.find(&pods(), "weak").await.is_none(), "it does not bear the taint");
+    assert!(stage.find(&pods(), "weak").await.is_none(), "it does not tolerate the taint");
     assert_eq!(stage.condition(&pods(), "patient", "Ready").await, "False");
     assert!(stage.events("a").await.contains(&"NodeNotReady: Node a status is now: NodeNotReady".to_owned()));
 
     live(&stage, &["b", "c"], 70).await;
-    assert!(stage.find(&pods(), "patient").await.is_none(), "its minute is over");
+    assert!(stage.find(&pods(), "patient").await.is_none(), "its toleration has expired");
     assert!(stage.find(&pods(), "steadfast").await.is_some());
 }
 

@@ -1,4 +1,4 @@
-//! How much of each zone is unwell, and how fast pods may be driven out there.
+//! The health of each zone and the eviction rate in it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use tokio::time::Instant;
 use crate::node_lifecycle::taints::{Readiness, readiness_of};
 use crate::settings::Settings;
 
-/// Fewer unwell nodes than this are no disruption of a zone.
+/// A zone with fewer unhealthy nodes than this is not disrupted.
 const UNWELL_MIN: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneState {
     Normal,
-    /// So many nodes are unwell that the fault may be elsewhere.
+    /// So many nodes are unhealthy that the cause may be elsewhere.
     Partial,
-    /// All are.
+    /// All nodes are unhealthy.
     Full,
 }
 
-/// Whether pods of a node may be driven out.
+/// Permission to evict the pods of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     Now,
     After(Duration),
-    /// Not while the zone is as it is.
+    /// Not in the current state of the zone.
     Never,
-    /// Every node everywhere is unwell: it is more likely that this room cannot see them. Nobody is driven out, and who
-    /// was to be is spared.
+    /// All nodes of all zones are unhealthy: most likely the control plane is disconnected. Nothing is evicted, and
+    /// pending evictions are cancelled.
     Withdrawn,
 }
 
@@ -43,7 +43,7 @@ pub struct Zones {
 struct Count {
     well: usize,
     unwell: usize,
-    /// When the next node may be let go of.
+    /// When the next node may be evicted.
     next: Option<Instant>,
 }
 
@@ -63,7 +63,7 @@ impl Zones {
 
     pub fn remove(&mut self, name: &str) {
         let Some((zone, was_well)) = self.nodes.remove(name) else { return };
-        // An empty zone is kept: it remembers when its last node was let go of. There are few.
+        // Empty zones are kept, with the time of their last eviction. There are few.
         if let Some(count) = self.counts.get_mut(&zone) {
             *count.of(was_well) -= 1;
         }
@@ -78,13 +78,13 @@ impl Zones {
         }
     }
 
-    /// Every zone that has nodes is wholly unwell.
+    /// Reports whether every zone with nodes is fully disrupted.
     pub fn is_all_lost(&self, settings: &Settings) -> bool {
         let mut peopled = self.counts.values().filter(|count| count.well + count.unwell > 0).peekable();
         peopled.peek().is_some() && peopled.all(|count| Self::state_of(count, settings) == ZoneState::Full)
     }
 
-    /// Asks to drive pods out of a node; a yes uses up the zone's turn.
+    /// Requests the eviction of a node; if granted, it uses up the zone's rate.
     pub fn ask(&mut self, node: &Object, settings: &Settings) -> Permission {
         if self.is_all_lost(settings) {
             return Permission::Withdrawn;

@@ -1,4 +1,4 @@
-//! Pods that nobody will end: those of nodes that are gone, those that were deleted before they had a node, old ended ones.
+//! Deletes pods no kubelet will finish: pods of deleted nodes, deleted pods without a node, and old finished pods.
 
 #[cfg(test)]
 mod tests;
@@ -20,21 +20,21 @@ use crate::start::Service;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// The few pods and nodes that may need a look, told apart as pods change.
+/// The pods and nodes that may need collection, updated on pod events.
 #[derive(Default)]
 struct Book {
-    /// Where pods say they are, and how many do.
+    /// Number of pods by node name.
     nodes: HashMap<String, usize>,
-    /// Deleted and on no node: no kubelet will ever end them.
+    /// Deleted without a node: no kubelet will finish them.
     homeless: HashSet<ObjectKey>,
-    /// Ended, oldest first.
+    /// Finished pods, oldest first.
     ended: BTreeSet<(String, ObjectKey)>,
 }
 
 struct PodGc {
     room: Arc<Room>,
     book: Mutex<Book>,
-    /// Nodes that pods name and that are not there, since when.
+    /// Nodes that pods refer to but that do not exist, with the time this was noticed.
     missing: Mutex<HashMap<String, Instant>>,
 }
 
@@ -102,7 +102,7 @@ fn has_ended(pod: &Object) -> bool {
 }
 
 impl PodGc {
-    /// Of ended pods the newest are kept.
+    /// Keeps only the newest finished pods.
     async fn collect_ended(&self) {
         let threshold = self.room.settings.terminated_pod_gc_threshold;
         let doomed: Vec<ObjectKey> = {
@@ -119,7 +119,7 @@ impl PodGc {
         }
     }
 
-    /// A node must have been missing for a while, and the API must say so, before its pods go.
+    /// The pods of a node are deleted only after it was missing for a while and the API confirms it.
     async fn collect_orphans(&self) {
         for node in self.missing_nodes() {
             match self.room.client.find(ResourceRef::cluster(&resources::nodes(), &node)).await {
@@ -127,7 +127,7 @@ impl PodGc {
                 Ok(Some(_)) | Err(_) => continue,
             }
             for pod in self.room.pods.list_by(BY_NODE, &node) {
-                tracing::info!(pod = pod.name(), node, "deleting a pod whose node is gone");
+                tracing::info!(pod = pod.name(), node, "deleting pod of a deleted node");
                 self.mark(&pod, "PodGC: node no longer exists").await;
                 self.delete(&pod).await;
             }
@@ -156,7 +156,7 @@ impl PodGc {
         }
     }
 
-    /// A node that people declared lost will not end its pods.
+    /// A node with the out-of-service taint will not finish its pods.
     async fn collect_out_of_service(&self) {
         let is_lost = |node: &Arc<Object>| {
             node.items(&["spec", "taints"]).iter().any(|taint| taint["key"] == OUT_OF_SERVICE)
@@ -171,7 +171,7 @@ impl PodGc {
         }
     }
 
-    /// Says why the pod is disturbed, and that it has failed if it had not ended.
+    /// Sets the disruption condition, and the phase Failed if the pod had not finished.
     async fn mark(&self, pod: &Object, message: &str) {
         if has_ended(pod) {
             return;
@@ -182,7 +182,7 @@ impl PodGc {
         marked.set(&["status", "phase"], "Failed");
         let target = ResourceRef::of(&resources::pods(), pod);
         if let Err(status) = commit_status(&self.room.client, target, pod, &marked, FIELD_MANAGER).await {
-            tracing::debug!(%status, pod = pod.name(), "why a pod goes could not be written");
+            tracing::debug!(%status, pod = pod.name(), "failed to write the disruption condition of a pod");
         }
     }
 
@@ -192,8 +192,8 @@ impl PodGc {
         match self.room.client.delete(ResourceRef::of(&resources::pods(), pod), options).await {
             Ok(_) => {}
             Err(status) if is_gone(&status) => {}
-            // The next round tries again.
-            Err(status) => tracing::warn!(%status, pod = pod.name(), "a pod could not be deleted"),
+            // Retried in the next round.
+            Err(status) => tracing::warn!(%status, pod = pod.name(), "failed to delete pod"),
         }
     }
 }

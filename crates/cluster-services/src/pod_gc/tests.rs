@@ -1,4 +1,4 @@
-//! Tests of pod garbage over an API in memory, in virtual time.
+//! Tests of pod garbage collection over an in-memory API, in virtual time.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn pods_of_a_node_that_is_gone_go_after_a_while() {
     stage.seed(&pods(), running("stays", "a", true));
     stage.create(&pods(), running("lost", "gone", true)).await;
     stage.pass(Duration::from_secs(30)).await;
-    assert!(stage.find(&pods(), "lost").await.is_some(), "the node may only be late");
+    assert!(stage.find(&pods(), "lost").await.is_some(), "the node may still appear");
     stage.pass(Duration::from_secs(45)).await;
     assert!(stage.find(&pods(), "lost").await.is_none());
     assert!(stage.find(&pods(), "stays").await.is_some());

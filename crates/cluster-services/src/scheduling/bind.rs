@@ -1,4 +1,4 @@
-//! Writes what was decided: bindings, or why there is none and who must leave.
+//! Writes scheduling decisions: bindings, or the failure condition and preemption victims.
 
 use cluster_client::{DeleteOptions, Patch, Preconditions, ResourceRef, WriteOptions};
 use object::{GroupVersionKind, Object, Status};
@@ -44,7 +44,7 @@ impl Scheduler {
         self.room.client.create(target, binding, WriteOptions::managed_by(SCHEDULER)).await.map(|_| ())
     }
 
-    /// Tells the claims that wait for it which node was chosen, and waits until they are bound.
+    /// Sets the selected node on unbound claims and waits until they are bound.
     async fn bind_volumes(&self, pod: &Object, node: &str, needs: &VolumeNeeds) -> Result<(), Status> {
         if needs.unbound.is_empty() {
             return Ok(());
@@ -66,7 +66,7 @@ impl Scheduler {
             loop {
                 let changed = self.claims_changed.notified();
                 tokio::pin!(changed);
-                // Registered before the look, so that a change in between is not missed.
+                // Registered before the check, so that a change in between is not missed.
                 changed.as_mut().enable();
                 if claims.iter().all(is_bound) {
                     return;
@@ -78,7 +78,7 @@ impl Scheduler {
         waited.map_err(|_| Status::timeout("binding volumes: timed out waiting for the condition"))
     }
 
-    /// Tells why, once for each new reason, and makes room where that was decided.
+    /// Reports a new failure reason once, and evicts the preemption victims.
     pub(super) async fn commit_failure(&self, pod: &Object, reason: &str, message: &str, preemption: &Preemption) {
         self.recorder.warning(pod, "FailedScheduling", message);
         for victim in &preemption.victims {
@@ -92,7 +92,7 @@ impl Scheduler {
         conditions::set(&mut desired, &saying, self.room.now());
         match &preemption.node {
             Some(node) => desired.set(&["status", "nominatedNodeName"], &**node),
-            // Room that was made and no longer helps is not to be kept for it.
+            // A nomination that no longer helps is cleared.
             None if !preemption.message.contains("terminating pod on the nominated node") => {
                 desired.remove(&["status", "nominatedNodeName"]);
             }
@@ -101,8 +101,8 @@ impl Scheduler {
         let target = self.room.pods.target(&ObjectKey::of(pod));
         match commit_status(&self.room.client, target, &current, &desired, SCHEDULER).await {
             Ok(Committed::Unchanged | Committed::Written(_)) => {}
-            // The pod changed meanwhile, and with it comes another attempt.
-            Err(status) => tracing::debug!(%status, pod = pod.name(), "why a pod is pending could not be written"),
+            // The pod changed meanwhile, which triggers another attempt.
+            Err(status) => tracing::debug!(%status, pod = pod.name(), "failed to write the PodScheduled condition"),
         }
     }
 
@@ -119,7 +119,7 @@ impl Scheduler {
         conditions::set(&mut marked, &saying, self.room.now());
         let target = self.room.pods.target(&key);
         if let Err(status) = commit_status(&self.room.client, target.clone(), &current, &marked, SCHEDULER).await {
-            tracing::debug!(%status, pod = %key, "a victim could not be marked");
+            tracing::debug!(%status, pod = %key, "failed to mark preemption victim");
         }
         let preconditions = Preconditions { uid: Some(victim.uid.to_string()), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
@@ -129,7 +129,7 @@ impl Scheduler {
                 self.recorder.normal(Regarding::from(&*current), "Preempted", message);
             }
             Err(status) if status.is_not_found() || status.is_conflict() => {}
-            Err(status) => tracing::warn!(%status, pod = %key, "a pod could not be driven out"),
+            Err(status) => tracing::warn!(%status, pod = %key, "failed to delete preemption victim"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Pods without a node get one: the most important first, decided one after the other, bound many at a time.
+//! The pod scheduler: picks nodes one pod at a time by priority, and binds concurrently.
 
 mod bind;
 mod queue;
@@ -25,14 +25,14 @@ use crate::start::Service;
 
 pub use crate::scheduling::volume_needs::{gather_needs, reach_of};
 
-/// The name pods ask for, and under which events are told.
+/// The scheduler name in pods and events.
 pub const SCHEDULER: &str = "default-scheduler";
 
-/// Pods that are decided on before others get the thread.
+/// Decisions made before yielding to other tasks.
 const DECISIONS_PER_TURN: usize = 32;
-/// Changes that may help waiting pods are gathered for this long before pods are tried again.
+/// Batches changes that may help unschedulable pods.
 const RETRY_GATHERING: Duration = Duration::from_millis(100);
-/// A pod that nothing seemed to help is tried again after this, in case a change was missed.
+/// An unschedulable pod is retried after this time in case a change was missed.
 const WAITING_MAX: Duration = Duration::from_secs(300);
 const WAITING_CHECK: Duration = Duration::from_secs(30);
 
@@ -42,20 +42,20 @@ pub struct Scheduler {
     queue: reconcile::WorkQueue<ObjectKey>,
     state: Mutex<State>,
     waiting: Mutex<Waiting>,
-    /// Something happened that may help those who wait.
+    /// Signals a change that may help unschedulable pods.
     helped: Notify,
-    /// Some claim changed.
+    /// Signals a change of a claim.
     claims_changed: Notify,
     bindings: Arc<Semaphore>,
 }
 
-/// What came of one attempt, to be written.
+/// The result of one attempt, to be written.
 enum Decision {
     Bind {
         node: Arc<str>,
         needs: VolumeNeeds,
     },
-    /// It fits nowhere now; room may have been made.
+    /// No node fits now; victims may be preempted.
     Fail {
         message: String,
         preemption: Preemption,
@@ -80,7 +80,7 @@ pub fn start(room: &Arc<Room>) -> Service {
 
 async fn run(scheduler: Arc<Scheduler>) {
     let room = Arc::clone(&scheduler.room);
-    // Nodes first: the first pod must not find none.
+    // Nodes are loaded first, so that the first pod finds them.
     room.namespaces.list().iter().for_each(|namespace| scheduler.namespace_changed(Some(namespace), namespace.name()));
     for node in room.nodes.list() {
         scheduler.state.lock().cluster.set_node(&node);
@@ -99,13 +99,14 @@ async fn run(scheduler: Arc<Scheduler>) {
 
 impl Scheduler {
     async fn work(self: Arc<Self>) {
-        // Who does not know yet what is on the nodes finds room where there is none.
+        // Without the initial pods, nodes would appear to have free capacity.
         self.room.pods_told().await;
         let mut decided = 0usize;
         while let Some(key) = self.queue.next().await {
             Arc::clone(&self).attempt(&key).await;
             self.queue.done(&key);
-            // Deciding never waits, and others want the thread too; but where all are busy, a turn comes seldom.
+            // Decisions never wait, so yield to other tasks from time to time, but not after each one: on a busy
+            // runtime the next turn comes late.
             decided += 1;
             if decided.is_multiple_of(DECISIONS_PER_TURN) {
                 tokio::task::yield_now().await;
@@ -113,7 +114,7 @@ impl Scheduler {
         }
     }
 
-    /// Decides on one pod and hands the writing on.
+    /// Decides on one pod and spawns the write.
     async fn attempt(self: Arc<Self>, key: &ObjectKey) {
         let Some(object) = self.room.pods.get(key).filter(|pod| is_ours(pod)) else { return };
         let needs = gather_needs(&self.room, &object);
@@ -130,7 +131,7 @@ impl Scheduler {
         });
     }
 
-    /// Finds a node and counts the pod on it at once, so that the next pod sees it there.
+    /// Picks a node and assumes the pod on it, so that the next decision counts it.
     fn decide(&self, object: &Object, needs: VolumeNeeds) -> Option<Decision> {
         let pod = Pod::read(object);
         let key = ObjectKey::of(object);
@@ -156,7 +157,7 @@ impl Scheduler {
         if !preemption.message.is_empty() {
             message = format!("{message} {}", preemption.message);
         }
-        // While the state is held: a change that helps from now on finds the pod among those who wait.
+        // Added while the state is locked: any later change finds the pod in the queue.
         self.waiting.lock().add(&key, &pod);
         Some(Decision::Fail { message, preemption, reason: "Unschedulable" })
     }
@@ -267,7 +268,7 @@ impl Scheduler {
     }
 }
 
-/// It wants a node, from this scheduler, now.
+/// Reports whether the pod waits for this scheduler.
 fn is_ours(pod: &Object) -> bool {
     pod.str_at(&["spec", "nodeName"]).is_empty()
         && matches!(pod.str_at(&["spec", "schedulerName"]), "" | SCHEDULER)
@@ -276,7 +277,7 @@ fn is_ours(pod: &Object) -> bool {
         && !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
 }
 
-/// Something that decides where the pod goes is different.
+/// Reports whether a field that affects placement differs.
 fn differs(before: &Object, now: &Object) -> bool {
     before.uid() != now.uid()
         || before.get(&["spec"]) != now.get(&["spec"])

@@ -1,4 +1,4 @@
-//! Pods that fit nowhere, and what must happen before it is worth trying them again.
+//! Unschedulable pods, and the events that make a retry worthwhile.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,30 +7,30 @@ use placement::Pod;
 use reconcile::{ObjectKey, Priority};
 use tokio::time::Instant;
 
-/// The wait before a pod is tried again doubles from the first to the last of these.
+/// Bounds of the exponential backoff of a pod.
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// What happened that may make pods fit.
+/// An event that may make pods schedulable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A node came or says something else of itself.
+    /// A node was added or changed.
     Node,
-    /// A pod left its node, or its claim on one.
+    /// A pod left its node, or gave up its nomination.
     PodLeft,
-    /// A pod got a node: others may want to be near it.
+    /// A pod was bound: others may have affinity to it.
     PodCame,
     /// Claims, volumes or classes changed.
     Storage,
 }
 
-/// As many as there are pods without a node, at most.
+/// Bounded by the number of pods without a node.
 #[derive(Default)]
 pub struct Waiting {
     pods: HashMap<ObjectKey, Waiter>,
-    /// What happened since they were last tried.
+    /// Events since the last attempt.
     causes: Vec<Cause>,
-    /// Failed attempts of pods, whether they wait or are being tried.
+    /// Failed attempts by pod, whether queued or being tried.
     attempts: HashMap<ObjectKey, u32>,
 }
 
@@ -73,7 +73,7 @@ impl Waiting {
         self.pods.contains_key(key)
     }
 
-    /// It is tried again at once, whatever it waited for.
+    /// Retries the pod at once, regardless of the reason it waits for.
     pub fn release(&mut self, key: &ObjectKey) {
         self.pods.remove(key);
     }
@@ -83,7 +83,7 @@ impl Waiting {
         self.attempts.remove(key);
     }
 
-    /// Takes note of what happened; true when somebody waits.
+    /// Records an event; returns true if any pod waits.
     pub fn help(&mut self, cause: Cause) -> bool {
         if !self.causes.contains(&cause) {
             self.causes.push(cause);
@@ -91,7 +91,7 @@ impl Waiting {
         !self.pods.is_empty()
     }
 
-    /// Those who may be helped by what happened, each with the wait that it still owes.
+    /// Returns the pods an event may help, each with its remaining backoff.
     pub fn take_helped(&mut self) -> Vec<(ObjectKey, Priority, Duration)> {
         let now = Instant::now();
         let causes = std::mem::take(&mut self.causes);

@@ -1,4 +1,4 @@
-//! The cluster as the scheduler sees it: what the API shows, and what was decided and is not written yet.
+//! The scheduler's view of the cluster: the state from the API plus assumed pods.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,7 @@ use crate::scheduling::queue::Cause;
 #[derive(Default)]
 pub struct State {
     pub cluster: Cluster,
-    /// Pods that were given a node and are being bound, by uid. At most as many as bindings are written at once, and
-    /// those the mirror does not show yet.
+    /// Uids of pods that are being bound. Bounded by the concurrent bindings plus those the mirror does not show yet.
     assumed: HashMap<ObjectKey, String>,
 }
 
@@ -27,7 +26,7 @@ impl State {
         self.assumed.insert(key.clone(), pod.uid.to_string());
     }
 
-    /// The binding failed: the room is free again, unless the API has shown the pod meanwhile.
+    /// Reverts an assumed pod after a failed binding, unless the API has shown it meanwhile.
     pub fn retract(&mut self, key: &ObjectKey, uid: &str) -> bool {
         if !self.is_assumed(key, uid) {
             return false;
@@ -37,7 +36,7 @@ impl State {
         true
     }
 
-    /// Takes in what became of a pod; tells whom that may help.
+    /// Updates the state of a pod; returns the event for unschedulable pods.
     pub fn pod_changed(&mut self, change: &Change) -> Option<Cause> {
         let key = &change.key;
         let Some(pod) = &change.now else {
@@ -83,7 +82,7 @@ fn has_ended(pod: &Object) -> bool {
     matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
 }
 
-/// Nothing that placement looks at is different; most changes of a running pod are of that sort.
+/// Reports whether no field relevant for placement changed, as for most updates of a running pod.
 fn is_same_here(before: &Object, now: &Object) -> bool {
     before.uid() == now.uid()
         && before.is_deleting() == now.is_deleting()

@@ -1,4 +1,4 @@
-//! Tests of the scheduler over an API in memory, in virtual time.
+//! Tests of the scheduler over an in-memory API, in virtual time.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn the_important_go_first_and_may_drive_others_out() {
     stage.create(&nodes(), node("a")).await;
     stage.create(&pods(), pod("lesser", "3")).await;
     stage.create(&pods(), with(pod("greater", "3"), "priority", 1000.into())).await;
-    assert!(stage.find(&pods(), "lesser").await.is_none(), "driven out");
+    assert!(stage.find(&pods(), "lesser").await.is_none(), "preempted");
     let uid = stage.get(&pods(), "greater").await.uid().to_owned();
     let told = format!("Preempted: Preempted by pod {uid} on node a");
     assert_eq!(stage.events("lesser").await.last(), Some(&told));
@@ -99,7 +99,7 @@ async fn room_made_is_not_taken_by_others() {
     let stage = Stage::start().await;
     stage.create(&nodes(), node("a")).await;
     let mut lesser = pod("lesser", "3");
-    // It takes its time to leave.
+    // It terminates slowly.
     lesser["metadata"]["finalizers"] = json!(["test/slow"]);
     stage.create(&pods(), lesser).await;
     stage.create(&pods(), with(pod("greater", "3"), "priority", 1000.into())).await;
@@ -135,7 +135,7 @@ async fn claims_are_waited_for() {
     let told = "FailedScheduling: 0/1 nodes are available: persistentvolumeclaim \"data\" not found. preemption: \
         0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
     assert_eq!(stage.events("p").await, [told]);
-    // The class waits for the pod, the pod for the volume; both are brought together.
+    // The class waits for the pod and the pod for the volume; the scheduler resolves both.
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}}}});
     stage.create(&claims(), claim).await;

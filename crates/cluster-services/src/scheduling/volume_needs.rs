@@ -1,4 +1,4 @@
-//! What the claims of a pod ask of nodes, read from the mirrors.
+//! Node requirements of a pod's claims, read from the mirrors.
 
 use object::Object;
 use placement::{BoundVolume, Labels, NodeSelector, Pod, UnboundClaim, VolumeNeeds};
@@ -23,7 +23,7 @@ pub fn gather_needs(room: &Room, object: &Object) -> VolumeNeeds {
     needs
 }
 
-/// What one claim adds; the error is why no node will do.
+/// Adds the requirements of one claim; the error is the reason why no node fits.
 fn add_claim(room: &Room, pod: &Object, name: &str, needs: &mut VolumeNeeds) -> Result<(), String> {
     let Some(claim) = room.claims.get(&ObjectKey::new(pod.namespace(), name)) else {
         let is_ephemeral =
@@ -63,7 +63,7 @@ fn add_claim(room: &Room, pod: &Object, name: &str, needs: &mut VolumeNeeds) -> 
     Ok(())
 }
 
-/// The nodes a volume can be reached from.
+/// Returns the nodes a volume is accessible from.
 pub fn reach_of(volume: &Object) -> Option<NodeSelector> {
     volume.get(&["spec", "nodeAffinity", "required"]).filter(|value| value.is_object()).map(NodeSelector::read)
 }

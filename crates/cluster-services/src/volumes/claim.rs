@@ -1,4 +1,4 @@
-//! One claim: bound to a volume that fits, or to one that is made for it, or told why it waits.
+//! Reconciles a claim: binds it to a matching volume, provisions one, or reports why it waits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Volumes {
         }
     }
 
-    /// A claim that goes stays until no pod uses it.
+    /// A deleted claim keeps its finalizer until no pod uses it.
     async fn let_go(&self, claim: &Arc<Object>) -> Result<Outcome, ReconcileError> {
         if !claim.has_finalizer(CLAIM_PROTECTION) {
             return Ok(Outcome::Done);
@@ -139,8 +139,8 @@ impl Volumes {
         Ok(())
     }
 
-    /// Makes a volume that is this claim's from the start. Its name follows from the claim's uid, so that trying twice
-    /// makes one.
+    /// Provisions a volume reserved for this claim. Its name is derived from the claim's uid, so that a retry creates
+    /// no second one.
     async fn provision(&self, claim: &Arc<Object>, class: &Object) -> Result<Outcome, ReconcileError> {
         let volume = plan_volume(&self.room.settings.host_path_root, claim, class);
         let name = volume.name().to_owned();
@@ -162,12 +162,12 @@ impl Volumes {
             }
         };
         if !matching::is_meant_for(&made, claim) {
-            return Err(ReconcileError::other(format!("volume {name} exists and is another claim's")));
+            return Err(ReconcileError::other(format!("volume {name} exists and belongs to another claim")));
         }
         self.bind(claim, &made).await
     }
 
-    /// The volume first, then the claim: a volume without its claim is found again, the other way round would be lost.
+    /// Writes the volume first, then the claim: a half-bound volume is found again, a half-bound claim would be lost.
     async fn bind(&self, claim: &Arc<Object>, volume: &Arc<Object>) -> Result<Outcome, ReconcileError> {
         let mut taken = Object::clone(volume);
         if volume.str_at(&["spec", "claimRef", "uid"]) != claim.uid() {
@@ -192,7 +192,7 @@ impl Volumes {
         Ok(Outcome::Done)
     }
 
-    /// A claim that names a volume: bound while the volume is its own, pending until it is, lost when it is gone.
+    /// A claim that names a volume: bound while the volume refers to it, pending until it does, lost when it is gone.
     async fn keep_bound(&self, claim: &Arc<Object>, name: &str) -> Result<Outcome, ReconcileError> {
         let is_completed = claim.annotation(BIND_COMPLETED).is_some();
         match self.room.volumes.get(&ObjectKey::new("", name)) {
@@ -209,7 +209,7 @@ impl Volumes {
                     self.commit_pending(claim).await?;
                     return Ok(Outcome::Done);
                 }
-                // Lost is for good; it is believed only after the API said so.
+                // Lost is final, so it is set only after the API confirms it.
                 let target = ResourceRef::cluster(&resources::volumes(), name);
                 if found.is_none() && self.room.client.find(target).await?.is_some() {
                     return Ok(Outcome::Retry);
@@ -226,7 +226,7 @@ impl Volumes {
         }
     }
 
-    /// The status of a bound claim, and more room where it asks for more: a directory has all there is.
+    /// Updates the status of a bound claim, and the capacity on an expansion request: a directory has no size limit.
     async fn keep_status(&self, claim: &Object, volume: &Arc<Object>) -> Result<(), ReconcileError> {
         let asked = matching::asked_storage(claim);
         let mut capacity = volume.get(&["spec", "capacity"]).cloned().unwrap_or_default();
@@ -251,7 +251,7 @@ fn reference_to(claim: &Object) -> Value {
         "uid": claim.uid(), "resourceVersion": claim.resource_version()})
 }
 
-/// A directory on this host, for one claim.
+/// Returns a hostPath volume for one claim.
 fn plan_volume(root: &Path, claim: &Object, class: &Object) -> Object {
     let name = format!("pvc-{}", claim.uid());
     let mut volume = Object::new(&GroupVersionKind::new("", "v1", "PersistentVolume"), None, &name);

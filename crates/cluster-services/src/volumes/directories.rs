@@ -1,16 +1,16 @@
-//! The directories volumes are kept in: named here, made by whoever runs the pod, removed here and only below the root.
+//! The directories of volumes: named here, created by the node, removed here and only below the root.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use object::Object;
 
-/// The directory of a volume: directly below the root, told apart by the volume's own name.
+/// Returns the directory of a volume: directly below the root, unique by the volume's name.
 pub fn path_for(root: &Path, claim: &Object, volume: &str) -> PathBuf {
     root.join(format!("{}-{}-{volume}", claim.namespace(), claim.name()))
 }
 
-/// Removes a volume's directory, if it is one directly below the root. A link is not followed and not removed.
+/// Removes a volume's directory, if it is directly below the root. Does not follow or remove symlinks.
 pub fn remove(root: &Path, path: &Path) -> io::Result<()> {
     let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", path.display())));
     let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
@@ -21,7 +21,7 @@ pub fn remove(root: &Path, path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
         Ok(metadata) if !metadata.is_dir() => refuse("not a directory"),
-        // Links inside are removed as links.
+        // Symlinks inside are removed as such.
         Ok(_) => std::fs::remove_dir_all(path),
     }
 }
@@ -53,7 +53,7 @@ mod tests {
         }
         assert!(remove(Path::new("relative"), Path::new("relative/a")).is_err());
         remove(&root, &root.join("a")).expect("removed");
-        remove(&root, &root.join("a")).expect("gone already");
+        remove(&root, &root.join("a")).expect("already removed");
         assert!(!root.join("a").exists() && keep.exists() && root.join("link").exists());
     }
 }

@@ -1,4 +1,4 @@
-//! Volumes that live as long as their pod: the claims such pods bring are made for them.
+//! Creates the claims of generic ephemeral volumes.
 
 use cluster_client::{ResourceRef, WriteOptions};
 use object::{GroupVersionKind, Object};

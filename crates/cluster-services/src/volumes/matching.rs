@@ -1,4 +1,4 @@
-//! Which volume serves which claim: pure.
+//! Matches volumes to claims. Pure.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The class a claim or volume names; `None` where it names none, `Some("")` where it wants none.
+/// Returns the class of a claim or volume; `None` if unset, `Some("")` if explicitly none.
 pub fn class_of(object: &Object) -> Option<&str> {
     object.annotation(OLD_CLASS).or_else(|| object.get(&["spec", "storageClassName"]).and_then(Value::as_str))
 }
@@ -26,12 +26,12 @@ fn read_quantity(value: Option<&Value>) -> Quantity {
     value.and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok()).unwrap_or_default()
 }
 
-/// `a` against `b` by amount.
+/// Compares `a` and `b` by amount.
 pub fn compare(a: &Quantity, b: &Quantity) -> Ordering {
     a.minus(b).as_f64().total_cmp(&0.0)
 }
 
-/// The volume was meant for this claim, by whoever made it or by a binding that was begun.
+/// Reports whether the volume is reserved for this claim, by its creator or by a binding in progress.
 pub fn is_meant_for(volume: &Object, claim: &Object) -> bool {
     let reference = |field: &str| volume.str_at(&["spec", "claimRef", field]);
     reference("name") == claim.name()
@@ -39,7 +39,7 @@ pub fn is_meant_for(volume: &Object, claim: &Object) -> bool {
         && (reference("uid").is_empty() || reference("uid") == claim.uid())
 }
 
-/// A free volume that would do.
+/// Reports whether an available volume satisfies the claim.
 pub fn fits(volume: &Object, claim: &Object) -> bool {
     let is_free = volume.get(&["spec", "claimRef"]).is_none_or(Value::is_null);
     let is_meant = is_meant_for(volume, claim);
@@ -65,7 +65,7 @@ fn mode_of(object: &Object) -> &str {
     }
 }
 
-/// The best volume for a claim: the one meant for it, else the smallest that is large enough; the first by name of equals.
+/// Returns the best volume for a claim: a reserved one, else the smallest that is large enough; ties by name.
 pub fn best<'a, O: AsRef<Object>>(volumes: &'a [O], claim: &Object) -> Option<&'a O> {
     let fitting = volumes.iter().filter(|volume| fits(volume.as_ref(), claim));
     fitting.min_by(|a, b| {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_volume_that_does_is_taken() {
+    fn the_smallest_sufficient_volume_is_chosen() {
         check(json!({}), Some("medium"));
         check(json!({"resources": {"requests": {"storage": "6Gi"}}}), Some("big"));
         check(json!({"resources": {"requests": {"storage": "60Gi"}}}), None);

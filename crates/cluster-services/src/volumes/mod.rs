@@ -1,4 +1,4 @@
-//! Claims get volumes: those that exist and fit, or new directories on this host; what nobody claims any more is reclaimed.
+//! Binds claims to existing volumes or new directories on this host, and reclaims released volumes.
 
 mod claim;
 mod directories;
@@ -19,7 +19,7 @@ use crate::resources;
 use crate::room::{FIELD_MANAGER, Room};
 use crate::start::Service;
 
-/// Says which node a claim's first user goes to.
+/// Set to the node of a claim's first consumer.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 pub const PROVISIONER: &str = "flotilla.dev/hostpath";
 
@@ -32,12 +32,12 @@ const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 const WORKERS: usize = 4;
 
-/// What a key is about.
+/// The key of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Claim(ObjectKey),
     Volume(ObjectKey),
-    /// A pod that brings claims of its own.
+    /// A pod with ephemeral volumes.
     Pod(ObjectKey),
 }
 
@@ -53,7 +53,7 @@ pub fn start(room: &Arc<Room>) -> Service {
     Service::new(run(Arc::clone(room), controller)).hearing_of_pods(tell)
 }
 
-/// A pod that ends may be the last user of a claim; a new one may bring claims.
+/// A finished pod may be the last user of a claim; a new one may need ephemeral claims.
 fn pod_changed(controller: &Controller<Key>, change: &Change) {
     let priority = if change.is_initial { Priority::LOW } else { Priority::NORMAL };
     if let Some(pod) = &change.now
@@ -79,7 +79,7 @@ fn has_ended(pod: &Object) -> bool {
 
 async fn run(room: Arc<Room>, controller: Controller<Key>) {
     if let Err(error) = ensure_class(&room).await {
-        tracing::warn!(%error, "the default storage class could not be made");
+        tracing::warn!(%error, "failed to create the default storage class");
     }
     let volumes = Arc::new(Volumes { recorder: room.recorder("persistentvolume-controller"), room: Arc::clone(&room) });
     let claims = Source::new(&room.claims, claim_keys);
@@ -89,7 +89,7 @@ async fn run(room: Arc<Room>, controller: Controller<Key>) {
     };
     let classes = {
         let room = Arc::clone(&room);
-        // A class that comes may be what pending claims wait for.
+        // A new class may be the one pending claims wait for.
         Source::new(&room.classes.clone(), move |_| pending_claims(&room))
     };
     let cancel = room.cancel.clone();
@@ -106,7 +106,7 @@ async fn run(room: Arc<Room>, controller: Controller<Key>) {
     controller.run(vec![claims, pvs, classes], WORKERS, cancel, reconcile).await;
 }
 
-/// The claim, and the volume it is or was bound to.
+/// Returns the claim and the volume it is or was bound to.
 fn claim_keys(change: &Change) -> Vec<Key> {
     let states = [&change.before, &change.now].into_iter().flatten();
     let names = states.map(|claim| claim.str_at(&["spec", "volumeName"])).filter(|name| !name.is_empty());
@@ -116,7 +116,7 @@ fn claim_keys(change: &Change) -> Vec<Key> {
     keys
 }
 
-/// The volume, the claim it names, and every pending claim when it is free.
+/// Returns the volume, the claim it refers to, and every pending claim if it is available.
 fn volume_keys(room: &Room, change: &Change) -> Vec<Key> {
     let mut keys = vec![Key::Volume(change.key.clone())];
     let states = [&change.before, &change.now].into_iter().flatten();
@@ -139,7 +139,7 @@ fn pending_claims(room: &Room) -> Vec<Key> {
     claims.map(|claim| Key::Claim(ObjectKey::of(&claim))).collect()
 }
 
-/// The class for those who name none: directories on this host, made when the first pod has a node.
+/// Creates the default class: directories on this host, bound when the first pod is scheduled.
 async fn ensure_class(room: &Room) -> Result<(), Status> {
     let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
         "metadata": {"name": CLASS_NAME, "annotations": {IS_DEFAULT_CLASS: "true"}},
@@ -156,7 +156,7 @@ async fn ensure_class(room: &Room) -> Result<(), Status> {
     }
 }
 
-/// The class of claims that name none: of several the newest, then the first by name.
+/// Returns the default class: the newest of several, then the first by name.
 fn default_class(room: &Room) -> Option<Arc<Object>> {
     let is_default = |class: &Arc<Object>| class.annotation(IS_DEFAULT_CLASS) == Some("true") && !class.is_deleting();
     let classes = room.classes.list().into_iter().filter(is_default);

@@ -1,4 +1,4 @@
-//! Tests of volumes over an API in memory, in virtual time.
+//! Tests of volumes over an in-memory API, in virtual time.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ async fn stage() -> (Stage, tempfile::TempDir) {
     (Stage::start_with(settings, |_| {}).await, root)
 }
 
-/// Work on the file system happens on threads that virtual time does not know of.
+/// File system work runs on threads that virtual time does not cover.
 async fn until(stage: &Stage, what: &str, mut holds: impl AsyncFnMut(&Stage) -> bool) {
     for _ in 0..2000 {
         if holds(stage).await {
@@ -50,7 +50,7 @@ async fn a_volume_is_made_for_a_claim_and_goes_with_it() {
     assert_eq!(volume.str_at(&["status", "phase"]), "Bound");
     let path = PathBuf::from(volume.str_at(&["spec", "hostPath", "path"]));
     assert_eq!(path.parent(), Some(root.path()));
-    // Whoever runs the pod makes the directory.
+    // The node creates the directory.
     std::fs::create_dir(&path).expect("made");
     std::fs::write(path.join("file"), "x").expect("written");
     stage.delete(&claims(), "data").await;
@@ -110,7 +110,7 @@ async fn existing_volumes_are_bound_and_the_rest_waits() {
     assert_eq!((bound.str_at(&["spec", "volumeName"]), bound.str_at(&["status", "phase"])), ("disk", "Bound"));
     let volume = stage.get(&volumes(), "disk").await;
     assert_eq!(volume.str_at(&["spec", "claimRef", "uid"]), bound.uid());
-    // A bound claim whose volume is taken away has lost it.
+    // A bound claim whose volume is deleted becomes Lost.
     stage.delete(&volumes(), "disk").await;
     assert_eq!(stage.get(&claims(), "data").await.str_at(&["status", "phase"]), "Lost");
 }

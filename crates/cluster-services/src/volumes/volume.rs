@@ -1,4 +1,4 @@
-//! One volume: its phase, and what becomes of it when its claim is gone.
+//! Reconciles a volume: its phase, and its reclaim policy when the claim is gone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Volumes {
         if reference("name").is_empty() {
             return self.settle(&volume, "Available").await;
         }
-        // Meant for a claim that has not come yet, or was not bound yet.
+        // Reserved for a claim that does not exist yet or is not bound yet.
         if reference("uid").is_empty() {
             return self.settle(&volume, "Available").await;
         }
@@ -27,7 +27,7 @@ impl Volumes {
         if self.room.claims.get(&claim).is_some_and(|claim| is_its_own(&claim)) {
             return self.settle(&volume, "Bound").await;
         }
-        // What is on the volume goes with it: that the claim is gone is believed only after the API said so.
+        // Reclaiming deletes data, so the API must confirm that the claim is gone.
         let target = ResourceRef::namespaced(&resources::claims(), &claim.namespace, &claim.name);
         if self.room.client.find(target).await?.is_some_and(|claim| is_its_own(&claim)) {
             return Ok(Outcome::Retry);
@@ -35,7 +35,7 @@ impl Volumes {
         self.release(&volume).await
     }
 
-    /// Writes the phase, and lets a volume go that is being deleted and serves nobody.
+    /// Writes the phase, and removes the finalizer of a deleted, unbound volume.
     async fn settle(&self, volume: &Arc<Object>, phase: &str) -> Result<Outcome, ReconcileError> {
         if volume.is_deleting() && phase != "Bound" {
             return self.unprotect(volume).await;
@@ -77,7 +77,7 @@ impl Volumes {
         let root = self.room.settings.host_path_root.clone();
         let removed = tokio::task::spawn_blocking(move || directories::remove(&root, &path)).await;
         if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
-            let message = format!("the directory could not be removed: {error}");
+            let message = format!("failed to remove the directory: {error}");
             self.commit_phase(volume, "Failed", &message).await?;
             self.recorder.warning(&**volume, "VolumeFailedDelete", message);
             return Ok(Outcome::Done);
@@ -93,7 +93,7 @@ impl Volumes {
                 Err(status) if !status.is_not_found() => return Err(status.into()),
                 _ => {}
             }
-            // What is left is the finalizer, with the change that this makes.
+            // The change event of this delete removes the finalizer.
             return Ok(Outcome::Done);
         }
         self.unprotect(volume).await

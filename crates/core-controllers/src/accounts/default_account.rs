@@ -34,7 +34,7 @@ async fn ensure(
     let account = core_object("ServiceAccount", &namespace, NAME);
     match writer.create(target, account, WriteOptions::default()).await {
         Ok(_) => Ok(Outcome::Done),
-        // It is there, or the namespace is going: nothing to wait for.
+        // It exists, or the namespace is terminating: no retry needed.
         Err(status) if status.is_already_exists() || status.is_not_found() || status.code == 403 => Ok(Outcome::Done),
         Err(status) => Err(status.into()),
     }

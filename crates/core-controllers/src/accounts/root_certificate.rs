@@ -1,4 +1,5 @@
-//! Keeps the ConfigMap `kube-root-ca.crt` with the certificate of this plane in every active namespace.
+//! Maintains the ConfigMap `kube-root-ca.crt` with the CA certificate of this control plane in every active
+//! namespace.
 
 use std::sync::Arc;
 
@@ -18,7 +19,6 @@ const DESCRIPTION_TEXT: &str = "Contains a CA bundle that can be used to verify 
     endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
     distributions of Kubernetes clusters.";
 
-/// What the controller works with.
 struct Publisher {
     writer: ClusterClient,
     namespaces: Mirror,
@@ -58,13 +58,13 @@ async fn ensure(publisher: Arc<Publisher>, namespace: String) -> Result<Outcome,
     };
     match written {
         Ok(_) => Ok(Outcome::Done),
-        // The namespace is going, or the mirror will tell of what is there in a moment.
+        // The namespace is terminating, or the mirror lags behind and will trigger again.
         Err(status) if status.is_not_found() || status.code == 403 || status.is_already_exists() => Ok(Outcome::Done),
         Err(status) => Err(status.into()),
     }
 }
 
-/// The map as it must be, or `None` when it is.
+/// Returns the desired ConfigMap, or `None` if it is up to date.
 fn plan(namespace: &str, current: Option<&Object>, ca_pem: &str) -> Option<Object> {
     let data = json!({KEY: ca_pem});
     if current.is_some_and(|map| map.get(&["data"]) == Some(&data) && map.annotation(DESCRIPTION).is_some()) {
@@ -81,8 +81,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_certificate_is_put_back_when_somebody_changes_it() {
-        let made = plan("a", None, "PEM").expect("it is missing");
+    fn a_changed_certificate_is_restored() {
+        let made = plan("a", None, "PEM").expect("a missing map is created");
         assert_eq!(made.str_at(&["data", "ca.crt"]), "PEM");
         assert_eq!(plan("a", Some(&made), "PEM"), None);
         let mut changed = made.clone();

@@ -78,7 +78,7 @@ async fn reconcile(tokens: Arc<Tokens>, key: ObjectKey) -> Result<Outcome, Recon
 enum Plan {
     Keep,
     Delete,
-    /// Claims where a token must be made.
+    /// Holds the claims if a token must be issued.
     Fill {
         secret: Object,
         claims: Option<Map<String, Value>>,
@@ -101,7 +101,7 @@ fn plan(secret: &Object, account: Option<&Object>, ca_pem: &str) -> Plan {
     Plan::Fill { secret: filled, claims }
 }
 
-/// The claims of a token without an end, good for as long as its secret holds it.
+/// Returns the claims of a token without expiration, valid as long as its secret exists.
 fn claims(secret: &Object, account: &Object) -> Map<String, Value> {
     let (namespace, name) = (secret.namespace(), account.name());
     let claims = json!({
@@ -129,7 +129,7 @@ mod tests {
         let asked =
             object(json!({"metadata": {"name": "s", "namespace": "a", "annotations": {ACCOUNT_NAME: "robot"}}}));
         let Plan::Fill { secret: mut filled, claims: Some(claims) } = plan(&asked, Some(&account), "PEM") else {
-            panic!("it is empty")
+            panic!("an empty secret is filled")
         };
         assert_eq!(claims["sub"], "system:serviceaccount:a:robot");
         assert_eq!(filled.annotation(ACCOUNT_UID), Some("1"));

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::token;
 
-/// Clocks may be set; look again at least this often.
+/// The clock may be changed; check at least this often.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 pub async fn run(client: ClusterClient, tokens: Mirror, clock: Arc<dyn Clock>, cancel: CancellationToken) {

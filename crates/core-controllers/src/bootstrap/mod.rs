@@ -1,4 +1,4 @@
-//! Bootstrap tokens: expired ones go, and `kube-public/cluster-info` is signed with those that may sign.
+//! Bootstrap tokens: deletes expired ones and signs `kube-public/cluster-info` with those that allow signing.
 
 mod cleaner;
 mod signer;
@@ -15,13 +15,13 @@ use crate::resources::core;
 const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 
-/// Clients by the rights they need: to see tokens, to delete them, to write `cluster-info`.
+/// Clients by the permissions they need: to read tokens, to delete them, to write `cluster-info`.
 pub struct BootstrapClients {
     pub reader: ClusterClient,
     pub cleaner: ClusterClient,
 }
 
-/// `kubeconfig` is what joining machines are told of this plane.
+/// `kubeconfig` is the one published in `cluster-info`.
 pub async fn run(clients: BootstrapClients, kubeconfig: String, clock: Arc<dyn Clock>, cancel: CancellationToken) {
     let spec = MirrorSpec {
         field_selector: Some(format!("type={SECRET_TYPE}")),

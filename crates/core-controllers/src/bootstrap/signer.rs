@@ -1,4 +1,4 @@
-//! Keeps `kube-public/cluster-info`: how to reach this plane, signed with every token that may sign.
+//! Maintains `kube-public/cluster-info`: the address and CA of this control plane, signed with every signing token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const NAMESPACE: &str = "kube-public";
 const NAME: &str = "cluster-info";
 const KUBECONFIG: &str = "kubeconfig";
 const SIGNATURE_PREFIX: &str = "jws-kubeconfig-";
-/// Tokens end without an event.
+/// Tokens expire without an event.
 const RECHECK: Duration = Duration::from_secs(60);
 
 pub async fn run(
@@ -34,7 +34,7 @@ pub async fn run(
     };
     let info = Mirror::start(client.clone(), spec, cancel.clone());
     let controller = Controller::<()>::new("bootstrap-signer");
-    // There may be nothing yet to wake up for.
+    // Without any token there is no event that would trigger the first reconcile.
     controller.queue().add_after((), Duration::ZERO, reconcile::Priority::NORMAL);
     let sources = vec![Source::new(&info, |_| vec![()]), Source::new(&tokens, |_| vec![()])];
     let kubeconfig: Arc<str> = kubeconfig.into();
@@ -71,7 +71,7 @@ async fn sign(
     Ok(outcome)
 }
 
-/// The data of the map: what others put there stays, old signatures go.
+/// Returns the data of the ConfigMap: unrelated keys stay, old signatures are removed.
 fn plan<'a>(
     kubeconfig: &str,
     secrets: impl Iterator<Item = &'a Object>,

@@ -1,4 +1,4 @@
-//! Reads what a bootstrap token secret says.
+//! Parses bootstrap token secrets.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use object::{Object, time};
 use pki::token::Secret;
 
-/// A value of the secret as text.
+/// Returns a value of the secret as text.
 pub fn text(secret: &Object, key: &str) -> String {
     let bytes = STANDARD.decode(secret.str_at(&["data", key])).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// When the token ends; `None` when it never does. One that cannot be read has ended.
+/// Returns the expiration, or `None` if there is none. An unparsable expiration counts as expired.
 pub fn expiration(secret: &Object) -> Option<Timestamp> {
     let stated = text(secret, "expiration");
     (!stated.is_empty()).then(|| time::parse(&stated).unwrap_or(Timestamp::MIN))
 }
 
-/// Id and secret of a token that may sign now.
+/// Returns the id and secret of a token that may sign now.
 pub fn signing(secret: &Object, now: Timestamp) -> Option<(String, Secret)> {
     let id = text(secret, "token-id");
     let is_named_after_id = secret.name() == format!("bootstrap-token-{id}") && !id.is_empty();

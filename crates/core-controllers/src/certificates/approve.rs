@@ -1,4 +1,4 @@
-//! Which requests are approved without a person: those of kubelets and of Karmada's agents that were given the right to.
+//! Automatic approval of requests by kubelets and Karmada agents that have the permission.
 
 use std::str::FromStr;
 
@@ -11,14 +11,14 @@ use super::recognize;
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const ANY_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
-/// Which certificates agents of pull clusters are given without a person.
+/// The certificates that are approved automatically for agents of pull-mode clusters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AgentApproval {
-    /// As in Karmada: a token may get the certificate of any agent, and the identity that gives agents their rights,
-    /// which may do everything.
+    /// As in Karmada: a token may obtain the certificate of any agent, and of the group that has all agent
+    /// permissions.
     #[default]
     Any,
-    /// Only what names the cluster the token was made for.
+    /// Only certificates for the cluster the token was created for.
     Bound,
 }
 
@@ -34,14 +34,15 @@ impl FromStr for AgentApproval {
     }
 }
 
-/// A right that stands for approval, and what the approval says.
+/// A permission that implies approval, and the message of the approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub subresource: &'static str,
     pub message: &'static str,
-    /// Kubernetes' own controller may approve for kubelets only; in Karmada a component with all rights approves agents.
+    /// Kubernetes' own controller may approve for kubelets only; in Karmada a cluster-admin component approves
+    /// agents.
     pub needs_manager: bool,
-    /// The right may be one to a single cluster's certificate, where it names that.
+    /// The permission may be limited to the certificate of a single, named cluster.
     pub is_named: bool,
 }
 
@@ -70,7 +71,7 @@ const ANY_AGENT: Rule = Rule {
     is_named: true,
 };
 
-/// The rights any of which is enough, in the order they are asked for.
+/// Returns the permissions any of which is sufficient, in the order they are checked.
 pub fn rules_for(request: &Object, csr: &Csr) -> Vec<Rule> {
     let usages = recognize::usages(request);
     let (renews_own, any) = match request.str_at(&["spec", "signerName"]) {
@@ -84,7 +85,7 @@ pub fn rules_for(request: &Object, csr: &Csr) -> Vec<Rule> {
     }
 }
 
-/// The cluster in whose agent's name a certificate is asked for.
+/// Returns the cluster whose agent the certificate is for.
 pub fn cluster_named(csr: &Csr) -> &str {
     csr.subject().common_name.strip_prefix(recognize::AGENT_PREFIX).unwrap_or_default()
 }
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_and_agents_are_recognized_by_what_they_ask_for() {
+    fn kubelet_and_agent_requests_are_recognized() {
         let usages: &[&str] = &["digital signature", "client auth"];
         let agent = Asked {
             signer: ANY_CLIENT,

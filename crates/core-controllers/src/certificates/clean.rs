@@ -1,4 +1,4 @@
-//! When a request has been kept long enough.
+//! Retention of CertificateSigningRequests.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::resources::condition;
 
 const ANSWERED_KEPT: Duration = Duration::from_secs(3600);
 const UNANSWERED_KEPT: Duration = Duration::from_secs(24 * 3600);
-/// No request is left alone for longer than this without another look.
+/// Maximum interval between two checks of a request.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// How long to wait before looking again; `None` when the request must go.
+/// Returns the time until the next check; `None` if the request must be deleted.
 pub fn wait(request: &Object, now: Timestamp) -> Option<Duration> {
     let issued = request.str_at(&["status", "certificate"]);
     let expires = || Some(Certificate::from_pem(&STANDARD.decode(issued).ok()?).ok()?.not_after());
@@ -37,7 +37,7 @@ pub fn wait(request: &Object, now: Timestamp) -> Option<Duration> {
     }
     let Some(end) = ends.into_iter().min() else { return Some(WAIT_MAX) };
     let left = end.duration_since(now);
-    // Kept until the moment has passed, not until it comes.
+    // Deleted strictly after the deadline.
     (!left.is_negative()).then(|| left.unsigned_abs().clamp(Duration::from_secs(1), WAIT_MAX))
 }
 
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_kept_for_an_hour_after_their_answer_and_a_day_without_one() {
+    fn decided_requests_are_kept_for_an_hour_and_pending_ones_for_a_day() {
         let answered = |name: &str| json!({"conditions": [{"type": name, "lastUpdateTime": "2026-01-01T00:00:00Z"}]});
         check(&json!({}), "2026-01-01T23:59:59Z", true);
         check(&json!({}), "2026-01-02T00:00:01Z", false);

@@ -1,4 +1,4 @@
-//! Approves, signs and clears away CertificateSigningRequests of the signers Kubernetes itself answers for.
+//! Approves, signs and cleans up CertificateSigningRequests of the built-in signers.
 
 mod approve;
 mod clean;
@@ -26,14 +26,14 @@ pub use crate::certificates::approve::AgentApproval;
 
 struct Office {
     client: ClusterClient,
-    /// For what the certificate controller of Kubernetes has no right to.
+    /// Used where the certificate controller of Kubernetes lacks permission.
     manager: ClusterClient,
     authority: Arc<CertificateAuthority>,
     agent_approval: AgentApproval,
     clock: Arc<dyn Clock>,
 }
 
-/// How certificates are given out.
+/// Configuration of the certificate controllers.
 pub struct Rules {
     pub authority: Arc<CertificateAuthority>,
     pub agent_approval: AgentApproval,
@@ -88,7 +88,7 @@ async fn reconcile(office: Arc<Office>, key: ObjectKey) -> Result<Outcome, Recon
     Ok(later)
 }
 
-/// What is asked for; `None` where it cannot be read, which nobody but its author can mend.
+/// Parses the PEM request; `None` if it is invalid, which only its author can fix.
 fn read(request: &Object) -> Option<Csr> {
     let pem = STANDARD.decode(request.str_at(&["spec", "request"])).ok()?;
     Csr::from_pem(&pem).ok()
@@ -98,8 +98,8 @@ fn is_true(request: &Object, condition_type: &str) -> bool {
     condition(request, condition_type).is_some_and(|c| c["status"] == "True")
 }
 
-/// Whether whoever made the request has the right a rule asks for. A role that names a cluster gives it for that cluster
-/// alone; one that names none gives it for all, which may be more than is wanted.
+/// Reports whether the requester has the permission of a rule. A role with a resource name grants it for that cluster
+/// only; a role without grants it for all clusters, which may be more than intended.
 async fn is_granted(office: &Office, request: &Object, csr: &Csr, rule: Rule) -> Result<bool, ReconcileError> {
     if !rule.is_named {
         return may(&office.client, request, rule.subresource, "").await;
@@ -110,7 +110,7 @@ async fn is_granted(office: &Office, request: &Object, csr: &Csr, rule: Rule) ->
     may(&office.client, request, rule.subresource, approve::cluster_named(csr)).await
 }
 
-/// Whether whoever made the request may have such certificates without anybody's consent.
+/// Runs a SubjectAccessReview for the requester.
 async fn may(client: &ClusterClient, request: &Object, subresource: &str, name: &str) -> Result<bool, ReconcileError> {
     let gvr = GroupVersionResource::new("authorization.k8s.io", "v1", "subjectaccessreviews");
     let mut review = Object::default();

@@ -1,5 +1,4 @@
-//! The rules certificates of nodes and of Karmada's agents must keep, with the texts their controllers give for breaking
-//! them.
+//! Validation rules for certificates of nodes and Karmada agents, with the messages of their controllers.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +15,7 @@ pub fn usages(request: &Object) -> BTreeSet<&str> {
     request.items(&["spec", "usages"]).iter().filter_map(Value::as_str).collect()
 }
 
-/// Breaks of the rules for the certificate a kubelet calls the API with.
+/// Validates a kubelet's client certificate.
 pub fn kubelet_client(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
     check_organization(csr, NODES)?;
     check_no_alternative_names(csr)?;
@@ -24,7 +23,7 @@ pub fn kubelet_client(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> 
     check_usages(usages, "client auth")
 }
 
-/// Breaks of the rules for the certificate an agent of a pull cluster calls the API with.
+/// Validates the client certificate of a pull-mode agent.
 pub fn agent_client(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
     check_organization(csr, AGENTS)?;
     check_no_alternative_names(csr)?;
@@ -32,7 +31,7 @@ pub fn agent_client(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
     check_usages(usages, "client auth")
 }
 
-/// Breaks of the rules for the certificate a kubelet serves with.
+/// Validates a kubelet's serving certificate.
 pub fn kubelet_serving(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String> {
     check_organization(csr, NODES)?;
     let names = csr.alternative_names();
@@ -48,7 +47,7 @@ pub fn kubelet_serving(csr: &Csr, usages: &BTreeSet<&str>) -> Result<(), String>
     check_common_name(csr, NODE_PREFIX)
 }
 
-/// Breaks of the rules for any certificate to call the API with.
+/// Validates any other API client certificate.
 pub fn api_client(usages: &BTreeSet<&str>, in_order: &[&str]) -> Result<(), String> {
     let is_fine = |usage: &&&str| matches!(**usage, "digital signature" | "key encipherment" | "client auth");
     if let Some(wrong) = in_order.iter().find(|usage| !is_fine(usage)) {
@@ -89,7 +88,7 @@ fn check_common_name(csr: &Csr, prefix: &str) -> Result<(), String> {
     }
 }
 
-/// Keys other than RSA do not encipher keys, so that usage may be missing.
+/// Only RSA keys can do key encipherment, so that usage is optional.
 fn check_usages(usages: &BTreeSet<&str>, purpose: &str) -> Result<(), String> {
     let with_rsa = BTreeSet::from(["digital signature", "key encipherment", purpose]);
     let without = BTreeSet::from(["digital signature", purpose]);

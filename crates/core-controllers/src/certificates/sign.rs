@@ -1,4 +1,4 @@
-//! What an approved request is answered with: a certificate, or why there is none.
+//! Signs approved requests, or reports why that fails.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::recognize;
 
 const DURATION_MIN: Duration = Duration::from_secs(600);
 
-/// The request with its status filled in; `None` for signers that are somebody else's.
+/// Returns the request with its status filled in; `None` for signers of other controllers.
 pub fn answer(request: &Object, csr: &Csr, authority: &CertificateAuthority, now: Timestamp) -> Option<Object> {
     let usages = recognize::usages(request);
     let in_order: Vec<&str> = request.items(&["spec", "usages"]).iter().filter_map(Value::as_str).collect();
@@ -24,7 +24,7 @@ pub fn answer(request: &Object, csr: &Csr, authority: &CertificateAuthority, now
         "kubernetes.io/kube-apiserver-client" => recognize::api_client(&usages, &in_order),
         "kubernetes.io/kube-apiserver-client-kubelet" => recognize::kubelet_client(csr, &usages),
         "kubernetes.io/kubelet-serving" => recognize::kubelet_serving(csr, &usages),
-        // Whatever is asked for, as it was before signers had names.
+        // This signer predates signer names and accepts any request.
         "kubernetes.io/legacy-unknown" => Ok(()),
         _ => return None,
     };
@@ -64,7 +64,7 @@ mod tests {
         answer(&request(asked), &csr(asked), &authority, now)
     }
 
-    /// Expects the message of the failure, or a certificate where it is empty.
+    /// Expects the failure message, or a certificate if it is empty.
     #[track_caller]
     fn check(asked: &Asked, expected: &str) {
         let answered = answered(asked).expect("one of our signers");
@@ -84,7 +84,7 @@ mod tests {
     const CLIENT: &[&str] = &["digital signature", "key encipherment", "client auth"];
 
     #[test]
-    fn signers_grant_what_their_rules_allow() {
+    fn signers_follow_their_rules() {
         let any = "kubernetes.io/kube-apiserver-client";
         check(&Asked { signer: any, common_name: "jane", usages: &["client auth"], ..Asked::default() }, "");
         let wrong = "invalid usage for client certificate: server auth";
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn signers_of_others_are_left_alone() {
+    fn foreign_signers_are_ignored() {
         let asked = Asked { signer: "example.com/mine", common_name: "x", usages: CLIENT, ..Asked::default() };
         assert_eq!(answered(&asked), None);
     }

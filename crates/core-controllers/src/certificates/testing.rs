@@ -1,4 +1,4 @@
-//! Requests for certificates, for the tests of this folder.
+//! Certificate requests for the tests of this module.
 
 use object::Object;
 use pki::csr::{Csr, create_csr};

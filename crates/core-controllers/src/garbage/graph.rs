@@ -1,4 +1,4 @@
-//! Who depends on whom: a compact, synchronous index fed by watches.
+//! The dependency graph: a compact, synchronous index fed by watches.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use object::{GroupVersionResource, Object};
 
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
-/// Owners known to be gone, so that their many dependents need not ask one by one.
+/// Maximum number of owners known to be absent, cached so that each dependent need not query the API.
 const ABSENT_MAX: usize = 1000;
 
-/// Sixteen bytes that stand for a uid.
+/// A uid in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(u128);
 
 impl Uid {
-    /// The number a UUID is; another text by its digest.
+    /// Parses a UUID; hashes any other text.
     pub fn of(text: &str) -> Self {
         let hex: String = text.chars().filter(|c| *c != '-').collect();
         if text.len() == 36
@@ -31,20 +31,20 @@ impl Uid {
     }
 }
 
-/// An owner where a reference looks for it. The uid alone does not do: the same owner is absent for those who look in
-/// the wrong namespace, and only for those.
+/// An owner as identified by a reference. The uid alone is not enough: the same owner is absent for dependents that
+/// reference it from the wrong namespace, and only for those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place(Uid);
 
 impl Place {
     /// `owner` is its API version, kind, name and uid.
     pub fn new(namespace: &str, owner: [&str; 4]) -> Self {
-        // No part can contain a line break.
+        // None of the fields can contain a line break.
         Self(Uid::of(&format!("{namespace}\n{}", owner.join("\n"))))
     }
 }
 
-/// One object, as far as it must be found again.
+/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Item {
     pub gvr: Arc<GroupVersionResource>,
@@ -74,7 +74,7 @@ struct Owner {
     blocks: bool,
 }
 
-/// What a change calls for.
+/// The work that results from a change.
 #[derive(Debug, Default, PartialEq)]
 pub struct Found {
     pub to_judge: Vec<Item>,
@@ -85,7 +85,7 @@ pub struct Found {
 pub struct Graph {
     nodes: HashMap<Uid, Node>,
     dependents: HashMap<Uid, HashSet<Uid>>,
-    /// Objects that wait for their dependents to go.
+    /// Objects in foreground deletion that wait for their dependents.
     waiting: HashMap<Uid, Item>,
     absent: HashSet<Place>,
     absent_order: VecDeque<Place>,
@@ -93,7 +93,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Takes in an object as it is now.
+    /// Adds or updates an object.
     pub fn put(&mut self, resource: &ApiResource, object: &Object) -> Found {
         let uid = Uid::of(object.uid());
         let mut found = Found::default();
@@ -125,14 +125,14 @@ impl Graph {
         found
     }
 
-    /// Sets the owners of an object. True when they are new to the graph.
+    /// Sets the owners of an object. Returns true if they are new to the graph.
     fn link(&mut self, item: &Item, owners: Box<[Owner]>, found: &mut Found) -> bool {
         let before = self.nodes.get(&item.uid).map(|node| node.owners.clone()).unwrap_or_default();
         if before == owners {
             return false;
         }
         for owner in before.iter().filter(|owner| !owners.contains(owner)) {
-            // An owner that waits may have waited for this reference.
+            // A waiting owner may have been blocked by this reference.
             found.to_judge.extend(self.waiting.get(&owner.uid).cloned());
         }
         self.unlink(item.uid);
@@ -168,7 +168,7 @@ impl Graph {
         self.delete_uid(uid)
     }
 
-    /// The object is gone: its dependents may have to follow, and owners may have waited for it.
+    /// Removes a deleted object: its dependents may have to be deleted, and owners may have waited for it.
     pub fn delete_uid(&mut self, uid: Uid) -> Found {
         let mut found = Found::default();
         self.waiting.remove(&uid);
@@ -179,13 +179,13 @@ impl Graph {
         found
     }
 
-    /// After a list: what was not in it is gone.
+    /// Removes the objects that a complete list does not contain.
     pub fn retain(&mut self, resource: &ApiResource, uids: &HashSet<String>) -> Found {
         let listed: HashSet<Uid> = uids.iter().map(|uid| Uid::of(uid)).collect();
         self.delete_where(|node| *node.item.gvr == resource.gvr && !listed.contains(&node.item.uid))
     }
 
-    /// The resource is no longer served: nothing of it can be deleted or waited for.
+    /// Removes a resource that is no longer served: its objects can neither be deleted nor waited for.
     pub fn forget(&mut self, resource: &ApiResource) -> Found {
         self.waiting.retain(|_, item| *item.gvr != resource.gvr);
         self.resources.remove(&resource.gvr);
@@ -206,7 +206,7 @@ impl Graph {
         uids.filter_map(|uid| self.nodes.get(uid)).map(|node| node.item.clone()).collect()
     }
 
-    /// The dependents an object waits for before it goes.
+    /// Returns the dependents that block the deletion of an object.
     pub fn blocking_dependents_of(&self, uid: Uid) -> Vec<Item> {
         let blocks = |node: &&Node| node.owners.iter().any(|owner| owner.uid == uid && owner.blocks);
         let uids = self.dependents.get(&uid).into_iter().flatten();
@@ -221,7 +221,7 @@ impl Graph {
         self.absent.contains(&place)
     }
 
-    /// Remembers that there is no such owner; uids never come back. True when that is new.
+    /// Records that an owner does not exist; uids are never reused. Returns true if that is new.
     pub fn note_absent(&mut self, place: Place) -> bool {
         if !self.absent.insert(place) {
             return false;
@@ -281,19 +281,19 @@ mod tests {
     }
 
     #[test]
-    fn dependents_are_judged_when_their_owner_goes() {
+    fn dependents_are_checked_when_their_owner_is_deleted() {
         let mut graph = Graph::default();
         assert_eq!(names(&graph.put(&resource(), &object("child", &[("owner", false)], &[])).to_judge), ["child"]);
         assert_eq!(graph.put(&resource(), &object("child", &[("owner", false)], &[])), Found::default());
         assert_eq!(names(&graph.delete(&object("owner", &[], &[])).to_judge), ["child"]);
         assert!(graph.is_absent(Place::new("a", ["", "", "owner", "owner"])));
-        assert!(!graph.is_absent(Place::new("b", ["", "", "owner", "owner"])), "not for another namespace");
+        assert!(!graph.is_absent(Place::new("b", ["", "", "owner", "owner"])), "not in another namespace");
         graph.delete(&object("child", &[("owner", false)], &[]));
         assert!(graph.nodes.is_empty() && graph.dependents.is_empty());
     }
 
     #[test]
-    fn an_owner_that_waits_is_judged_when_a_dependent_goes() {
+    fn a_waiting_owner_is_checked_when_a_dependent_is_deleted() {
         let mut graph = Graph::default();
         graph.put(&resource(), &object("child", &[("owner", true)], &[]));
         let found = graph.put(&resource(), &object("owner", &[], &[FOREGROUND]));
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_waits_is_judged_when_a_dependent_stops_to_block() {
+    fn a_waiting_owner_is_checked_when_a_dependent_stops_blocking() {
         let mut graph = Graph::default();
         graph.put(&resource(), &object("child", &[("owner", true)], &[]));
         graph.put(&resource(), &object("owner", &[], &[FOREGROUND]));
@@ -313,14 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn an_orphaning_owner_is_set_aside() {
+    fn an_orphaning_owner_is_queued_separately() {
         let mut graph = Graph::default();
         let found = graph.put(&resource(), &object("owner", &[], &[ORPHAN]));
         assert_eq!(names(&found.to_orphan), ["owner"]);
     }
 
     #[test]
-    fn what_a_list_does_not_name_is_gone() {
+    fn objects_missing_from_a_list_are_removed() {
         let mut graph = Graph::default();
         graph.put(&resource(), &object("child", &[("owner", false)], &[]));
         graph.put(&resource(), &object("grandchild", &[("child", false)], &[]));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uid_is_the_number_it_spells() {
+    fn a_uuid_is_parsed_as_a_number() {
         assert_eq!(Uid::of("00000000-0000-0000-0000-00000000000a"), Uid(10));
         assert_ne!(Uid::of("a"), Uid::of("b"));
     }

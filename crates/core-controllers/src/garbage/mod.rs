@@ -1,6 +1,6 @@
-//! Deletes what has lost its owners, and holds owners back while dependents must go first or be set free.
+//! The garbage collector: deletes objects whose owners are gone, and handles foreground and orphan deletion.
 //!
-//! The graph holds only objects that have owners. Whether an owner is there is asked of the API before anything goes.
+//! The graph holds only objects that have owners. Before a deletion, the API is asked whether the owner still exists.
 
 mod graph;
 mod owners;
@@ -19,15 +19,15 @@ use crate::everything::{Everything, Listener, Seen};
 use graph::{Graph, Item};
 
 const WORKERS: usize = 8;
-/// Dependents made just before their owner was deleted with `orphan` must have been seen before they are set free.
+/// Dependents created just before an orphaning delete must have been observed before they are released.
 const ORPHAN_DELAY: Duration = Duration::from_millis(100);
 
-/// Something to look at.
+/// A work item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Task {
-    /// Does it still have an owner? Is it waiting for dependents?
+    /// Check the owners of an object, and the dependents it waits for.
     Judge(Item),
-    /// Set its dependents free, then let it go.
+    /// Orphan the dependents, then remove the finalizer.
     Orphan(Item),
 }
 
@@ -50,8 +50,7 @@ impl Collector {
         })
     }
 
-    /// Begins when all that is there has been seen: an owner must not be let go, or orphaned, before its dependents
-    /// are known.
+    /// Starts after the initial lists: an owner must not be deleted or orphaned before its dependents are known.
     pub async fn run(self: Arc<Self>, everything: Arc<Everything>, cancel: CancellationToken) {
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -61,7 +60,7 @@ impl Collector {
         controller.run(Vec::new(), WORKERS, cancel, move |task| work::reconcile(Arc::clone(&self), task)).await;
     }
 
-    /// Listeners must not wait, so a full queue does not hold them back; the graph bounds what can be asked.
+    /// Enqueues without waiting, since listeners must not block; the queue is bounded by the graph.
     fn judge(&self, items: impl IntoIterator<Item = Item>, priority: Priority) {
         for item in items {
             self.controller.queue().add_after(Task::Judge(item), Duration::ZERO, priority);

@@ -1,4 +1,4 @@
-//! Asks the API what has become of an object's owners.
+//! Looks up the owners of an object in the API.
 
 use cluster_client::{ListOptions, ResourceRef};
 use object::object::OwnerReference;
@@ -11,17 +11,17 @@ use crate::events::{self, Notice};
 
 const COMPONENT: &str = "garbage-collector-controller";
 
-/// Why an object cannot be judged.
+/// The reason why the owners cannot be determined.
 pub enum Unclear {
-    /// Its owner is of a kind nobody serves now; that may change.
+    /// The kind of the owner is not served now; that may change.
     UnknownKind,
-    /// It is cluster-wide and names an owner that lives in some namespace: no such owner can exist.
+    /// A cluster-scoped object references a namespaced owner: no such owner can exist.
     NoNamespace,
     Api(Status),
 }
 
 impl Collector {
-    /// The state of every owner, in the order of the references.
+    /// Returns the state of every owner, in the order of the references.
     pub(super) async fn gather_owners(&self, object: &Object) -> Result<Vec<OwnerState>, Unclear> {
         let mut states = Vec::new();
         for owner in object.owner_references() {
@@ -54,7 +54,7 @@ impl Collector {
         };
         let found = match self.client.get(target).await {
             Ok(found) => Some(found),
-            // Without details it is not the object that was not found but its kind.
+            // A NotFound without details means that the kind is not served.
             Err(status) if status.is_not_found() && status.details.is_none() => return Err(Unclear::UnknownKind),
             Err(status) if status.is_not_found() => None,
             Err(status) => return Err(Unclear::Api(status)),
@@ -70,7 +70,7 @@ impl Collector {
         Ok(OwnerState::Absent)
     }
 
-    /// Owners do not reach across namespaces. Who tried should learn why the object went.
+    /// Owner references do not cross namespaces. The event explains why the object was deleted.
     async fn report_elsewhere(&self, object: &Object, owner: &OwnerReference, everywhere: &ResourceRef) {
         let field_selector = Some(format!("metadata.name={}", owner.name));
         let options = ListOptions { field_selector, ..ListOptions::default() };

@@ -1,4 +1,4 @@
-//! Decides what becomes of an object from the state of its owners.
+//! Decides on an object by the state of its owners.
 
 use cluster_client::PropagationPolicy;
 use object::Object;
@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use super::graph::{FOREGROUND, ORPHAN};
 
-/// What the API says of one owner.
+/// The state of an owner according to the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerState {
     Present,
     Absent,
-    /// Present, and waiting for this and other dependents to go.
+    /// Present, and waiting for its dependents to be deleted.
     Waiting,
 }
 
-/// What the graph knows of the object's own dependents.
+/// The object's own dependents according to the graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dependents {
     pub any: bool,
-    /// One of them waits for its dependents: together with this object that may be a circle.
+    /// A dependent waits for its own dependents: together with this object that may be a cycle.
     pub waiting: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     Keep,
-    /// It has an owner; the references to those that are gone, or want it gone, must not stay.
+    /// Keep the object, but remove the references to owners that are gone or wait for it.
     Release {
         owner_references: Vec<Value>,
     },
@@ -39,7 +39,7 @@ pub enum Plan {
 /// `owners` has one state per entry of `metadata.ownerReferences`.
 pub fn plan(object: &Object, owners: &[OwnerState], dependents: Dependents) -> Plan {
     let references = object.items(&["metadata", "ownerReferences"]);
-    assert_eq!(references.len(), owners.len(), "every owner was asked for");
+    assert_eq!(references.len(), owners.len(), "one state per owner reference");
     if references.is_empty() {
         return Plan::Keep;
     }
@@ -64,7 +64,7 @@ pub fn plan(object: &Object, owners: &[OwnerState], dependents: Dependents) -> P
     Plan::Delete { policy, unblock: false }
 }
 
-/// The owner references without those that hold their owner back.
+/// Returns the owner references, none of them blocking.
 pub fn unblocked(object: &Object) -> Vec<Value> {
     let mut references = object.items(&["metadata", "ownerReferences"]).to_vec();
     for reference in references.iter_mut().filter(|r| r["blockOwnerDeletion"] == true) {
@@ -73,7 +73,7 @@ pub fn unblocked(object: &Object) -> Vec<Value> {
     references
 }
 
-/// The owner references without those to one owner; `None` when there is none to it.
+/// Returns the owner references without those to one owner; `None` if there is none to it.
 pub fn without_owner(object: &Object, uid: &str) -> Option<Vec<Value>> {
     let references = object.items(&["metadata", "ownerReferences"]);
     let kept: Vec<Value> = references.iter().filter(|r| r["uid"] != uid).cloned().collect();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_goes_when_all_its_owners_have() {
+    fn an_object_is_deleted_when_all_its_owners_are_gone() {
         use PropagationPolicy::{Background, Foreground, Orphan};
         let none = Dependents::default();
         let some = Dependents { any: true, waiting: false };

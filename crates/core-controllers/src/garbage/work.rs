@@ -1,4 +1,4 @@
-//! Carries out what the collector decided: deletes, releases, and lets waiting owners go.
+//! Executes the collector's decisions: deletes, releases, and completes waiting owners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::owners::Unclear;
 use super::plan::{Dependents, Plan, plan, unblocked, without_owner};
 use super::{Collector, Task};
 
-/// When to ask again for an owner of a kind nobody serves.
+/// Retry interval for owners whose kind is not served.
 const UNKNOWN_KIND_WAIT: Duration = Duration::from_secs(30);
 
 pub(super) async fn reconcile(collector: Arc<Collector>, task: Task) -> Result<Outcome, ReconcileError> {
@@ -24,7 +24,7 @@ pub(super) async fn reconcile(collector: Arc<Collector>, task: Task) -> Result<O
 }
 
 impl Collector {
-    /// The object as it is, unless it is gone or another one by now; the graph learns of that.
+    /// Returns the current object; `None` if it is deleted or was replaced, which also updates the graph.
     async fn gather_item(&self, item: &Item) -> Result<Option<Arc<Object>>, Status> {
         let found = self.client.find(item.target()).await?;
         let found = found.filter(|object| Uid::of(object.uid()) == item.uid);
@@ -40,7 +40,7 @@ impl Collector {
         if object.is_deleting() {
             return match object.has_finalizer(FOREGROUND) {
                 true => self.await_dependents(&item, &object).await,
-                // On its way out; its dependents are judged when it is gone.
+                // Deletion is in progress; its dependents are checked when it is gone.
                 false => Ok(Outcome::Done),
             };
         }
@@ -72,7 +72,7 @@ impl Collector {
         Ok(Outcome::Done)
     }
 
-    /// Lets an object go once no dependent holds it back; until then makes those go.
+    /// Removes the finalizer once no dependent blocks it; until then deletes the dependents.
     async fn await_dependents(&self, item: &Item, object: &Object) -> Result<Outcome, ReconcileError> {
         let blocking = self.graph.lock().blocking_dependents_of(item.uid);
         if blocking.is_empty() {
@@ -114,7 +114,7 @@ impl Collector {
         }
     }
 
-    /// Replaces one list of the metadata, if the object is still as it was read.
+    /// Replaces one list of the metadata, if the object is unchanged since it was read.
     async fn commit_metadata(
         &self,
         item: &Item,

@@ -1,4 +1,4 @@
-//! The conditions of a namespace on its way out, in the words clients know from kube-controller-manager.
+//! The conditions of a terminating namespace, with the texts of kube-controller-manager.
 
 use jiff::Timestamp;
 use object::Object;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::content::Left;
 
-/// Type, and reason and message while there is nothing to complain about.
+/// Type, with reason and message of the condition when there is no problem.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -20,7 +20,7 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 ];
 
-/// Brings the conditions in line with what is left. False when they were already.
+/// Updates the conditions from the remaining content. Returns false if they are unchanged.
 pub fn set(namespace: &mut Object, left: &Left, now: Timestamp) -> bool {
     let mut conditions = namespace.items(&["status", "conditions"]).to_vec();
     let before = conditions.clone();
@@ -92,14 +92,14 @@ mod tests {
     const NOW: &str = "2026-01-01T00:00:00Z";
 
     #[test]
-    fn what_is_left_shows_in_the_conditions_and_goes_again() {
+    fn remaining_content_is_reported_and_cleared_again() {
         let mut namespace = Object::default();
         let now = NOW.parse().expect("a time");
         let mut left = Left::default();
         left.objects.insert(GroupVersionResource::new("", "v1", "configmaps"), 2);
         left.finalizers.insert("example.com/hold".into(), 1);
         assert!(set(&mut namespace, &left, now));
-        assert!(!set(&mut namespace, &left, now), "nothing new to say");
+        assert!(!set(&mut namespace, &left, now), "no change");
         let shown: Vec<String> = namespace
             .items(&["status", "conditions"])
             .iter()

@@ -1,4 +1,4 @@
-//! Deletes what is in a namespace, every resource apart, and tells what is left.
+//! Deletes the content of a namespace, resource by resource, and reports the rest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use object::{GroupVersion, GroupVersionResource, Status};
 
 use super::elsewhere;
 
-/// One resource may take this long; its server may be away.
+/// Timeout per resource; its server may be unavailable.
 const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Resources asked at the same time: a slow one holds up only itself.
+/// Resources processed concurrently, so that a slow one delays only itself.
 const RESOURCES_AT_ONCE: usize = 16;
 
-/// What a pass over a namespace could not remove.
+/// The content that a pass over a namespace could not remove.
 #[derive(Debug, Default, PartialEq)]
 pub struct Left {
     /// Discovery as a whole failed.
     pub discovery_error: Option<String>,
-    /// Groups that discovery knows of but whose server did not answer.
+    /// Groups in discovery whose server did not answer.
     pub groups_unknown: Vec<GroupVersion>,
     pub errors: Vec<String>,
     pub objects: BTreeMap<GroupVersionResource, usize>,
@@ -48,7 +48,7 @@ impl Left {
     }
 }
 
-/// Deletes everything in the namespace that can be deleted, one step after the other.
+/// Deletes all deletable content of the namespace, in steps.
 pub async fn remove(client: &ClusterClient, namespace: &str) -> Left {
     let mut left = Left::default();
     let found = match ApiResources::discover(client).await {
@@ -78,7 +78,7 @@ pub async fn remove(client: &ClusterClient, namespace: &str) -> Left {
     left
 }
 
-/// One version of each resource whose objects can be listed and deleted.
+/// Returns one version of each resource that supports list and delete.
 fn plan_removal(found: ApiResources) -> Vec<ApiResource> {
     let mut planned: Vec<ApiResource> = Vec::new();
     for resource in found.resources {
@@ -91,8 +91,8 @@ fn plan_removal(found: ApiResources) -> Vec<ApiResource> {
     planned
 }
 
-/// Pods go first and alone: what they use must outlive them. Rights go last: whoever has to finish something before an
-/// object may go, such as the agent of a cluster with its works, must still be allowed to.
+/// Pods are deleted first, because they use other objects. RBAC objects are deleted last: components that run
+/// finalizers, such as the agent of a cluster for its Works, still need their permissions.
 fn steps(planned: Vec<ApiResource>) -> [Vec<ApiResource>; 3] {
     let mut steps = [const { Vec::new() }; 3];
     for resource in planned {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn each_resource_of_a_namespace_is_emptied_once() {
+    fn each_resource_is_deleted_in_one_version_only() {
         let all = ["list", "delete", "deletecollection"];
         let found = ApiResources {
             resources: vec![
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_go_first_and_rights_go_last() {
+    fn pods_are_deleted_first_and_rbac_last() {
         let planned =
             [("rbac.authorization.k8s.io", "roles"), ("work.karmada.io", "works"), ("", "pods"), ("", "secrets")];
         let planned = planned.map(|(group, name)| resource(group, "v1", name, true, &[])).to_vec();

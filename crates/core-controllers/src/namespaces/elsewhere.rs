@@ -1,4 +1,4 @@
-//! Deletes what a namespace holds in APIs behind the aggregator, which only answer to paths.
+//! Deletes the content of a namespace in aggregated APIs, which are only reachable by path.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use http::{Method, Request};
 use object::{Object, Status};
 use serde_json::Value;
 
-/// What is left after the delete. A custom resource whose definition went meanwhile has no objects any more.
+/// Deletes all objects and returns the remaining ones. A custom resource whose CRD was deleted meanwhile has none.
 pub async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespace: &str) -> Result<ObjectList, Status> {
     let gvr = &resource.gvr;
     if gvr.group.is_empty() {
@@ -31,7 +31,7 @@ pub async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespac
     Ok(ObjectList { items: left, ..ObjectList::default() })
 }
 
-/// The answer, or `None` where there is nothing at the path.
+/// Sends a request; `None` if the path does not exist.
 async fn ask(client: &ClusterClient, method: Method, path: &str) -> Result<Option<Value>, Status> {
     let request = Request::builder().method(method).uri(path).header(http::header::ACCEPT, "application/json");
     let request = request.body(Bytes::new()).map_err(Status::internal)?;

@@ -1,4 +1,4 @@
-//! Empties namespaces that are being deleted and lets them go. Writes their conditions and `spec.finalizers`.
+//! Deletes the content of terminating namespaces, then finalizes them. Writes their conditions and `spec.finalizers`.
 
 mod conditions;
 mod content;
@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::resources::core;
 
-/// The finalizer this controller answers for.
+/// The finalizer this controller owns.
 const FINALIZER: &str = "kubernetes";
 const WORKERS: usize = 4;
-/// How soon a namespace with content that waits for others is looked at again: first, and at the latest.
+/// Minimum and maximum interval for checking a namespace whose content waits for finalizers.
 const WAIT_MIN: Duration = Duration::from_millis(50);
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
@@ -65,7 +65,7 @@ fn is_ours(namespace: &Object) -> bool {
     namespace.items(&["spec", "finalizers"]).iter().any(|f| f.as_str() == Some(FINALIZER))
 }
 
-/// Ever longer: what did not go in seconds will not go in milliseconds.
+/// The interval grows with the age of the deletion.
 fn pick_wait(deleted_at: Option<&str>, now: Timestamp) -> Duration {
     let since = deleted_at.and_then(time::parse).map(|at| now.duration_since(at).unsigned_abs());
     since.map_or(WAIT_MIN, |since| (since / 4).clamp(WAIT_MIN, WAIT_MAX))
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_looked_at_less_often_the_longer_it_waits() {
+    fn the_check_interval_grows_with_the_waiting_time() {
         check("2026-01-01T00:00:00Z", 50);
         check("2026-01-01T00:00:02Z", 500);
         check("2026-01-01T01:00:00Z", 15_000);

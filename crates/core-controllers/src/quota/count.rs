@@ -1,4 +1,4 @@
-//! Adds up what objects use of a quota.
+//! Computes the quota usage of objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use object::quantity::{Quantity, QuantityFormat};
 use object::{GroupResource, Object};
 use serde_json::{Map, Value};
 
-/// What has been counted so far, by the names quotas use.
+/// The usage counted so far, by quota resource name.
 #[derive(Default)]
 pub struct Counted {
     used: BTreeMap<String, Quantity>,
 }
 
-/// The resources a quota limits.
+/// Returns the resources a quota limits.
 pub fn resources(quota: &Object) -> BTreeSet<GroupResource> {
     hard(quota).keys().filter_map(|name| resource_of(name)).collect()
 }
@@ -40,7 +40,7 @@ fn resource_of(name: &str) -> Option<GroupResource> {
         | "persistentvolumeclaims"
         | "replicationcontrollers"
         | "resourcequotas" => core(name),
-        // Amounts of anything else are amounts pods ask for.
+        // Any other amount is one requested by pods.
         _ => core("pods"),
     }
 }
@@ -58,7 +58,7 @@ impl Counted {
         }
     }
 
-    /// The quota with its status, or `None` when it has it already.
+    /// Returns the quota with its new status, or `None` if it is unchanged.
     pub fn into_status(self, quota: &Object) -> Option<Object> {
         let hard = hard(quota);
         let used: Map<String, Value> = hard
@@ -82,7 +82,7 @@ impl Counted {
     }
 }
 
-/// The same amount can be written in many ways.
+/// Parsed for comparison: the same quantity can be written in many ways.
 fn amounts(map: &Map<String, Value>) -> BTreeMap<String, Option<Quantity>> {
     map.iter().map(|(name, amount)| (name.clone(), amount.as_str().and_then(|a| Quantity::parse(a).ok()))).collect()
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn used_is_what_is_there_and_zero_where_nothing_is() {
+    fn usage_counts_existing_objects_and_is_zero_without_any() {
         let quota = json!({"spec": {"hard": {"count/configmaps": "5", "pods": "2"}}});
         let quota = Object::from_value(quota).expect("a map");
         let maps = [Arc::new(Object::default()), Arc::new(Object::default())];

@@ -1,4 +1,4 @@
-//! Recounts what namespaces use of their quotas. Admission only books what is added; this gives back what has gone.
+//! Recounts the quota usage of namespaces. Admission only adds usage; this controller releases it after deletions.
 
 mod count;
 
@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use crate::everything::{Listener, Seen};
 use crate::resources::{core, target};
 
-/// Many objects go at once; they are counted once.
+/// Debounces bursts of deletions.
 const SETTLE: Duration = Duration::from_millis(100);
 const RECOUNT_EVERY: Duration = Duration::from_secs(300);
-/// The longest a write takes from admission to the store.
+/// Maximum time from admission to storage of a write.
 const BOOKED_IS_STORED: Duration = Duration::from_millis(100);
 const WORKERS: usize = 4;
 
@@ -38,7 +38,7 @@ impl Recount {
         let quotas = Mirror::start(self.client.clone(), MirrorSpec::new(&core("resourcequotas")), cancel.clone());
         *self.quotas.write() = Some(quotas.clone());
         let source = Source::new(&quotas, |change| {
-            // Admission books into the status all the time; only a new limit calls for a recount.
+            // Admission updates the status all the time; only a new limit requires a recount.
             let part = |o: &Option<Arc<Object>>, path: &[&str]| o.as_ref().and_then(|q| q.get(path).cloned());
             let same = part(&change.before, &["spec"]) == part(&change.now, &["spec"])
                 && part(&change.now, &["status", "hard"]) == part(&change.now, &["spec", "hard"]);
@@ -53,7 +53,7 @@ impl Listener for Recount {
     fn see(&self, resource: &Arc<ApiResource>, seen: Seen<'_>) {
         let object = match seen {
             Seen::Deleted(object) => object,
-            // Only these change what they use while they live.
+            // Only these resources change their usage after creation.
             Seen::Modified(object) if resource.gvr.group.is_empty() => match resource.gvr.resource.as_str() {
                 "pods" | "services" | "persistentvolumeclaims" => object,
                 _ => return,
@@ -81,8 +81,8 @@ async fn reconcile(recount: Arc<Recount>, key: ObjectKey) -> Result<Outcome, Rec
     if quota.is_deleting() {
         return Ok(Outcome::Done);
     }
-    // Admission books first and stores then. What was booked in the quota as read is stored by the time of the count,
-    // and what is booked after makes the write fail: nothing is given back that is in use.
+    // Admission charges the quota before it stores the object. Usage charged in the quota as read is stored by the
+    // time of the count, and usage charged later makes the write fail: nothing in use is released.
     tokio::time::sleep(BOOKED_IS_STORED).await;
     let mut used = count::Counted::default();
     for resource in count::resources(&quota) {
@@ -98,7 +98,7 @@ async fn reconcile(recount: Arc<Recount>, key: ObjectKey) -> Result<Outcome, Rec
 }
 
 impl Recount {
-    /// The objects of one resource in the namespace; none where no such resource is served.
+    /// Returns the objects of one resource in the namespace; none if the resource is not served.
     async fn gather(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
         let found = match resource.group.is_empty() {
             true => Some(core(&resource.resource)),
@@ -108,7 +108,7 @@ impl Recount {
             }
         };
         let Some(gvr) = found else {
-            // A kind nobody knows makes the mapper ask the API again; the next count finds what has come.
+            // An unknown kind makes the mapper refresh discovery, so that the next count finds new resources.
             let _ = self.mapper.preferred_resource_of(&GroupKind::new(resource.group.clone(), "-")).await;
             return Ok(Vec::new());
         };

@@ -1,13 +1,13 @@
-//! The files a private containerd is started with: its configuration, its network, its registries. Pure.
+//! Renders the files of a private containerd: configuration, network, registries. Pure.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-/// The image every sandbox is made from; it is made here and never pulled.
+/// The sandbox image, built locally and never pulled.
 pub(crate) const PAUSE_IMAGE: &str = "flotilla.local/pause:1";
 
-/// Where everything of one containerd is.
+/// The paths of one containerd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     pub directory: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Places {
     pub cgroup: String,
 }
 
-/// Longer paths are no addresses of sockets; containerd adds a few characters for a second one.
+/// Socket addresses are limited in length; containerd adds a few characters for a second one.
 const SOCKET_PATH_MAX: usize = 100;
 
 impl Places {
@@ -39,14 +39,14 @@ impl Places {
     }
 }
 
-/// Eight characters that tell directories of one machine apart; names of interfaces have fifteen at most.
+/// Eight characters unique per directory; interface names have at most fifteen.
 fn tag(directory: &Path) -> String {
     let bytes = directory.as_os_str().as_encoded_bytes();
     let hash = bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     format!("{hash:08x}")
 }
 
-/// containerd's own configuration.
+/// The configuration file of containerd.
 pub(crate) fn config(places: &Places, snapshotter: &str, network_programs: &Path) -> String {
     let at = |name: &str| quoted(&places.directory.join(name));
     let cri = "plugins.\"io.containerd.grpc.v1.cri\"";
@@ -101,11 +101,11 @@ disabled_plugins = [
 }
 
 fn quoted(path: &Path) -> String {
-    // JSON's quoting of strings is TOML's.
+    // JSON string quoting is valid in TOML.
     serde_json::Value::from(path.display().to_string()).to_string()
 }
 
-/// A bridge of this containerd alone, with addresses from the pod range. No packet filter rule is made.
+/// A bridge of this containerd alone, with addresses from the pod CIDR. Creates no packet filter rules.
 pub(crate) fn network(places: &Places, pod_cidr: &str) -> String {
     let plugins = json!([{
         "type": "bridge", "bridge": places.bridge, "isGateway": true, "ipMasq": false, "hairpinMode": true,
@@ -115,7 +115,7 @@ pub(crate) fn network(places: &Places, pod_cidr: &str) -> String {
     json!({"cniVersion": "0.4.0", "name": places.bridge, "plugins": plugins}).to_string()
 }
 
-/// How to reach a registry: `hosts.toml` of containerd.
+/// Renders the `hosts.toml` of a registry.
 pub(crate) fn registry(url: &str) -> String {
     format!("server = \"{url}\"\n\n[host.\"{url}\"]\n  capabilities = [\"pull\", \"resolve\"]\n")
 }

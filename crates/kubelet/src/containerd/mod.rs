@@ -1,4 +1,4 @@
-//! A containerd of our own beside each node: its images, its network and its containers are nobody else's.
+//! Runs a private containerd for each node, with its own images, network and containers.
 
 mod config;
 pub mod pause;
@@ -22,42 +22,42 @@ use crate::cri::Runtime;
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_EVERY: Duration = Duration::from_millis(20);
-/// How long it may take to end before it is killed.
+/// Grace period before it is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where distributions put the plugins that connect pods to networks.
+/// CNI plugin directories of common distributions.
 const NETWORK_PROGRAMS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
 const NETWORK_NEEDED: [&str; 3] = ["bridge", "host-local", "loopback"];
 
-/// What a private containerd is to be.
+/// Settings of a private containerd.
 #[derive(Clone, Debug)]
 pub struct ContainerdSettings {
-    /// Everything of it is below; made when it is not there. Images in it are kept from one start to the next.
+    /// The data directory, created if missing. Images in it survive restarts.
     pub directory: PathBuf,
     pub pod_cidr: String,
-    /// Registries by host and port, and where they are reached: `localhost:32000`, `http://127.0.0.1:32000`.
+    /// Registry mirrors by host and port with their URL: `localhost:32000`, `http://127.0.0.1:32000`.
     pub registries: Vec<(String, String)>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerdError {
-    #[error("containers need root")]
+    #[error("running containers requires root")]
     NotRoot,
     #[error("not installed: {}; on Debian: apt-get install containerd runc containernetworking-plugins", .0.join(", "))]
     Missing(Vec<String>),
-    #[error("sandboxes cannot be made on {0}")]
+    #[error("pod sandboxes are not supported on {0}")]
     Architecture(&'static str),
-    #[error("cannot write {0}")]
+    #[error("failed to write {0}")]
     Write(PathBuf, #[source] io::Error),
-    #[error("containerd does not start")]
+    #[error("failed to start containerd")]
     Spawn(#[source] io::Error),
     #[error("containerd is not ready: {0}")]
     NotReady(String),
-    #[error("cannot import an image: {0}")]
+    #[error("failed to import image: {0}")]
     Import(String),
 }
 
-/// A running containerd. `stop` ends it and everything in it; dropped without, it goes on and is found again by the next
-/// `start` in the same directory.
+/// A running containerd. `stop` ends it and everything in it; if only dropped, it keeps running and the next `start`
+/// in the same directory takes over.
 pub struct Containerd {
     places: Places,
     child: Child,
@@ -69,7 +69,7 @@ struct Programs {
     network: PathBuf,
 }
 
-/// What keeps containers from being run on this machine; `None` when nothing does.
+/// Returns the reason why containers cannot run on this machine, if any.
 pub fn unmet() -> Option<ContainerdError> {
     if !rustix::process::geteuid().is_root() {
         return Some(ContainerdError::NotRoot);
@@ -112,7 +112,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 impl Containerd {
-    /// Starts one in its directory. What an earlier one there left running is ended first.
+    /// Starts containerd in its directory, after stopping processes left by an earlier one.
     pub async fn start(settings: &ContainerdSettings) -> Result<Self, ContainerdError> {
         if let Some(unmet) = unmet() {
             return Err(unmet);
@@ -127,7 +127,8 @@ impl Containerd {
         let child = Command::new(&programs.containerd)
             .arg("--config")
             .arg(&places.config)
-            // A group of its own: an interrupt typed at a terminal is for us, and we then end containers in order.
+            // A process group of its own: an interrupt at the terminal reaches only us, and we stop containers in
+            // order.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -145,12 +146,12 @@ impl Containerd {
         &self.places.socket
     }
 
-    /// The cgroup its pods belong below, for `Settings::cgroup`.
+    /// The parent cgroup of its pods, for `Settings::cgroup`.
     pub fn cgroup(&self) -> &str {
         &self.places.cgroup
     }
 
-    /// For people; nothing here reads it.
+    /// For operators; not read by this program.
     fn note_pid(&self) -> Result<(), ContainerdError> {
         let pid = self.child.id().map(|pid| pid.to_string()).unwrap_or_default();
         fs::write(&self.places.pid, pid).map_err(|e| ContainerdError::Write(self.places.pid.clone(), e))
@@ -161,9 +162,9 @@ impl Containerd {
         let start = Instant::now();
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(not_ready(format!("it ended with {status}: {}", self.last_words())));
+                return Err(not_ready(format!("it exited with {status}: {}", self.last_words())));
             }
-            // A new connection each time: the socket appears only after a while.
+            // A new connection each time, since the socket appears only after a while.
             if let Ok(runtime) = Runtime::connect(&self.places.socket)
                 && runtime.version().await.is_ok()
             {
@@ -196,12 +197,12 @@ impl Containerd {
         imported
     }
 
-    /// Puts the images of an archive (docker's or OCI's) where pods of this node find them.
+    /// Imports the images of an archive (Docker or OCI) for pods of this node.
     pub async fn import(&self, archive: &Path) -> Result<(), ContainerdError> {
         import(&Programs::find()?, &self.places.socket, archive).await
     }
 
-    /// Ends it, what runs in it, and all it made outside its directory. Images stay.
+    /// Stops it, its containers, and everything it created outside its directory. Images are kept.
     pub async fn stop(mut self) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             sweep::end_process(pid, Signal::TERM);
@@ -213,14 +214,14 @@ impl Containerd {
     }
 }
 
-/// Ends and takes away what a member that was killed left behind in its directory.
+/// Cleans up after a member that was killed.
 pub async fn clean_up(directory: &Path) {
     if let Ok(directory) = fs::canonicalize(directory) {
         end_leftovers(&Places::of(&directory)).await;
     }
 }
 
-/// Puts the images of an archive into a containerd, for pods.
+/// Imports the images of an archive into a containerd.
 pub async fn import_image(socket: &Path, archive: &Path) -> Result<(), ContainerdError> {
     import(&Programs::find()?, socket, archive).await
 }
@@ -244,7 +245,7 @@ async fn import(programs: &Programs, socket: &Path, archive: &Path) -> Result<()
 async fn end_leftovers(places: &Places) {
     let places = places.clone();
     if let Err(error) = tokio::task::spawn_blocking(move || sweep::sweep(&places)).await {
-        tracing::warn!(%error, "sweeping did not end well");
+        tracing::warn!(%error, "cleanup task failed");
     }
 }
 
@@ -263,7 +264,7 @@ fn write_files(places: &Places, settings: &ContainerdSettings, programs: &Progra
     Ok(())
 }
 
-/// Whether layers can be laid over each other below a directory: tried, as no flag tells.
+/// Tests whether overlay mounts work below a directory; there is no other way to find out.
 fn overlays_work(directory: &Path) -> bool {
     let trial = directory.join("overlay-trial");
     let attempt = || -> io::Result<()> {
@@ -282,7 +283,7 @@ fn overlays_work(directory: &Path) -> bool {
     works
 }
 
-/// The name of the bridge of the containerd in a directory.
+/// Returns the bridge name of the containerd in a directory.
 pub fn bridge_of(directory: &Path) -> String {
     Places::of(&fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned())).bridge
 }

@@ -1,16 +1,16 @@
-//! The smallest program that keeps a sandbox open, and images small enough to be made by hand.
+//! A minimal pause program, and images small enough to be built by hand.
 
 use std::collections::BTreeMap;
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-/// A program that lets its children go and waits for ever; `None` where we know no machine code.
+/// Returns a program that reaps its children and waits indefinitely; `None` on unsupported architectures.
 pub(crate) fn program() -> Option<Vec<u8>> {
     if std::env::consts::ARCH != "x86_64" {
         return None;
     }
-    // Children of the program that end are taken by the kernel at once when SIGCHLD is ignored: it need not wait for them.
+    // With SIGCHLD ignored, the kernel reaps children without a wait call.
     #[rustfmt::skip]
     let code: [u8; 36] = [
         0xb8, 0x0d, 0x00, 0x00, 0x00,             // mov eax, rt_sigaction
@@ -29,7 +29,7 @@ pub(crate) fn program() -> Option<Vec<u8>> {
     Some(executable(&[code.as_slice(), &action].concat()))
 }
 
-/// A file Linux can run: one header, one segment, everything in it.
+/// Returns an ELF executable with one header and one segment.
 fn executable(code: &[u8]) -> Vec<u8> {
     const HEADERS: u64 = 64 + 56;
     const BASE: u64 = 0x40_0000;
@@ -55,7 +55,7 @@ fn executable(code: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A file of an image, with its mode; a link has the path it leads to.
+/// A file of an image with its mode; a link has a target path.
 #[derive(Clone, Debug)]
 pub enum Entry {
     File { content: Vec<u8>, mode: u32 },
@@ -63,7 +63,7 @@ pub enum Entry {
     Folder,
 }
 
-/// An image of one layer as the archive that `ctr images import` takes (an OCI image layout).
+/// Returns an image with one layer as OCI image layout archive for `ctr images import`.
 pub fn image_archive(name: &str, files: &BTreeMap<String, Entry>, entrypoint: &[&str]) -> Vec<u8> {
     let layer = archive(files);
     let config = json!({
@@ -103,7 +103,7 @@ fn hex(content: &[u8]) -> String {
     digest(&SHA256, content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A tar archive (ustar) of these files, all of them root's and as old as time.
+/// Returns a ustar archive of these files, owned by root, with mtime zero.
 fn archive(files: &BTreeMap<String, Entry>) -> Vec<u8> {
     let mut archive = Vec::new();
     for (path, entry) in files {
@@ -129,7 +129,7 @@ fn header(path: &str, kind: u8, mode: u32, size: usize, link: &str) -> [u8; 512]
     put(116, b"0000000");
     put(124, format!("{size:011o}").as_bytes());
     put(136, b"00000000000");
-    // The sum is taken with blanks in its place.
+    // The checksum is computed with blanks in its field.
     put(148, b"        ");
     put(156, &[kind]);
     put(157, &link.as_bytes()[..link.len().min(100)]);
@@ -151,26 +151,26 @@ mod tests {
         let directory = tempfile::tempdir().expect("a folder");
         let (content, path) = (directory.path().join("content"), directory.path().join("pause"));
         std::fs::write(&content, program).expect("written");
-        // A file this process writes itself cannot be run while a child that another test has just forked holds it open.
+        // A file written by this process cannot be executed while a forked child of another test holds it open.
         let installed = Command::new("install").arg("-m755").arg(&content).arg(&path).status().expect("install runs");
         assert!(installed.success(), "{installed}");
         let mut child = Command::new(&path).spawn().expect("it runs");
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
         let start = std::time::Instant::now();
-        // S is asleep: it has come to its pause.
+        // State S is sleeping: it has reached its pause.
         while !state().contains(") S ") {
-            assert!(start.elapsed().as_secs() < 10, "it does not wait: {}", state());
+            assert!(start.elapsed().as_secs() < 10, "it does not sleep: {}", state());
         }
         let ignored = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it lives");
         let ignored = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).expect("a mask").to_owned();
         let mask = u64::from_str_radix(&ignored, 16).expect("a number");
-        assert_eq!(mask >> 16 & 1, 1, "children that end are not kept: {ignored}");
+        assert_eq!(mask >> 16 & 1, 1, "SIGCHLD is ignored: {ignored}");
         child.kill().expect("killed");
         child.wait().expect("ended");
     }
 
     #[test]
-    fn an_archive_is_one_that_tar_reads() {
+    fn tar_reads_the_archive() {
         let files = BTreeMap::from([
             ("bin".to_owned(), Entry::Folder),
             ("bin/sh".to_owned(), Entry::Link("busybox".to_owned())),

@@ -1,4 +1,4 @@
-//! Takes away what a private containerd leaves when it ends, or left when it was killed: processes, mounts, its bridge.
+//! Cleans up after a private containerd that exited or was killed: processes, mounts, its bridge.
 
 use std::fs;
 use std::io;
@@ -12,27 +12,27 @@ use crate::containerd::config::Places;
 use crate::netns::remove_link;
 use crate::volumes::unmount_below;
 
-/// How long a process that was told to end may take.
+/// Grace period for a process to exit.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(20);
-/// Where network plugins note what they did.
+/// The directory where CNI plugins store their results.
 const NETWORK_RECORDS: &str = "/var/lib/cni/results";
 
-/// Ends everything that belongs to a directory and takes away what it made. Blocks.
+/// Stops everything that belongs to a directory and removes its artifacts. Blocks.
 pub(crate) fn sweep(places: &Places) {
     end_daemons(places);
-    // What was being made while the daemon ended may still appear, and what was killed takes a moment to be gone.
-    wait_until("its containers end", || {
+    // Containers in creation may still appear after the daemon exited, and killed ones take a moment to disappear.
+    wait_until("containers to exit", || {
         end_shims(places);
         cgroups::kill(&places.cgroup);
         cgroups::remove(&places.cgroup);
         !cgroups::exists(&places.cgroup)
     });
     if let Err(error) = unmount_below(&places.directory) {
-        tracing::warn!(%error, directory = %places.directory.display(), "something stays mounted");
+        tracing::warn!(%error, directory = %places.directory.display(), "failed to unmount");
     }
     if let Err(error) = remove_interface(&places.bridge) {
-        tracing::warn!(%error, bridge = places.bridge, "a bridge could not be removed");
+        tracing::warn!(%error, bridge = places.bridge, "failed to remove bridge");
     }
     remove_shim_sockets(places);
     remove_network_records(places);
@@ -44,7 +44,7 @@ pub(crate) fn sweep(places: &Places) {
     }
 }
 
-/// Daemons name their configuration. There is one at most, unless its folder was taken away under it.
+/// Daemons are found by their configuration path. There is at most one, unless its directory was replaced.
 fn end_daemons(places: &Places) {
     let is_daemon = |pid: &i32| {
         let line = command_line(*pid);
@@ -54,13 +54,13 @@ fn end_daemons(places: &Places) {
     let daemons: Vec<i32> = processes().filter(is_daemon).collect();
     for signal in [Signal::TERM, Signal::KILL] {
         daemons.iter().filter(|pid| is_daemon(pid)).for_each(|pid| end_process(*pid, signal));
-        if wait_until("containerd ends", || !daemons.iter().any(is_daemon)) {
+        if wait_until("containerd to exit", || !daemons.iter().any(is_daemon)) {
             return;
         }
     }
 }
 
-/// Shims name the socket of their daemon.
+/// Shims are found by the socket of their daemon.
 fn end_shims(places: &Places) {
     let socket = places.socket.display().to_string();
     let shims = processes().filter(|pid| {
@@ -71,10 +71,10 @@ fn end_shims(places: &Places) {
     for pid in &shims {
         end_process(*pid, Signal::KILL);
     }
-    wait_until("shims end", || shims.iter().all(|pid| command_line(*pid).is_empty()));
+    wait_until("shims to exit", || shims.iter().all(|pid| command_line(*pid).is_empty()));
 }
 
-/// Shims listen outside the directory; where, is written inside it.
+/// Shim sockets are outside the directory; their addresses are stored inside it.
 fn remove_shim_sockets(places: &Places) {
     let tasks = places.directory.join("state/io.containerd.runtime.v2.task/k8s.io");
     for entry in fs::read_dir(tasks).into_iter().flatten().flatten() {
@@ -85,7 +85,7 @@ fn remove_shim_sockets(places: &Places) {
     }
 }
 
-/// What network plugins noted of pods that were never taken off the network: `NETWORK-POD-INTERFACE`.
+/// Removes CNI results of pods that were never detached: `NETWORK-POD-INTERFACE`.
 fn remove_network_records(places: &Places) {
     let records = |prefix: &str| {
         let entries = fs::read_dir(NETWORK_RECORDS).into_iter().flatten().flatten();
@@ -110,7 +110,7 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Empty for a process that has ended, a zombie included.
+/// Empty for a process that has exited, including zombies.
 fn command_line(pid: i32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
@@ -127,7 +127,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while !holds() {
         if start.elapsed() > END_TIMEOUT {
-            tracing::warn!(what, "waited in vain");
+            tracing::warn!(what, "timed out waiting");
             return false;
         }
         std::thread::sleep(POLL_EVERY);
@@ -135,7 +135,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Removes a network interface by its name; one that is not there is removed.
+/// Removes a network interface by name; a missing one is fine.
 pub(crate) fn remove_interface(name: &str) -> io::Result<()> {
     let index = match fs::read_to_string(PathBuf::from("/sys/class/net").join(name).join("ifindex")) {
         Ok(index) => index.trim().parse::<i32>().map_err(io::Error::other)?,

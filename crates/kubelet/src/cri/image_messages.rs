@@ -1,4 +1,4 @@
-//! The messages of the container runtime interface about images and about what containers use.
+//! CRI messages about images and container statistics.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The messages of the container runtime interface, v1, that a node sends and receives, with the field numbers of its protocol.
+//! The CRI v1 messages used by the node, with their protobuf field numbers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ pub(crate) enum NamespaceMode {
     Pod = 0,
     Container = 1,
     Node = 2,
-    /// That of another container.
+    /// The namespace of another container.
     Target = 3,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum ContainerState {
     Unknown = 3,
 }
 
-/// The answer to calls that answer nothing.
+/// An empty response.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Empty {}
 

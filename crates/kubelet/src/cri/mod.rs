@@ -1,4 +1,4 @@
-//! Calls to a container runtime over its socket, in the words of the container runtime interface.
+//! A CRI client over the runtime's socket.
 
 pub(crate) mod image_messages;
 pub(crate) mod messages;
@@ -17,22 +17,22 @@ use tonic_prost::ProstCodec;
 use crate::cri::image_messages::*;
 use crate::cri::messages::*;
 
-/// Most calls answer at once; those that may take longer say how much.
+/// The default timeout; slower calls pass their own.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Making a sandbox sets its network up.
+/// Creating a sandbox also sets up its network.
 const SANDBOX_TIMEOUT: Duration = Duration::from_secs(120);
-/// An image of many layers over a slow line.
+/// An image with many layers over a slow connection.
 const PULL_TIMEOUT: Duration = Duration::from_secs(1800);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A runtime with many containers answers a list with more than tonic's default of 4 MiB.
+/// A list of many containers exceeds tonic's default of 4 MiB.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// Why the runtime did not do what it was asked.
+/// A failed runtime call.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RuntimeError {
     #[error("{0:?} is not the path of a socket")]
     Socket(String, #[source] tonic::transport::Error),
-    /// The text is the runtime's own: users know it.
+    /// The text is the runtime's own, which users know.
     #[error("{}", .0.message())]
     Answered(Box<Status>),
     #[error("the container runtime did not answer within {0:?}")]
@@ -45,7 +45,7 @@ impl RuntimeError {
     }
 }
 
-/// A connection to the runtime; clones share it, and it is opened anew when the runtime was away.
+/// A connection to the runtime; clones share it, and it reconnects when the runtime was unavailable.
 #[derive(Clone)]
 pub(crate) struct Runtime {
     channel: Channel,
@@ -99,7 +99,7 @@ impl Runtime {
         self.call("/runtime.v1.RuntimeService/PodSandboxStatus", request, CALL_TIMEOUT).await
     }
 
-    /// Sandboxes that have all of these labels.
+    /// Lists sandboxes that have all of these labels.
     pub async fn list_sandboxes(&self, labels: BTreeMap<String, String>) -> Result<Vec<PodSandbox>, RuntimeError> {
         let filter = PodSandboxFilter { label_selector: labels, ..Default::default() };
         let request = ListPodSandboxRequest { filter: Some(filter) };
@@ -122,7 +122,7 @@ impl Runtime {
         self.call(path, request, SANDBOX_TIMEOUT).await.map(|_: Empty| ())
     }
 
-    /// Asks the container to end, and ends it when `grace` is over.
+    /// Stops the container, and kills it after `grace`.
     pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let request = StopContainerRequest { container_id: id.to_owned(), timeout };
@@ -134,7 +134,7 @@ impl Runtime {
         Self::gone(self.call("/runtime.v1.RuntimeService/RemoveContainer", request, SANDBOX_TIMEOUT).await)
     }
 
-    /// Containers that have all of these labels.
+    /// Lists containers that have all of these labels.
     pub async fn list_containers(&self, labels: BTreeMap<String, String>) -> Result<Vec<Container>, RuntimeError> {
         let filter = ContainerFilter { label_selector: labels, ..Default::default() };
         let request = ListContainersRequest { filter: Some(filter) };
@@ -143,7 +143,7 @@ impl Runtime {
         Ok(response.containers)
     }
 
-    /// `None` when the container is no longer there.
+    /// `None` if the container no longer exists.
     pub async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
         let request = ContainerStatusRequest { container_id: id.to_owned() };
         let path = "/runtime.v1.RuntimeService/ContainerStatus";
@@ -154,14 +154,14 @@ impl Runtime {
         }
     }
 
-    /// Tells the runtime that the log it writes to was moved away.
+    /// Makes the runtime reopen a rotated log.
     pub async fn reopen_log(&self, id: &str) -> Result<(), RuntimeError> {
         let request = ReopenContainerLogRequest { container_id: id.to_owned() };
         let path = "/runtime.v1.RuntimeService/ReopenContainerLog";
         self.call(path, request, CALL_TIMEOUT).await.map(|_: Empty| ())
     }
 
-    /// Runs a command to its end; one that takes longer is ended, which is `Late` or the runtime's own words for it.
+    /// Runs a command to completion; a timeout is `Late` or the runtime's own error.
     pub async fn exec_sync(
         &self,
         id: &str,
@@ -170,11 +170,11 @@ impl Runtime {
     ) -> Result<ExecSyncResponse, RuntimeError> {
         let seconds = i64::try_from(timeout.as_secs().max(1)).unwrap_or(i64::MAX);
         let request = ExecSyncRequest { container_id: id.to_owned(), cmd: command, timeout: seconds };
-        // The runtime keeps the time; ours is for a runtime that does not answer.
+        // The runtime enforces the timeout; ours covers an unresponsive runtime.
         self.call("/runtime.v1.RuntimeService/ExecSync", request, timeout + CALL_TIMEOUT).await
     }
 
-    /// Where to connect to in order to share a container's own input and output.
+    /// Returns the URL for attaching to a container.
     pub async fn attach(&self, request: AttachRequest) -> Result<String, RuntimeError> {
         let path = "/runtime.v1.RuntimeService/Attach";
         let response: AttachResponse = self.call(path, request, CALL_TIMEOUT).await?;
@@ -189,7 +189,7 @@ impl Runtime {
 
     // ---- images ----
 
-    /// `None` when the image is not there.
+    /// `None` if the image does not exist.
     pub async fn image(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
         let request = ImageStatusRequest { image: Some(ImageSpec { image: image.to_owned() }) };
         let path = "/runtime.v1.ImageService/ImageStatus";
@@ -211,7 +211,7 @@ impl Runtime {
         Ok(response.image_ref)
     }
 
-    /// What is to go and has gone already is as it should be.
+    /// A missing object counts as removed.
     fn gone(result: Result<Empty, RuntimeError>) -> Result<(), RuntimeError> {
         match result {
             Ok(_) => Ok(()),
@@ -254,7 +254,7 @@ struct HealthCheckResponse {
     status: i32,
 }
 
-/// Asks a server by gRPC's own health protocol whether it serves.
+/// Calls the gRPC health protocol of a server.
 pub(crate) async fn probe_grpc_health(
     channel: Channel,
     service: &str,

@@ -1,7 +1,7 @@
-//! Running a command in a container through containerd's own task service.
+//! Runs commands in containers through containerd's task service.
 //!
-//! The runtime interface's streaming server cannot be told in its WebSocket form that the caller's input has ended, so that
-//! `exec -i cat` would never end. The task service can, and it has exit codes and terminal sizes besides.
+//! The WebSocket form of the CRI streaming server has no way to signal the end of the caller's input, so `exec -i
+//! cat` would never finish. The task service has one, and also provides exit codes and terminal sizes.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -18,12 +18,12 @@ use tonic::{Request, Status};
 use crate::cri::messages::Empty;
 use crate::cri::{CALL_TIMEOUT, Runtime, RuntimeError, unary};
 
-/// Where the runtime interface keeps its containers.
+/// The containerd namespace of CRI containers.
 const NAMESPACE: &str = "k8s.io";
 const PROCESS_TYPE: &str = "types.containerd.io/opencontainers/runtime-spec/1/Process";
-/// A command may run as long as it likes.
+/// A command may run for any time.
 const EXEC_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Children a command left behind may hold its output open; what they say is not waited for.
+/// Background children of a command may hold its output open; it is drained for this long only.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const COPY_BYTES: usize = 32 << 10;
 const SIGKILL: u32 = 9;
@@ -72,7 +72,7 @@ struct ExecProcessRequest {
     exec_id: String,
 }
 
-/// Names a process: of start, wait and delete alike.
+/// Identifies a process for start, wait and delete.
 #[derive(Clone, PartialEq, prost::Message)]
 struct ProcessRequest {
     #[prost(string, tag = "1")]
@@ -119,7 +119,7 @@ struct WaitResponse {
     exit_status: u32,
 }
 
-/// One command that runs, or is about to. Removes its pipes when dropped.
+/// A command that runs or is about to. Removes its pipes when dropped.
 struct Process {
     runtime: Runtime,
     container_id: String,
@@ -130,7 +130,7 @@ struct Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
-        // Whoever asked may have gone while the command ran: it goes too, and its record with it.
+        // The caller may disconnect while the command runs: kill it and delete its record.
         let (runtime, request) = (self.runtime.clone(), self.request());
         if let Ok(handle) = tokio::runtime::Handle::try_current() {
             handle.spawn(async move {
@@ -148,7 +148,7 @@ impl Drop for Process {
     }
 }
 
-/// Our ends of a command's pipes. While `held` is open a reader does not take "no writer yet" for the end.
+/// Our ends of a command's pipes. While `held` is open, a reader does not see EOF before the first writer.
 struct Pipes {
     stdin: Option<pipe::Sender>,
     stdout: pipe::Receiver,
@@ -167,7 +167,7 @@ impl Runtime {
         unary(self.channel.clone(), path, request, timeout).await
     }
 
-    /// Runs a command in a container, with its streams, until it ends. `exec_id` names it and must be new.
+    /// Runs a command in a container with its streams until it exits. `exec_id` must be unique.
     pub async fn exec(
         &self,
         container_id: &str,
@@ -179,10 +179,10 @@ impl Runtime {
         let spec = self.process_spec(container_id, &exec).await?;
         let folder = folder.join(&exec_id);
         let process = Process { runtime: self.clone(), container_id: container_id.to_owned(), exec_id, folder };
-        let io = |e: std::io::Error| internal(format!("cannot make the pipes of a command: {e}"));
+        let io = |e: std::io::Error| internal(format!("failed to create the pipes of a command: {e}"));
         let pipes = Pipes::make(&process.folder, exec.tty, streams.stdin.is_some()).map_err(io)?;
         if let Err(error) = process.start(spec, exec.tty, streams.stdin.is_some()).await {
-            // That a command cannot be run is an answer, not a failure to answer.
+            // A command that cannot be run is a result, not an error of the call.
             return match error {
                 RuntimeError::Answered(status) => Ok(ExitStatus::Failed(status.message().to_owned())),
                 error => Err(error),
@@ -191,15 +191,15 @@ impl Runtime {
         process.run(pipes, streams, exec.tty).await
     }
 
-    /// The container's own process with another command: the same user, variables and rights.
+    /// Returns the container's process spec with another command: the same user, environment and capabilities.
     async fn process_spec(&self, container_id: &str, exec: &Exec) -> Result<Any, RuntimeError> {
         let request = GetContainerRequest { id: container_id.to_owned() };
         let path = "/containerd.services.containers.v1.Containers/Get";
         let response: GetContainerResponse = self.task_call(path, request, CALL_TIMEOUT).await?;
         let spec =
-            response.container.and_then(|c| c.spec).ok_or_else(|| internal("a container without a spec".into()))?;
+            response.container.and_then(|c| c.spec).ok_or_else(|| internal("the container has no spec".into()))?;
         let spec: serde_json::Value =
-            serde_json::from_slice(&spec.value).map_err(|e| internal(format!("a container's spec: {e}")))?;
+            serde_json::from_slice(&spec.value).map_err(|e| internal(format!("invalid container spec: {e}")))?;
         let mut process = spec.get("process").cloned().unwrap_or_default();
         process["args"] = exec.command.clone().into();
         process["terminal"] = exec.tty.into();
@@ -232,8 +232,8 @@ impl Pipes {
         };
         let stdout = reader("stdout")?;
         let stderr = if tty { None } else { Some(reader("stderr")?) };
-        // Open for both, so that it can be opened before the other side has; that also keeps its end from being seen, which
-        // is why the end is told by a call.
+        // Opened read-write, so that it can be opened before the other side. This hides EOF, so a call signals the
+        // end.
         let stdin = has_stdin.then(|| pipe::OpenOptions::new().read_write(true).open_sender(make("stdin")?));
         Ok(Self { stdin: stdin.transpose()?, stdout, stderr, held })
     }
@@ -315,7 +315,7 @@ impl Process {
         })
     }
 
-    /// Moves what the caller types into the command, and tells it when there is no more.
+    /// Copies the caller's input to the command and closes its stdin at the end.
     async fn feed(&self, mut caller: Box<dyn AsyncRead + Send + Unpin>, mut pipe: pipe::Sender) {
         let copied = tokio::io::copy(&mut caller, &mut pipe).await;
         if copied.is_err() {
@@ -326,7 +326,7 @@ impl Process {
             CloseRequest { container_id: self.container_id.clone(), exec_id: self.exec_id.clone(), stdin: true };
         let path = "/containerd.services.tasks.v1.Tasks/CloseIO";
         if let Err(error) = self.runtime.task_call::<_, Empty>(path, request, CALL_TIMEOUT).await {
-            tracing::debug!(%error, "the end of a command's input could not be told");
+            tracing::debug!(%error, "failed to close the stdin of a command");
         }
     }
 
@@ -342,7 +342,7 @@ impl Process {
     }
 }
 
-/// Reads to the end even when nobody listens: a full pipe would hold the command up.
+/// Reads to the end even without a caller: a full pipe would block the command.
 async fn carry(mut from: pipe::Receiver, mut to: Option<Box<dyn AsyncWrite + Send + Unpin>>) {
     let mut buffer = vec![0; COPY_BYTES];
     while let Ok(read) = from.read(&mut buffer).await {

@@ -1,4 +1,4 @@
-//! Cases of what is done next for a pod.
+//! Test cases for the next actions of a pod.
 
 use serde_json::json;
 
@@ -46,7 +46,7 @@ fn case(spec: Value, containers: &'static [&'static str]) -> Case {
     Case { spec, sandbox: Some((0, true)), containers, busy: &[], health, waits }
 }
 
-/// What is done, in short: `sandbox 0; start a0; stop a0; wait a; end Done`.
+/// The actions in short form: `sandbox 0; start a0; stop a0; wait a; end Done`.
 fn done(case: &Case) -> String {
     let pod = pod_of(case.spec.clone());
     let observed = observed(case.sandbox, case.containers);
@@ -96,7 +96,7 @@ fn a_pod_gets_a_sandbox_first_and_then_its_containers() {
 }
 
 #[test]
-fn what_a_runtime_lost_goes_on_counting_or_is_over() {
+fn containers_lost_by_the_runtime_keep_counting_or_are_final() {
     let decided = |policy: &str, sandbox: Option<Sandbox>| {
         let mut pod = pod_of(main_only(policy));
         let ran = |name: &str| json!({"name": name, "containerID": "containerd://x", "restartCount": 4});
@@ -114,19 +114,19 @@ fn what_a_runtime_lost_goes_on_counting_or_is_over() {
         decide(&view)
     };
     let fresh = Sandbox { id: "s".into(), is_ready: true, ..Default::default() };
-    let Next::Go(work) = decided("Always", Some(fresh)) else { panic!("it goes on") };
+    let Next::Go(work) = decided("Always", Some(fresh)) else { panic!("the pod continues") };
     assert_eq!(work.starts[0], Start { name: "a".into(), attempt: 5 });
     assert!(matches!(decided("Never", None), Next::End(End { why: Why::Done, .. })));
 }
 
 #[test]
-fn a_lost_sandbox_takes_its_containers_along() {
+fn a_lost_sandbox_stops_its_containers() {
     let lost = Case { sandbox: Some((2, false)), ..case(main_only("Always"), &["a0:running", "b0:exited:1"]) };
     check(lost, "sandbox 3; stop a0");
 }
 
 #[test]
-fn what_ended_runs_again_as_the_policy_says() {
+fn the_restart_policy_is_applied() {
     check(case(main_only("Always"), &["a0:exited:0", "b0:running"]), "start a1");
     check(case(main_only("OnFailure"), &["a0:exited:0", "b0:running"]), "");
     check(case(main_only("OnFailure"), &["a0:exited:1", "b0:running"]), "start a1");
@@ -152,7 +152,7 @@ fn init_containers_run_one_after_the_other_and_sidecars_stay() {
 }
 
 #[test]
-fn a_failed_init_container_is_tried_again_or_ends_the_pod() {
+fn a_failed_init_container_is_retried_or_fails_the_pod() {
     check(case(with_init("Always"), &["i0:exited:1"]), "start i1");
     check(case(with_init("OnFailure"), &["i0:exited:1"]), "start i1");
     check(case(with_init("Never"), &["i0:exited:1"]), "end Done");
@@ -160,7 +160,7 @@ fn a_failed_init_container_is_tried_again_or_ends_the_pod() {
 }
 
 #[test]
-fn a_container_added_to_a_running_pod_runs_once() {
+fn an_ephemeral_container_runs_once() {
     let mut spec = main_only("Always");
     spec["ephemeralContainers"] = json!([{"name": "e", "image": "x"}]);
     check(case(spec.clone(), &["a0:running", "b0:running"]), "start e0");
@@ -170,7 +170,7 @@ fn a_container_added_to_a_running_pod_runs_once() {
 }
 
 #[test]
-fn an_ailing_or_changed_container_is_stopped() {
+fn an_unhealthy_or_changed_container_is_stopped() {
     let mut ailing = case(main_only("Always"), &["a0:running", "b0:running"]);
     ailing.health.insert("b0".into(), Health { ailing: Some("liveness".into()), ..Default::default() });
     check(ailing, "stop b0");
@@ -180,7 +180,7 @@ fn an_ailing_or_changed_container_is_stopped() {
 }
 
 #[test]
-fn a_pod_that_is_deleted_or_over_is_ended() {
+fn a_deleted_or_finished_pod_is_stopped() {
     let mut pod = pod_of(main_only("Always"));
     let observed = observed(Some((0, true)), &["a0:running"]);
     let (busy, health, waits) = Default::default();

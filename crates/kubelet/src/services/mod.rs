@@ -1,7 +1,7 @@
-//! Services as pods see them: their addresses answer within every pod's network, and their names are known there.
+//! Serves Services inside every pod's network: their cluster IPs and DNS names.
 //!
-//! Each pod's network owns the whole range of service addresses; this process listens on them there and connects, from the
-//! machine, to what is behind. So members on one machine may have the same range, and no packet filter rule is needed.
+//! The whole Service CIDR is local to each pod's network; this process listens there and connects to the backends
+//! from the host. So several members on one machine may use the same CIDR, and no packet filter rules are needed.
 
 mod names;
 
@@ -24,15 +24,15 @@ use crate::netns::{own_range, within};
 use crate::pod::{core, list, number, text};
 use crate::services::names::{Known, Place, Question, place};
 
-/// Where pods ask for names: an address that means only the network it is used in.
+/// The DNS address for pods: link-local, so valid in each network separately.
 pub(crate) const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 20, 10);
-/// Addresses of Services that are listened on in one pod; more are not served there.
+/// Maximum number of Service ports served in one pod.
 const LISTENERS_MAX: usize = 500;
 const RESOLVER_TIMEOUT: Duration = Duration::from_secs(3);
 const PACKET_BYTES_MAX: usize = 4096;
 const BY_SERVICE: &str = "service";
 
-/// What is known of Services, shared by all pods of a node.
+/// The known Services, shared by all pods of a node.
 pub(crate) struct Services {
     services: Mirror,
     slices: Mirror,
@@ -40,14 +40,14 @@ pub(crate) struct Services {
     turn: AtomicUsize,
 }
 
-/// What Services are among.
+/// The network settings of Services.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceNetwork {
     pub range: (Ipv4Addr, u8),
     pub domain: String,
     /// The machine's own resolvers.
     pub resolvers: Vec<IpAddr>,
-    /// What is behind the Service `kubernetes` when no slice says.
+    /// The backend of the Service `kubernetes` if its slices have none.
     pub api: Option<SocketAddr>,
 }
 
@@ -58,7 +58,7 @@ struct Front {
     port: u16,
 }
 
-/// What is behind it.
+/// The target of a Service port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Behind {
     key: ObjectKey,
@@ -70,7 +70,7 @@ fn by_service(slice: &Object) -> Vec<String> {
     service.map(|service| format!("{}/{service}", slice.namespace())).into_iter().collect()
 }
 
-/// `10.0.0.0/16` as its two parts.
+/// Parses `10.0.0.0/16`.
 pub(crate) fn parse_range(range: &str) -> Option<(Ipv4Addr, u8)> {
     let (address, prefix) = range.split_once('/')?;
     Some((address.parse().ok()?, prefix.parse().ok().filter(|prefix| *prefix <= 32)?))
@@ -88,7 +88,7 @@ impl Services {
         }
     }
 
-    /// Serves one pod, by the process that holds its network, until cancelled. Returns once names are answered.
+    /// Serves one pod, identified by a process in its network, until cancelled. Returns once DNS is answered.
     pub async fn serve(self: &Arc<Self>, pid: u64, cancel: CancellationToken) -> io::Result<()> {
         let range = self.network.range;
         let prepare = move || {
@@ -111,7 +111,7 @@ impl Services {
         Ok(())
     }
 
-    /// Listens on all Services there are, as they come and go.
+    /// Listens on all Services as they come and go.
     async fn keep_fronts(self: &Arc<Self>, pid: u64) {
         self.services.synced().await;
         let mut changes = self.services.subscribe();
@@ -125,7 +125,7 @@ impl Services {
                 }
                 match self.open(pid, &front, &behind).await {
                     Ok(guard) => drop(open.insert(front, (behind, guard))),
-                    Err(error) => tracing::debug!(service = %behind.key, %error, "a service is not served in a pod"),
+                    Err(error) => tracing::debug!(service = %behind.key, %error, "failed to serve a Service in a pod"),
                 }
             }
         }
@@ -244,7 +244,7 @@ impl Services {
         if addresses.is_empty() { Known::NoSuchName } else { Known::Addresses(addresses) }
     }
 
-    /// Addresses behind a Service, of all of them or of the one with that host name.
+    /// Returns the backends of a Service, or only the one with that host name.
     fn endpoints(&self, key: &ObjectKey, hostname: &str) -> Vec<Ipv4Addr> {
         let slices = self.slices.list_by(BY_SERVICE, &key.to_string());
         slices.iter().flat_map(|slice| ready_addresses(slice, hostname)).collect()
@@ -258,7 +258,7 @@ async fn blocking<T: Send + 'static>(act: impl FnOnce() -> io::Result<T> + Send 
 fn ready_addresses(slice: &Object, hostname: &str) -> Vec<Ipv4Addr> {
     let is_ready = |endpoint: &&Value| {
         let ready = endpoint.get("conditions").and_then(|conditions| conditions.get("ready"));
-        // Unknown counts as ready.
+        // An unknown readiness counts as ready.
         ready.is_none_or(|ready| ready != &Value::Bool(false))
     };
     let is_named = |endpoint: &&Value| hostname.is_empty() || text(endpoint, "hostname") == hostname;
@@ -266,7 +266,7 @@ fn ready_addresses(slice: &Object, hostname: &str) -> Vec<Ipv4Addr> {
     endpoints.flat_map(|endpoint| list(endpoint, "addresses")).filter_map(|a| a.as_str()?.parse().ok()).collect()
 }
 
-/// The ports of Services that have an address of their own.
+/// Returns the ports of Services with a cluster IP.
 fn fronts(services: &[Arc<Object>]) -> BTreeMap<Front, Behind> {
     let mut fronts = BTreeMap::new();
     for service in services {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_lead_to_services_and_to_what_is_behind_them() {
+    async fn names_resolve_to_services_and_endpoints() {
         let services = services().await;
         let ip = |text: &str| text.parse::<Ipv4Addr>().expect("an address");
         let check = |name: &str, expected: Known| assert_eq!(services.look_up(name), expected, "{name}");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_ports_of_a_service_lead_to_its_ready_pods() {
+    async fn service_ports_forward_to_ready_pods() {
         let services = services().await;
         let fronts = fronts(&services.services.list());
         assert_eq!(fronts.len(), 1);

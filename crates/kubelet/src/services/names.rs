@@ -1,43 +1,42 @@
-//! Answers questions for names: those of Services from what is known of them, all others are left to the machine's resolver.
-//! Pure.
+//! Answers DNS queries for Services; all others are forwarded to the machine's resolver. Pure.
 
 use std::net::Ipv4Addr;
 
 const TYPE_A: u16 = 1;
 const CLASS_IN: u16 = 1;
 const TTL_SECONDS: u32 = 5;
-/// Answers of one packet; more would not fit.
+/// Maximum number of addresses in a response packet.
 const ADDRESSES_MAX: usize = 24;
 const NO_SUCH_NAME: u8 = 3;
 const FAILED: u8 = 2;
 
-/// A question as it came.
+/// A parsed query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// In lower case, without the last dot.
+    /// In lower case, without the trailing dot.
     pub name: String,
     pub is_for_address: bool,
-    /// Where the question ends in its packet.
+    /// The end of the question in its packet.
     end: usize,
 }
 
-/// What is known of a name.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Addresses(Vec<Ipv4Addr>),
     NoSuchName,
-    /// Not ours to say.
+    /// Outside the cluster domain.
     Elsewhere,
 }
 
-/// A name within the cluster's domain, taken apart.
+/// A parsed name within the cluster domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place<'a> {
     Service {
         namespace: &'a str,
         name: &'a str,
     },
-    /// One of the pods behind a Service, by its host name.
+    /// A pod behind a Service, by its host name.
     Endpoint {
         namespace: &'a str,
         service: &'a str,
@@ -48,7 +47,7 @@ pub(crate) enum Place<'a> {
 }
 
 impl Question {
-    /// Reads a packet with one question; `None` for anything else.
+    /// Parses a packet with one question; `None` for anything else.
     pub fn parse(packet: &[u8]) -> Option<Self> {
         let is_query = packet.get(2)? & 0xf8 == 0;
         let is_one = packet.get(4..6)? == [0, 1];
@@ -72,7 +71,7 @@ impl Question {
         Some(Self { name: labels.join("."), is_for_address, end: at + 4 })
     }
 
-    /// The answer to the packet this question came in.
+    /// Returns the response to the packet of this question.
     pub fn answer(&self, packet: &[u8], known: &Known) -> Vec<u8> {
         let (addresses, code) = match known {
             Known::Addresses(addresses) if self.is_for_address => (addresses.as_slice(), 0),
@@ -82,14 +81,14 @@ impl Question {
         };
         let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
         let mut answer = packet[..self.end].to_vec();
-        // An answer, with authority, recursion as asked for and available.
+        // Flags: response, authoritative, recursion as requested and available.
         answer[2] = 0x84 | (packet[2] & 1);
         answer[3] = 0x80 | code;
         let count = u16::try_from(addresses.len()).unwrap_or_default();
         answer[6..8].copy_from_slice(&count.to_be_bytes());
         answer[8..12].fill(0);
         for address in addresses {
-            // The name is the question's, at its place.
+            // A pointer to the name in the question.
             answer.extend([0xc0, 12]);
             answer.extend(TYPE_A.to_be_bytes());
             answer.extend(CLASS_IN.to_be_bytes());
@@ -101,7 +100,7 @@ impl Question {
     }
 }
 
-/// What a name within the cluster's domain stands for; `None` for names outside it.
+/// Parses a name within the cluster domain; `None` for other names.
 pub(crate) fn place<'a>(name: &'a str, domain: &str) -> Option<Place<'a>> {
     let inside = name.strip_suffix(domain)?;
     let Some(inside) = inside.strip_suffix('.') else {
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_read_and_answered() {
+    fn a_query_is_parsed_and_answered() {
         let packet = packet("Web.default.svc.cluster.local", TYPE_A);
         let question = Question::parse(&packet).expect("a question");
         assert_eq!((question.name.as_str(), question.is_for_address), ("web.default.svc.cluster.local", true));
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_of_question_has_an_answer_without_addresses() {
+    fn other_query_types_get_an_empty_answer() {
         let packet = packet("web", 28);
         let question = Question::parse(&packet).expect("a question");
         let answer = question.answer(&packet, &Known::Addresses(vec![Ipv4Addr::LOCALHOST]));
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_not_taken_for_one() {
+    fn invalid_packets_are_rejected() {
         let whole = packet("web", TYPE_A);
         for length in 0..whole.len() {
             assert_eq!(Question::parse(&whole[..length]), None, "{length}");
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_cluster_are_taken_apart() {
+    fn cluster_names_are_parsed() {
         check("web.shop.svc.cluster.local", Some(Place::Service { namespace: "shop", name: "web" }));
         let endpoint = Place::Endpoint { namespace: "shop", service: "db", hostname: "db-0" };
         check("db-0.db.shop.svc.cluster.local", Some(endpoint));

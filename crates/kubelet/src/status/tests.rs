@@ -1,4 +1,4 @@
-//! Cases of what a pod's status says.
+//! Test cases for the status of a pod.
 
 use serde_json::json;
 
@@ -108,7 +108,7 @@ fn the_phase_follows_the_containers_and_the_policy() {
 }
 
 #[test]
-fn a_container_that_waits_says_why_and_how_it_ended_before() {
+fn a_waiting_container_has_a_reason_and_its_last_state() {
     let mut scene = scene(one("Always"), vec![exited("a", 3, 7)]);
     scene.waiting.insert("a".into(), Waiting { reason: "CrashLoopBackOff".into(), message: "back-off".into() });
     scene.last_words.insert("a3".into(), "goodbye".into());
@@ -140,7 +140,7 @@ fn probes_decide_whether_a_running_container_is_ready() {
 }
 
 #[test]
-fn what_a_status_said_before_stays_where_it_is_not_the_nodes_to_say() {
+fn fields_of_other_owners_are_kept() {
     let mut scene = scene(one("Always"), vec![running("a", 0)]);
     scene.spec["readinessGates"] = json!([{"conditionType": "shop/open"}]);
     scene.old = json!({"startTime": "1970-01-01T00:00:01Z", "conditions": [
@@ -164,7 +164,7 @@ fn a_pod_past_its_deadline_fails_once_nothing_runs() {
 }
 
 #[test]
-fn a_container_the_runtime_lost_is_not_run_twice() {
+fn a_lost_container_does_not_run_twice() {
     let mut scene = scene(one("Never"), vec![]);
     scene.old = json!({"phase": "Running", "containerStatuses": [{"name": "a", "containerID": "containerd://x",
         "restartCount": 0, "state": {"running": {}}, "ready": true}]});
@@ -175,7 +175,7 @@ fn a_container_the_runtime_lost_is_not_run_twice() {
 }
 
 #[test]
-fn a_deleted_pod_ends_as_its_containers_did() {
+fn the_phase_of_a_deleted_pod_follows_its_exit_codes() {
     let mut scene = scene(one("Always"), vec![exited("a", 0, 0)]);
     scene.ending = Some(Why::Deleted);
     assert_eq!(scene.phase(), "Succeeded");

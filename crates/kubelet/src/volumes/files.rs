@@ -1,4 +1,4 @@
-//! Which files a volume made from objects holds: pure, from the objects to names, contents and modes.
+//! Computes the files of volumes with API object sources: names, contents and modes. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::fields::{Surroundings, field, resource};
 use crate::pod::{flag, list, number, text};
 use crate::references::References;
 
-/// What `defaultMode` is when nothing says otherwise.
+/// The default of `defaultMode`.
 const MODE_DEFAULT: u32 = 0o644;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,17 +21,17 @@ pub(crate) struct File {
 /// Paths within the volume.
 pub(crate) type Files = BTreeMap<String, File>;
 
-/// Tokens of service accounts by the path they are to be at, for one volume.
+/// Service account tokens of one volume, by path.
 pub(crate) type Tokens = BTreeMap<String, String>;
 
-/// Where files of a pod come from.
+/// The sources of a pod's files.
 pub(crate) struct Origin<'a> {
     pub pod: &'a Object,
     pub references: &'a References,
     pub surroundings: &'a Surroundings,
 }
 
-/// The files of a volume that is made from objects; `None` for every other kind of volume.
+/// Returns the files of a volume; `None` for volume types without API object sources.
 pub(crate) fn plan_files(origin: &Origin, volume: &Value, tokens: &Tokens) -> Option<Result<Files, String>> {
     if let Some(source) = volume.get("configMap") {
         let mode = mode_of(source, MODE_DEFAULT);
@@ -63,7 +63,7 @@ fn from_secret(origin: &Origin, source: &Value, name: &str, mode: u32) -> Result
     pick(origin.references.secret(name), source, mode, &format!("secret {name:?}"))
 }
 
-/// All entries under their keys, or those that `items` names under the paths it gives.
+/// Returns all entries by key, or those in `items` under their paths.
 fn pick(entries: Option<BTreeMap<String, Vec<u8>>>, source: &Value, mode: u32, called: &str) -> Result<Files, String> {
     let optional = flag(source, "optional");
     let Some(mut entries) = entries else {
@@ -110,24 +110,24 @@ fn from_all(origin: &Origin, projected: &Value, tokens: &Tokens) -> Result<Files
             from_fields(origin, source, mode)?
         } else if let Some(source) = source.get("serviceAccountToken") {
             let path = path_of(source)?;
-            let token = tokens.get(&path).ok_or("the token of the service account is not there yet")?;
+            let token = tokens.get(&path).ok_or("the service account token is not available yet")?;
             Files::from([(path, File { content: token.clone().into_bytes(), mode })])
         } else {
-            return Err("a projected volume has a source that is not supported".to_owned());
+            return Err("unsupported source of a projected volume".to_owned());
         };
         files.extend(some);
     }
     Ok(files)
 }
 
-/// A relative path that stays within the volume and out of the way of the names used to change it at once.
+/// Validates a relative path within the volume that does not collide with the `..data` layout.
 fn path_of(item: &Value) -> Result<String, String> {
     let path = text(item, "path");
     let is_inside = !path.is_empty() && path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
     if is_inside && !path.starts_with("..") {
         Ok(path.to_owned())
     } else {
-        Err(format!("{path:?} is not a path within a volume"))
+        Err(format!("{path:?} is not a valid path within a volume"))
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_hold_what_their_objects_hold() {
+    fn volumes_have_the_entries_of_their_sources() {
         check(
             json!({"configMap": {"name": "page"}}),
             &[("index.html", b"hello", 0o644), ("other", b"x", 0o644), ("raw", &[0, 1], 0o644)],
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_leads_outside_is_refused() {
+    fn missing_sources_and_escaping_paths_are_rejected() {
         let fails = |volume: Value| assert!(planned(volume.clone()).expect("made from objects").is_err(), "{volume}");
         fails(json!({"configMap": {"name": "none"}}));
         fails(json!({"secret": {"secretName": "keys", "items": [{"key": "none", "path": "x"}]}}));

@@ -1,7 +1,8 @@
-//! Writes a volume's files so that its readers see all of the old ones or all of the new ones, never some of each.
+//! Writes the files of a volume atomically: readers see either all old or all new files.
 //!
-//! The files are in a folder of their own, `..data` is a link to it, and every name users know is a link through `..data`:
-//! changing that one link changes everything at once. Programs that watch such volumes expect this very layout.
+//! The files are in a directory of their own, `..data` is a symlink to it, and every visible name is a symlink
+//! through `..data`: switching that one link changes everything at once. Programs that watch such volumes expect this
+//! layout.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +16,7 @@ use crate::volumes::files::Files;
 
 const CURRENT: &str = "..data";
 
-/// Makes the folder hold these files; writes nothing when it does already.
+/// Writes these files to the directory, unless they are unchanged.
 pub(crate) fn commit_files(folder: &Path, files: &Files, group: Option<u32>) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
@@ -49,7 +50,7 @@ pub(crate) fn give_to_group(path: &Path, group: u32) -> io::Result<()> {
     Ok(chownat(CWD, path, None, Some(Gid::from_raw(group)), AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// A folder that was not there, readable by all who may read the volume.
+/// Creates a new directory, readable by all users of the volume.
 fn fresh_folder(folder: &Path) -> io::Result<PathBuf> {
     for number in 0_u64.. {
         let path = folder.join(format!("..{number}"));
@@ -58,12 +59,12 @@ fn fresh_folder(folder: &Path) -> io::Result<PathBuf> {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
                 return Ok(path);
             }
-            // Left by a writer that was interrupted, or in use.
+            // Left by an interrupted writer, or in use.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("no name is free"))
+    Err(io::Error::other("no unused directory name found"))
 }
 
 fn holds(current: &Path, files: &Files) -> bool {
@@ -120,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn files_appear_change_and_go_through_one_link() {
+    fn files_are_replaced_atomically() {
         let directory = tempfile::tempdir().expect("a folder");
         let folder = directory.path().join("volume");
         commit_files(&folder, &files(&[("a", "1"), ("b/c", "2")]), None).expect("written");
         assert_eq!(seen(&folder), [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "folder".to_owned())]);
         assert_eq!(fs::read_to_string(folder.join("b/c")).expect("there"), "2");
         let before = fs::read_link(folder.join(CURRENT)).expect("a link");
-        commit_files(&folder, &files(&[("a", "1"), ("b/c", "2")]), None).expect("nothing to do");
+        commit_files(&folder, &files(&[("a", "1"), ("b/c", "2")]), None).expect("unchanged files");
         assert_eq!(fs::read_link(folder.join(CURRENT)).expect("a link"), before);
 
         commit_files(&folder, &files(&[("a", "3"), ("d", "4")]), None).expect("written");
         assert_eq!(seen(&folder), [("a".to_owned(), "3".to_owned()), ("d".to_owned(), "4".to_owned())]);
         let mode = fs::metadata(folder.join("a")).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
-        assert!(!folder.join(before).exists(), "what no link leads to is taken away");
+        assert!(!folder.join(before).exists(), "the old directory is removed");
     }
 }

@@ -1,4 +1,4 @@
-//! The volumes of a pod as paths on this machine: made before its containers start, kept current, taken away after them.
+//! The volumes of a pod as host paths: created before its containers start, refreshed, and removed after them.
 
 pub(crate) mod files;
 pub(crate) mod folder;
@@ -22,7 +22,7 @@ use crate::volumes::files::{Origin, plan_files};
 use crate::volumes::folder::{commit_files, give_to_group};
 use crate::volumes::tokens::TokenKeeper;
 
-/// Where each volume of a pod is, by its name, and whether it may only be read.
+/// The path of each volume by name, and whether it is read-only.
 pub(crate) type Mounted = BTreeMap<String, MountedVolume>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +31,12 @@ pub(crate) struct MountedVolume {
     pub read_only: bool,
 }
 
-/// The folder of everything that belongs to a pod.
+/// Returns the data directory of a pod.
 pub(crate) fn pod_folder(root: &Path, uid: &str) -> PathBuf {
     root.join("pods").join(uid)
 }
 
-/// Makes all volumes of a pod, or brings them up to date. The error is the sentence users see.
+/// Creates or refreshes all volumes of a pod. The error is the message for users.
 pub(crate) async fn commit_volumes(
     client: &ClusterClient,
     tokens: &TokenKeeper,
@@ -88,7 +88,7 @@ async fn commit_volume(
     if let Some(source) = volume.get("persistentVolumeClaim") {
         return claimed(client, pod, source, group).await;
     }
-    Err("this kind of volume is not supported".to_owned())
+    Err("unsupported volume type".to_owned())
 }
 
 fn fs_group(pod: &Object) -> Option<u32> {
@@ -110,7 +110,7 @@ fn make_empty(path: &Path, source: &Value, group: Option<u32>) -> io::Result<()>
     share(path, group)
 }
 
-/// Open to every user a container may run as; files in it belong to the pod's group where it has one.
+/// Makes a directory accessible to every user; files belong to the pod's fsGroup, if any.
 fn share(path: &Path, group: Option<u32>) -> io::Result<()> {
     let mode = if group.is_some() { 0o2777 } else { 0o777 };
     if let Some(group) = group {
@@ -119,7 +119,7 @@ fn share(path: &Path, group: Option<u32>) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-/// Checks what `type` promises of a path, and makes it where `type` says so.
+/// Checks the hostPath `type`, and creates the path if the type says so.
 fn make_host_path(path: &Path, kind: &str) -> Result<(), String> {
     let failed = |e: io::Error| e.to_string();
     let metadata = fs::metadata(path);
@@ -138,7 +138,7 @@ fn make_host_path(path: &Path, kind: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("hostPath type check failed: {} is not {expected}", path.display())) }
 }
 
-/// The host path behind a claim that is bound.
+/// Returns the host path of a bound claim.
 async fn claimed(
     client: &ClusterClient,
     pod: &Object,
@@ -160,7 +160,7 @@ async fn claimed(
         .into_iter()
         .map(|at| volume.str_at(at))
         .find(|path| !path.is_empty())
-        .ok_or_else(|| format!("persistentvolume {volume_name:?} is not on a host path"))?;
+        .ok_or_else(|| format!("persistentvolume {volume_name:?} is not a hostPath volume"))?;
     let path = PathBuf::from(path);
     let kind = volume.str_at(&["spec", "hostPath", "type"]);
     let is_new = !path.exists();
@@ -171,7 +171,7 @@ async fn claimed(
     Ok(MountedVolume { path, read_only: flag(source, "readOnly") })
 }
 
-/// Takes away everything a pod had on this machine, mounts first.
+/// Removes the data directory of a pod, after unmounting below it.
 pub(crate) fn remove_pod_folder(root: &Path, uid: &str) -> io::Result<()> {
     let folder = pod_folder(root, uid);
     unmount_below(&folder)?;
@@ -181,7 +181,7 @@ pub(crate) fn remove_pod_folder(root: &Path, uid: &str) -> io::Result<()> {
     }
 }
 
-/// Unmounts everything mounted below a folder, deepest first.
+/// Unmounts everything below a directory, deepest first.
 pub(crate) fn unmount_below(folder: &Path) -> io::Result<()> {
     let table = fs::read_to_string("/proc/self/mounts")?;
     let mut points: Vec<PathBuf> = table
@@ -197,8 +197,7 @@ pub(crate) fn unmount_below(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a mount of a container leads, with the part of the volume it asks for. That part must stay within the volume,
-/// links included; a part that is not there is made.
+/// Resolves the subPath of a mount. It must stay within the volume, including symlinks; a missing one is created.
 pub(crate) fn part_of(volume: &MountedVolume, part: &str) -> Result<PathBuf, String> {
     if part.is_empty() {
         return Ok(volume.path.clone());
@@ -213,16 +212,16 @@ pub(crate) fn part_of(volume: &MountedVolume, part: &str) -> Result<PathBuf, Str
     }
     let real = |path: &Path| fs::canonicalize(path).map_err(|e| format!("subPath {part:?}: {e}"));
     let (inside, real) = (real(&volume.path)?, real(&path)?);
-    if real.starts_with(&inside) { Ok(real) } else { Err(format!("subPath {part:?} leads out of the volume")) }
+    if real.starts_with(&inside) { Ok(real) } else { Err(format!("subPath {part:?} is outside of the volume")) }
 }
 
-/// Whether something of the pod's volumes may change while it runs.
+/// Reports whether a volume of the pod may change while it runs.
 pub(crate) fn changes(pod: &Object) -> bool {
     let from_objects = ["configMap", "secret", "projected", "downwardAPI"];
     pod.items(&["spec", "volumes"]).iter().any(|volume| from_objects.iter().any(|kind| volume.get(kind).is_some()))
 }
 
-/// Seconds a token asked for in a projected source is to live.
+/// Returns the lifetime in seconds of a projected token.
 pub(crate) fn token_seconds(source: &Value) -> i64 {
     number(source, "expirationSeconds").unwrap_or(3600)
 }
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_volume_stays_within_it() {
+    fn a_sub_path_stays_within_its_volume() {
         let directory = tempfile::tempdir().expect("a folder");
         let volume = MountedVolume { path: directory.path().join("v"), read_only: false };
         fs::create_dir(&volume.path).expect("made");
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_path_is_what_it_is_said_to_be() {
+    fn host_path_types_are_checked() {
         let directory = tempfile::tempdir().expect("a folder");
         let path = |name: &str| directory.path().join(name);
         assert_eq!(make_host_path(&path("d"), "DirectoryOrCreate"), Ok(()));

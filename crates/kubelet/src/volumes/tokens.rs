@@ -1,4 +1,4 @@
-//! Tokens of service accounts for pods: asked for when they are needed, kept, and renewed well before they expire.
+//! Service account tokens for pods: requested on demand, cached, and renewed before they expire.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::pod::{COMPONENT, core, list, text};
 use crate::volumes::files::Tokens;
 use crate::volumes::token_seconds;
 
-/// A token is renewed when this part of its life is over, in percent.
+/// A token is renewed after this percentage of its lifetime.
 const RENEWED_AT_PERCENT: i64 = 80;
 
 /// Pod, volume and path of a token.
@@ -35,7 +35,7 @@ impl TokenKeeper {
         Self { clock, kept: Mutex::default() }
     }
 
-    /// The tokens a volume of a pod is to hold, by path.
+    /// Returns the tokens of a pod's volume, by path.
     pub async fn tokens_of(&self, client: &ClusterClient, pod: &Object, volume: &Value) -> Result<Tokens, String> {
         let sources = volume.get("projected").map(|p| list(p, "sources")).unwrap_or_default();
         let mut tokens = Tokens::new();

@@ -1,4 +1,4 @@
-//! A node with a containerd of its own and an API in memory, for tests that run real containers.
+//! A node with a private containerd and an in-memory API, for tests with real containers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const NODE: &str = "worker";
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub struct Cluster {
-    /// First, as the folder goes with the last of these.
+    /// Dropped first: the directory is removed with the last of these.
     _sweeper: Sweeper,
     pub client: ClusterClient,
     pub kubelet: Kubelet,
@@ -33,7 +33,7 @@ pub struct Cluster {
     running: JoinHandle<()>,
 }
 
-/// Takes away what a test that failed leaves running. Nothing, after one that went well.
+/// Stops the processes a failed test leaves running.
 struct Sweeper(PathBuf);
 
 impl Drop for Sweeper {
@@ -51,10 +51,10 @@ pub fn core(resource: &str) -> GroupVersionResource {
     GroupVersionResource::new("", "v1", resource)
 }
 
-/// A static busybox, from which images for tests are made.
+/// Returns a static busybox, from which test images are built.
 fn busybox() -> Option<PathBuf> {
     let candidates = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from);
-    // A static program names no loader.
+    // A static executable has no loader.
     let is_static = |path: &PathBuf| {
         std::fs::read(path).is_ok_and(|bytes| !bytes.windows(9).take(1 << 12).any(|window| window == b"/ld-linux"))
     };
@@ -78,7 +78,7 @@ fn busybox_image(busybox: &Path) -> Vec<u8> {
 }
 
 impl Cluster {
-    /// `None`, with a word why, where containers cannot be run.
+    /// Prints the reason and returns `None` where containers cannot run.
     pub async fn start() -> Option<Self> {
         if let Some(why) = unmet() {
             eprintln!("skipped: {why}");
@@ -88,7 +88,7 @@ impl Cluster {
             eprintln!("skipped: no static busybox; on Debian: apt-get install busybox-static");
             return None;
         };
-        // Pods of tests that run at the same time have different addresses.
+        // Concurrent tests use different pod addresses.
         static NEXT: AtomicU8 = AtomicU8::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let pod_cidr = format!("10.{}.{number}.0/24", 200 + std::process::id() % 50);
@@ -115,7 +115,7 @@ impl Cluster {
         Some(Self { client, kubelet, directory, containerd, cancel, running, _sweeper: sweeper })
     }
 
-    /// Ends everything; gives the folder back to look for what stayed.
+    /// Stops everything; returns the directory for checks.
     pub async fn stop(self) -> tempfile::TempDir {
         self.cancel.cancel();
         self.running.await.expect("the node ends");
@@ -124,7 +124,7 @@ impl Cluster {
         self.directory
     }
 
-    /// Ends the node as a power cut would: what runs goes on.
+    /// Stops the node as on a power failure: containers keep running.
     pub async fn abandon(self) -> tempfile::TempDir {
         self.cancel.cancel();
         self.running.await.expect("the node ends");
@@ -138,7 +138,7 @@ impl Cluster {
         self.client.create(target, object, WriteOptions::default()).await.expect("created")
     }
 
-    /// A pod on this node. Containers get the test's image where they name none.
+    /// Creates a pod on this node. Containers without an image get the test image.
     pub async fn run(&self, name: &str, mut spec: Value) -> Arc<Object> {
         spec["nodeName"] = NODE.into();
         for list in ["containers", "initContainers"] {
@@ -156,7 +156,7 @@ impl Cluster {
         self.client.find(ResourceRef::namespaced(&core("pods"), "default", name)).await.expect("an answer")
     }
 
-    /// Waits until the pod is as expected and gives it.
+    /// Waits until the pod meets the condition and returns it.
     pub async fn until(&self, name: &str, what: &str, holds: impl Fn(&Object) -> bool) -> Arc<Object> {
         let start = Instant::now();
         loop {
@@ -174,7 +174,7 @@ impl Cluster {
         self.until(name, "ready", is_ready).await
     }
 
-    /// What was told about a pod: `Reason: message`.
+    /// Returns the events of a pod: `Reason: message`.
     pub async fn events(&self, name: &str) -> Vec<String> {
         let events = self.client.list_all(ResourceRef::within(&core("events"), "default"), Default::default()).await;
         let events = events.expect("an answer").items;
@@ -192,11 +192,11 @@ pub fn is_ready(pod: &Object) -> bool {
     pod.items(&["status", "conditions"]).iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
-/// Waits for anything, with a deadline.
+/// Waits for a condition, with a deadline.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let start = Instant::now();
     while !holds().await {
-        assert!(start.elapsed() < DEADLINE, "not in time: {what}");
+        assert!(start.elapsed() < DEADLINE, "timed out: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Requests passed on to ports of pods: of a pod itself, of whichever pod is behind a service, and to nodes.
+//! Proxies requests to ports of pods, services and nodes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{PodStreams, find, find_pod, names, reference, status_of};
 
-/// `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`, as paths of proxies name them.
+/// `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`, as in the path of a proxy request.
 struct Place {
     scheme: String,
     name: String,
@@ -75,7 +75,7 @@ pub async fn to_service(
     pass_on(streams, &pod, number, &place, request.incoming).await
 }
 
-/// What a kubelet answers that people ask for by hand.
+/// Serves the kubelet endpoints that users call by hand.
 pub async fn to_node(
     streams: &PodStreams,
     server: &Arc<Server>,
@@ -111,7 +111,7 @@ fn first_port(pod: &Object) -> Option<u16> {
     }
 }
 
-/// The number of a port that is given by number or by a name that a container gives it.
+/// Resolves a port given by number or by container port name.
 fn named_port(pod: &Object, port: &Value) -> Option<u16> {
     if let Some(number) = port.as_u64() {
         return u16::try_from(number).ok();
@@ -123,7 +123,7 @@ fn named_port(pod: &Object, port: &Value) -> Option<u16> {
     found["containerPort"].as_u64().and_then(|port| u16::try_from(port).ok())
 }
 
-/// A pod that serves the service.
+/// Returns a ready pod of the service.
 async fn ready_pod(server: &Server, namespace: &str, service: &str) -> Result<Option<String>, Status> {
     let Some(resource) = server.registry.find("discovery.k8s.io", "v1", "endpointslices") else { return Ok(None) };
     resource.cache.fresh().await?;
@@ -139,7 +139,7 @@ async fn ready_pod(server: &Server, namespace: &str, service: &str) -> Result<Op
     Ok(ready)
 }
 
-/// What follows `/proxy`, with the query.
+/// Returns the path after `/proxy`, with the query.
 fn tail(uri: &Uri) -> String {
     let path = uri.path().split_once("/proxy").map_or("", |(_, tail)| tail);
     let path = if path.is_empty() { "/" } else { path };
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read_as_paths_name_them() {
+    fn proxy_targets_are_parsed() {
         let read = |text: &str| Place::read(text).map(|place| (place.scheme, place.name, place.port)).ok();
         let place = |scheme: &str, name: &str, port: &str| Some((scheme.to_owned(), name.to_owned(), port.to_owned()));
         assert_eq!(read("web"), place("", "web", ""));

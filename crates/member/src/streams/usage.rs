@@ -1,4 +1,4 @@
-//! What pods and nodes use, as whoever runs the pods measures or makes it up, for the metrics API.
+//! Resource usage of pods and nodes, measured or simulated by the backend, for the metrics API.
 
 use apiserver::usage::{Asked, UsageSource};
 use kubelet::{Kubelet, NodeUsage};
@@ -8,7 +8,7 @@ use simulated_nodes::metrics::Wanted;
 
 use crate::backends::{Backends, Runner};
 
-/// The usage of this member's nodes; nothing while they start.
+/// The usage of this member's nodes; empty while they start.
 pub struct Usage {
     pub backends: Backends,
 }

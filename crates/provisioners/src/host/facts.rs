@@ -1,4 +1,4 @@
-//! Reads what a host has: programs, bridge, firewall, kernel settings, ports, memory, disk.
+//! Reads the state of a host: programs, bridge, firewall, kernel settings, ports, memory, disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,19 +11,19 @@ use super::judge::{PROGRAMS, SETTINGS};
 use super::ports::{Listener, listeners};
 use crate::lxd;
 
-/// Bridges of machines, in the order they are taken.
+/// Known bridges, in order of preference.
 const BRIDGES: &[&str] = &["lxdbr0", "incusbr0", "flotillabr0"];
 
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub root: bool,
-    /// Where each program of the table is, if it is.
+    /// The paths of the programs that were found.
     pub programs: BTreeMap<&'static str, PathBuf>,
-    /// Why no daemon for machines answers, and what to do; nothing when one does.
+    /// The problem and remedy if no LXD or Incus daemon answers.
     pub daemon: Option<(String, String)>,
     pub bridge: Bridge,
     pub firewall: Option<(Firewall, Listing)>,
-    /// Kernel settings by path; what cannot be read is not here.
+    /// Kernel settings by path; unreadable ones are missing.
     pub settings: BTreeMap<&'static str, u64>,
     pub open_files: Option<u64>,
     pub listeners: Vec<Listener>,
@@ -38,10 +38,10 @@ pub struct Bridge {
     pub up: bool,
 }
 
-/// The rules as the program prints them, or why it does not.
+/// The rules as printed by the program, or the error.
 pub type Listing = Result<String, String>;
 
-/// Only reads; runs `iptables -S` or `nft list ruleset` where the bridge matters.
+/// Read-only; runs `iptables -S` or `nft list ruleset` if the bridge matters.
 pub fn gather(wanted: &Wanted) -> Facts {
     let programs: BTreeMap<&'static str, PathBuf> =
         PROGRAMS.iter().filter_map(|program| Some((program.name, find_program(program.name)?))).collect();
@@ -60,7 +60,7 @@ pub fn gather(wanted: &Wanted) -> Facts {
     }
 }
 
-/// On PATH, and where root's programs are even if PATH forgets them.
+/// Searches PATH and the sbin directories, which PATH may lack.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders =
@@ -104,7 +104,7 @@ fn memory_available(text: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Of the file system the path is on or would be made on.
+/// Returns the free space of the file system the path is on or would be created on.
 pub fn disk_available(path: &Path) -> Option<u64> {
     let existing = path.ancestors().find(|folder| folder.exists())?;
     let status = rustix::fs::statvfs(existing).ok()?;
@@ -116,13 +116,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_what_the_kernel_says_can_be_had() {
+    fn available_memory_is_read() {
         assert_eq!(memory_available("MemTotal: 5 kB\nMemAvailable:   2048 kB\n"), Some(2048 * 1024));
         assert_eq!(memory_available("MemTotal: 5 kB\n"), None);
     }
 
     #[test]
-    fn a_host_can_be_read_without_rights_and_without_a_testbed() {
+    fn a_host_can_be_read_without_root_and_without_a_testbed() {
         let wanted =
             Wanted { lxd: false, containerd: false, bridge: None, ports: vec![1], home: "/nonexistent/home".into() };
         let facts = gather(&wanted);

@@ -1,20 +1,20 @@
-//! The rules the bridge of the machines needs in the host's firewall, and whether they are there.
+//! The firewall rules for the bridge of the machines, and checks for them.
 
 use super::Repair;
 
-/// Which program speaks to the firewall.
+/// The program that manages the firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Firewall {
     Iptables,
     Nftables,
 }
 
-/// One rule the documents name.
+/// A required rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub name: &'static str,
     chain: &'static str,
-    /// `-i` for what comes from the bridge, `-o` for what goes to it.
+    /// `-i` for traffic from the bridge, `-o` for traffic to it.
     side: &'static str,
     pub why: &'static str,
 }
@@ -35,7 +35,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Whether anything is dropped or refused at all, as either program lists it.
+/// Reports whether the listing of either program drops or rejects anything.
 pub fn blocks(listing: &str) -> bool {
     listing.lines().any(|line| {
         let line = line.to_ascii_lowercase();
@@ -49,7 +49,7 @@ impl Rule {
         format!("{} {} {bridge} -j ACCEPT", self.chain, self.side)
     }
 
-    /// Whether it is among the rules as `iptables -S` or `nft list ruleset` prints them.
+    /// Reports whether the rule is in the output of `iptables -S` or `nft list ruleset`.
     pub fn is_in(&self, firewall: Firewall, bridge: &str, listing: &str) -> bool {
         match firewall {
             Firewall::Iptables => {
@@ -66,7 +66,7 @@ impl Rule {
         }
     }
 
-    /// Goes in front: a rule after one that drops would never be reached. Nothing that is there is touched.
+    /// Inserts the rule first, since a rule after a drop is never reached. Existing rules are not changed.
     pub fn repair(&self, firewall: Firewall, bridge: &str) -> Repair {
         match firewall {
             Firewall::Iptables => {
@@ -75,7 +75,7 @@ impl Rule {
             }
             Firewall::Nftables => {
                 let chain = self.nft_chain();
-                // `add` leaves alone what is there.
+                // `add` leaves existing objects alone.
                 let script = format!(
                     "add table inet flotilla; add chain inet flotilla {chain} {{ type filter hook {chain} priority -10; }}; \
                      insert rule inet flotilla {chain} {}",
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_very_rule_counts() {
+    fn only_the_exact_rule_counts() {
         assert_eq!(present(Firewall::Iptables, "lxdbr0", IPTABLES), [true, false, false]);
         assert_eq!(present(Firewall::Iptables, "lxdbr", IPTABLES), [false, false, false]);
         assert_eq!(present(Firewall::Nftables, "lxdbr0", NFTABLES), [true, false, true]);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_and_rules_that_drop_are_seen() {
+    fn dropping_policies_and_rules_are_detected() {
         assert!(blocks(IPTABLES));
         assert!(blocks("-A FORWARD -j REJECT --reject-with icmp-host-prohibited"));
         assert!(blocks("\t\ttype filter hook forward priority filter; policy drop;"));

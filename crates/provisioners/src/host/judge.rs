@@ -1,19 +1,19 @@
-//! Compares what a host has with what it is wanted for.
+//! Checks the state of a host against the requirements.
 
 use super::firewall::{self, RULES, Rule};
 use super::{Check, Facts, Repair, Standing, Wanted};
 
 const MIB: u64 = 1024 * 1024;
-/// A testbed of three members in processes of their own, with room to work in.
+/// A testbed of three members as processes, with some headroom.
 const MEMORY_MIN: u64 = 512 * MIB;
-/// Each machine brings kernel memory and page cache of its own.
+/// Each machine has its own kernel memory and page cache.
 const MEMORY_MIN_LXD: u64 = 1024 * MIB;
 const DISK_MIN: u64 = 1024 * MIB;
 const OPEN_FILES_MIN: u64 = 4096;
 
 pub struct Program {
     pub name: &'static str,
-    /// Debian's name for what brings it.
+    /// The Debian package that provides it.
     pub package: &'static str,
     pub why: &'static str,
     need: Need,
@@ -26,32 +26,37 @@ enum Need {
     Containerd,
     /// Of either kind.
     Containers,
-    /// Useful; nothing of ours fails without it.
+    /// Useful, but nothing fails without it.
     Optional,
 }
 
 pub const PROGRAMS: &[Program] = &[
-    Program { name: "kubectl", package: "", why: "people use it on the plane and the members", need: Need::Optional },
+    Program {
+        name: "kubectl",
+        package: "",
+        why: "used to access the control plane and the members",
+        need: Need::Optional,
+    },
     Program {
         name: "dnsmasq",
         package: "dnsmasq-base",
-        why: "gives machines their addresses on the bridge",
+        why: "assigns addresses to machines on the bridge",
         need: Need::Lxd,
     },
     Program { name: "ip", package: "iproute2", why: "sets up networks of machines and pods", need: Need::Lxd },
     Program {
         name: "busybox",
         package: "busybox-static",
-        why: "is the user land of a machine's image",
+        why: "provides the userland of a machine's image",
         need: Need::Lxd,
     },
     Program {
         name: "iptables",
         package: "iptables",
-        why: "lets traffic pass to and from the bridge",
+        why: "allows traffic to and from the bridge",
         need: Need::Optional,
     },
-    Program { name: "nft", package: "nftables", why: "lets traffic pass to and from the bridge", need: Need::Optional },
+    Program { name: "nft", package: "nftables", why: "allows traffic to and from the bridge", need: Need::Optional },
     Program { name: "containerd", package: "containerd", why: "runs the containers of pods", need: Need::Containerd },
     Program { name: "runc", package: "runc", why: "starts the containers of pods", need: Need::Containerd },
     Program { name: "skopeo", package: "skopeo", why: "copies images between registries", need: Need::Optional },
@@ -69,13 +74,13 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         path: "/proc/sys/fs/inotify/max_user_instances",
         min: 512,
-        why: "every machine and every container runtime watches files",
+        why: "every machine and container runtime uses inotify watches",
         need: Need::Containers,
     },
     Setting {
         path: "/proc/sys/fs/inotify/max_user_watches",
         min: 65536,
-        why: "every machine and every container runtime watches files",
+        why: "every machine and container runtime uses inotify watches",
         need: Need::Containers,
     },
     Setting {
@@ -87,12 +92,12 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         path: "/proc/sys/net/ipv4/ip_forward",
         min: 1,
-        why: "without it machines reach nothing beyond their bridge",
+        why: "without it machines cannot reach networks beyond their bridge",
         need: Need::Lxd,
     },
 ];
 
-/// Everything that was looked at, in the order a person would go through it.
+/// Returns all checks in reading order.
 pub fn judge(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
     let mut checks = programs(facts, wanted);
     if wanted.lxd {
@@ -104,14 +109,20 @@ pub fn judge(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
     checks.push(open_files(facts));
     checks.extend(wanted.ports.iter().map(|port| port_check(facts, *port)));
     let memory_min = if wanted.lxd { MEMORY_MIN_LXD } else { MEMORY_MIN };
-    checks.push(room("memory", "memory", facts.memory_available, memory_min, "stop something, or start fewer members"));
+    checks.push(room(
+        "memory",
+        "memory",
+        facts.memory_available,
+        memory_min,
+        "stop other programs, or start fewer members",
+    ));
     let home = wanted.home.display().to_string();
     checks.push(room(
         "disk",
         &home,
         facts.disk_available,
         DISK_MIN,
-        "free some room there, or put testbeds elsewhere with --home",
+        "free disk space there, or use another directory with --home",
     ));
     checks
 }
@@ -138,7 +149,7 @@ impl Need {
         }
     }
 
-    /// What it means that something is not as it should be.
+    /// Returns the severity of an unmet requirement.
     fn standing(self, wanted: &Wanted) -> Standing {
         if self.is_there(wanted) { Standing::Broken } else { Standing::Note }
     }
@@ -161,9 +172,9 @@ fn install(package: &str) -> Repair {
 }
 
 fn daemon(facts: &Facts) -> Check {
-    let why = "keeps the machines of the lxd provisioner";
+    let why = "runs the machines of the lxd provisioner";
     let Some((problem, remedy)) = &facts.daemon else { return good("lxd", "daemon", "answers", why) };
-    // Only what is missing altogether can be brought by a command; a daemon that is down has its own reasons.
+    // Only a missing daemon can be fixed by a command; a stopped one has its own reasons.
     let repair = if problem.starts_with("neither") { install("lxd") } else { Repair::Advice(remedy.clone()) };
     Check { standing: Standing::Broken, repair: Some(repair), ..good("lxd", "daemon", problem.clone(), why) }
 }
@@ -183,7 +194,7 @@ fn bridge(facts: &Facts) -> Check {
         }
         (false, _) => Check {
             standing: Standing::Note,
-            ..good("bridge", &bridge.name, "not there yet; it is made with the first machine", why)
+            ..good("bridge", &bridge.name, "does not exist yet; created with the first machine", why)
         },
     }
 }
@@ -191,14 +202,15 @@ fn bridge(facts: &Facts) -> Check {
 fn rules(facts: &Facts) -> Vec<Check> {
     let bridge = facts.bridge.name.as_str();
     let Some((firewall, listing)) = &facts.firewall else {
-        let why = "without a program for it nobody can say whether traffic passes";
+        let why = "without one of them the firewall cannot be checked";
         let check = good("firewall", "program", "neither iptables nor nft is installed", why);
         return vec![Check { standing: Standing::Broken, repair: Some(install("iptables")), ..check }];
     };
     let listing = match listing {
         Ok(listing) => listing,
         Err(why_not) => {
-            let check = good("firewall", "rules", format!("cannot be read: {why_not}"), "only root sees the firewall");
+            let check =
+                good("firewall", "rules", format!("cannot be read: {why_not}"), "only root can read the firewall");
             let repair = Repair::Advice("run `flotilla prepare` as root".to_owned());
             return vec![Check { standing: Standing::Note, repair: Some(repair), ..check }];
         }
@@ -209,8 +221,8 @@ fn rules(facts: &Facts) -> Vec<Check> {
         }
         let repair = Some(rule.repair(*firewall, bridge));
         let (standing, detail) = match firewall::blocks(listing) {
-            true => (Standing::Broken, "missing, and something else blocks"),
-            false => (Standing::Note, "missing; nothing blocks yet"),
+            true => (Standing::Broken, "missing, and other rules block traffic"),
+            false => (Standing::Note, "missing; no rule blocks traffic"),
         };
         Check { standing, repair, ..good("firewall", rule.name, detail, rule.why) }
     };
@@ -225,12 +237,12 @@ fn judge_setting(facts: &Facts, wanted: &Wanted, setting: &Setting) -> Option<Ch
         return Some(check);
     }
     let repair = Repair::Set { path: setting.path.to_owned(), value: setting.min.to_string() };
-    let detail = format!("{value}, at least {} is needed", setting.min);
+    let detail = format!("{value}, requires at least {}", setting.min);
     Some(Check { standing: setting.need.standing(wanted), detail, repair: Some(repair), ..check })
 }
 
 fn open_files(facts: &Facts) -> Check {
-    let why = "a plane holds a connection for every watch";
+    let why = "the control plane holds a connection for every watch";
     let Some(limit) = facts.open_files else { return good("limits", "open files", "no limit", why) };
     let check = good("limits", "open files", limit.to_string(), why);
     if limit >= OPEN_FILES_MIN {
@@ -245,21 +257,21 @@ fn port_check(facts: &Facts, port: u16) -> Check {
     let Some(listener) = facts.listeners.iter().find(|listener| listener.address.port() == port) else {
         return good("ports", port.to_string(), "free", why);
     };
-    let program = listener.program.clone().unwrap_or_else(|| "a process this user may not see".to_owned());
+    let program = listener.program.clone().unwrap_or_else(|| "a process of another user".to_owned());
     let process = listener.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-    let detail = format!("taken by {program}{process}");
-    // A testbed that runs has its ports; LXD holds those of its proxies.
+    let detail = format!("in use by {program}{process}");
+    // A running testbed holds its ports; LXD holds those of its proxy devices.
     let ours = matches!(listener.program.as_deref(), Some("flotilla" | "lxd" | "incusd"));
     if ours {
         return good("ports", port.to_string(), detail, why);
     }
     let stop = listener.pid.map(|pid| format!("stop it (kill {pid}), or ")).unwrap_or_default();
-    let repair = Repair::Advice(format!("{stop}give the testbed other ports"));
+    let repair = Repair::Advice(format!("{stop}choose other ports for the testbed"));
     Check { standing: Standing::Broken, repair: Some(repair), ..good("ports", port.to_string(), detail, why) }
 }
 
 fn room(area: &'static str, name: &str, available: Option<u64>, min: u64, advice: &str) -> Check {
-    let why = format!("at least {} MiB are needed", min / MIB);
+    let why = format!("requires at least {} MiB", min / MIB);
     let Some(available) = available else {
         return Check { standing: Standing::Note, ..good(area, name, "cannot be read", &why) };
     };
@@ -281,7 +293,7 @@ mod tests {
         Wanted { lxd: true, containerd: true, bridge: None, ports: vec![16441], home: "/home/x".into() }
     }
 
-    /// A host that lacks nothing.
+    /// A host that meets all requirements.
     fn healthy() -> Facts {
         let rules = "-P INPUT DROP\n-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -j ACCEPT\n-A FORWARD -o lxdbr0 -j ACCEPT\n";
         Facts {
@@ -298,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Exactly one thing is broken, and its repair is this.
+    /// Expects exactly one broken check with this repair.
     fn check(change: impl FnOnce(&mut Facts), name: &str, repair: &str) {
         let mut facts = healthy();
         change(&mut facts);
@@ -310,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_has_everything_is_good_throughout() {
+    fn a_complete_host_passes_all_checks() {
         let checks = judge(&healthy(), &wanted());
         assert!(checks.iter().all(|check| check.standing == Standing::Good && check.repair.is_none()), "{checks:?}");
     }
 
     #[test]
-    fn what_is_missing_is_found_with_its_repair() {
+    fn missing_requirements_are_found_with_their_repair() {
         let apt = "apt-get install -y --no-install-recommends";
         check(|facts| drop(facts.programs.remove("containerd")), "containerd", &format!("{apt} containerd"));
         check(|facts| drop(facts.programs.remove("busybox")), "busybox", &format!("{apt} busybox-static"));
@@ -328,7 +340,7 @@ mod tests {
             &format!("{apt} lxd"),
         );
         check(
-            |facts| facts.daemon = Some(("nobody answers".into(), "systemctl start lxd".into())),
+            |facts| facts.daemon = Some(("no answer".into(), "systemctl start lxd".into())),
             "daemon",
             "systemctl start lxd",
         );
@@ -353,26 +365,26 @@ mod tests {
         check(
             |facts| facts.disk_available = Some(5),
             "/home/x",
-            "free some room there, or put testbeds elsewhere with --home",
+            "free disk space there, or use another directory with --home",
         );
-        check(|facts| facts.memory_available = Some(5), "memory", "stop something, or start fewer members");
+        check(|facts| facts.memory_available = Some(5), "memory", "stop other programs, or start fewer members");
     }
 
     #[test]
-    fn a_port_of_somebody_else_is_broken_and_one_of_ours_is_not() {
+    fn a_foreign_port_is_broken_and_our_own_is_not() {
         let taken = |program: &str| Listener {
             address: ([127, 0, 0, 1], 16441).into(),
             pid: Some(7),
             program: Some(program.to_owned()),
         };
-        let advice = "stop it (kill 7), or give the testbed other ports";
+        let advice = "stop it (kill 7), or choose other ports for the testbed";
         check(|facts| facts.listeners = vec![taken("nginx")], "16441", advice);
         let facts = Facts { listeners: vec![taken("flotilla")], ..healthy() };
         assert!(judge(&facts, &wanted()).iter().all(|check| check.standing == Standing::Good));
     }
 
     #[test]
-    fn a_missing_rule_is_only_worth_a_note_where_nothing_blocks() {
+    fn a_missing_rule_is_a_note_if_nothing_blocks() {
         let facts = Facts { firewall: Some((Firewall::Iptables, Ok("-P INPUT ACCEPT\n".to_owned()))), ..healthy() };
         let checks = judge(&facts, &wanted());
         let rules: Vec<&Check> = checks.iter().filter(|check| check.area == "firewall").collect();
@@ -381,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn without_machines_and_containers_nothing_has_to_be_installed() {
+    fn process_testbeds_need_no_programs() {
         let settings = [("/proc/sys/fs/inotify/max_user_instances", 128), ("/proc/sys/net/ipv4/ip_forward", 0)];
         let facts = Facts { programs: Default::default(), firewall: None, settings: settings.into(), ..healthy() };
         let wanted = Wanted { lxd: false, containerd: false, ..wanted() };

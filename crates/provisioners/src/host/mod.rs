@@ -1,4 +1,4 @@
-//! What a host must have for a testbed: gathered as facts, judged purely, repaired by commands that can be shown first.
+//! Host requirements of a testbed: gathered as facts, checked purely, repaired by commands that can be shown first.
 
 mod facts;
 mod firewall;
@@ -14,49 +14,49 @@ pub use self::facts::{Facts, gather};
 pub use self::judge::judge;
 pub use self::repair::apply;
 
-/// The ports of a testbed of three members, as the documents name them: plane, members, registry.
+/// The documented ports of a testbed with three members: control plane, members, registry.
 pub const PORTS: &[u16] = &[5443, 16441, 16442, 16444, 32000];
 
-/// What the host is wanted for.
+/// The intended use of the host.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Machines as system containers.
     pub lxd: bool,
     /// Pods as real containers.
     pub containerd: bool,
-    /// The bridge of the machines; by default the one that is there.
+    /// The bridge of the machines; by default the existing one.
     pub bridge: Option<String>,
     pub ports: Vec<u16>,
-    /// Where testbeds are kept: its disk is looked at.
+    /// The directory of testbeds, whose disk space is checked.
     pub home: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// As it should be.
+    /// The requirement is met.
     Good,
-    /// Worth knowing; nothing fails for it.
+    /// A hint; nothing fails.
     Note,
     /// Something will not work.
     Broken,
 }
 
-/// One thing that was looked at.
+/// A checked requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     pub area: &'static str,
     pub name: String,
     pub standing: Standing,
-    /// What is the case.
+    /// The observed state.
     pub detail: String,
-    /// What it is for, or what fails without it.
+    /// The purpose, or the consequence if unmet.
     pub why: String,
     #[serde(serialize_with = "repair::as_text", skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
 }
 
-/// What makes it right. Every repair may be repeated, and none takes anything away.
+/// A fix. Every repair is idempotent, and none removes anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {
     Run(Vec<String>),
@@ -65,7 +65,7 @@ pub enum Repair {
         path: String,
         value: String,
     },
-    /// Only the user can do this.
+    /// A manual step.
     Advice(String),
 }
 

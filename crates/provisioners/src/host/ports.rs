@@ -1,4 +1,4 @@
-//! Which ports of this host are listened on, and by whom.
+//! Listening ports of this host and their processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,18 +6,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::Serialize;
 
-/// The kernel's number for a socket that listens.
+/// The kernel's code of the LISTEN state.
 const LISTENING: &str = "0A";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listener {
     pub address: SocketAddr,
-    /// The process, where this user may see it.
+    /// The process, if visible to this user.
     pub pid: Option<u32>,
     pub program: Option<String>,
 }
 
-/// Every listening TCP socket. Who holds it is only looked up for the ports asked for: it means reading every process.
+/// Returns every listening TCP socket. Processes are only looked up for the given ports, since that reads all of
+/// /proc.
 pub fn listeners(ports: &[u16]) -> Vec<Listener> {
     let mut found = Vec::new();
     for (table, read) in [("/proc/net/tcp", parse_v4 as fn(&str) -> Option<IpAddr>), ("/proc/net/tcp6", parse_v6)] {
@@ -32,7 +33,7 @@ pub fn listeners(ports: &[u16]) -> Vec<Listener> {
     found.into_iter().map(named).collect()
 }
 
-/// Addresses and inodes of the sockets in the kernel's table that listen.
+/// Parses the listening sockets of a kernel table: address and inode.
 fn parse_table(text: &str, read: fn(&str) -> Option<IpAddr>) -> Vec<(SocketAddr, u64)> {
     let row = |line: &str| {
         let columns: Vec<&str> = line.split_whitespace().collect();
@@ -60,8 +61,8 @@ fn parse_v6(hex: &str) -> Option<IpAddr> {
     Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4))
 }
 
-/// Which process holds which socket, as far as this user may look. Where several do, the oldest is told of: the others have
-/// it from there, if only until they run their own program.
+/// Maps socket inodes to processes, as far as visible to this user. Of several processes the oldest is named: the
+/// others inherited the socket, possibly only until they exec.
 fn holders() -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -82,7 +83,7 @@ fn holders() -> BTreeMap<u64, u32> {
     found
 }
 
-/// When the process started, in ticks since the host did. One that is gone is younger than all.
+/// Returns the start time of the process in ticks since boot. An exited one counts as the youngest.
 fn started(pid: u32) -> u64 {
     const START: usize = 19;
     let read = || {
@@ -112,19 +113,19 @@ mod tests {
         assert_eq!(ours.pid, Some(std::process::id()));
         assert!(ours.program.is_some());
         drop(socket);
-        // What another test starts meanwhile holds it until it runs its own program.
+        // Children started by other tests hold it until they exec.
         let deadline = Instant::now() + Duration::from_secs(10);
         while listeners(&[address.port()]).iter().any(|listener| listener.address == address) {
-            assert!(Instant::now() < deadline, "{address} is still listened on");
+            assert!(Instant::now() < deadline, "{address} is still in use");
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn of_two_processes_with_one_socket_the_first_is_named() {
+    fn the_oldest_process_of_a_shared_socket_is_named() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        // As its input, a child holds it for as long as it runs.
+        // As its stdin, a child holds the socket while it runs.
         let input = std::os::fd::OwnedFd::from(socket.try_clone().unwrap());
         let mut child = std::process::Command::new("sleep").arg("60").stdin(input).spawn().unwrap();
         let found = listeners(&[address.port()]);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_in_the_kernels_way() {
+    fn kernel_addresses_are_parsed() {
         assert_eq!(parse_v4("0100007F").unwrap().to_string(), "127.0.0.1");
         assert_eq!(parse_v6("00000000000000000000000001000000").unwrap().to_string(), "::1");
         assert_eq!(parse_v6("0000000000000000FFFF00000100007F").unwrap().to_string(), "127.0.0.1");

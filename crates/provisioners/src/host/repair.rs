@@ -1,4 +1,4 @@
-//! Carries repairs out, one by one, and says how each went.
+//! Applies repairs and reports their results.
 
 use std::process::{Command, Stdio};
 
@@ -6,13 +6,13 @@ use serde::Serializer;
 
 use super::Repair;
 
-/// Does it; the error is what stood in the way. Advice is for people and cannot be carried out.
+/// Applies a repair. Advice cannot be applied automatically.
 pub fn apply(repair: &Repair) -> Result<(), String> {
     match repair {
-        Repair::Advice(text) => Err(format!("only you can do this: {text}")),
+        Repair::Advice(text) => Err(format!("this must be done manually: {text}")),
         Repair::Set { path, value } => std::fs::write(path, value).map_err(|error| error.to_string()),
         Repair::Run(words) => {
-            let (program, arguments) = words.split_first().ok_or("nothing to run")?;
+            let (program, arguments) = words.split_first().ok_or("the command is empty")?;
             let mut command = Command::new(program);
             command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
             let output = command.output().map_err(|error| format!("{program}: {error}"))?;
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repair_is_done_or_says_why_not() {
+    fn a_repair_is_applied_or_reports_its_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("setting").display().to_string();
         apply(&Repair::Set { path: path.clone(), value: "1".into() }).unwrap();

@@ -1,4 +1,4 @@
-//! The REST interface of LXD and Incus over their unix socket: plain requests, and operations waited for.
+//! Client of the REST API of LXD and Incus over their unix socket, including operations.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// What a daemon that is well answers within.
+/// Timeout of a plain request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// One question of a long wait; the daemon answers when the operation ends or this has passed.
+/// Duration of one long poll; the daemon answers when the operation finishes or this has passed.
 const POLL_SECONDS: u64 = 20;
-/// The longest any operation may take: unpacking a large image on a slow disk.
+/// Timeout of an operation, such as unpacking a large image on a slow disk.
 pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(600);
-/// Answers are held in memory; files of machines and recorded output are the largest.
+/// Responses are held in memory; files of machines and recorded output are the largest.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Where the daemons put their sockets, in the order they are tried.
+/// Known sockets of the daemons, in the order they are tried.
 pub const SOCKETS: &[&str] =
     &["/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket", "/var/lib/incus/unix.socket"];
 
@@ -41,7 +41,7 @@ impl ApiError {
         matches!(self, Self::Refused { code: 404, .. })
     }
 
-    /// Somebody else made it in the meantime.
+    /// Reports whether it was created concurrently.
     pub fn already_exists(&self) -> bool {
         matches!(self, Self::Refused { code, message } if *code == 409 || message.contains("already exists"))
     }
@@ -53,7 +53,7 @@ pub struct Api {
     socket: PathBuf,
 }
 
-/// What is put into an instance.
+/// A file system entry to create in an instance.
 #[derive(Clone, Debug)]
 pub enum Entry {
     File {
@@ -78,7 +78,7 @@ impl Api {
         Ok(self.json(Method::GET, path, None).await?["metadata"].take())
     }
 
-    /// `None` where there is no such thing.
+    /// `None` if it does not exist.
     pub async fn find(&self, path: &str) -> Result<Option<Value>, ApiError> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -87,7 +87,7 @@ impl Api {
         }
     }
 
-    /// A change; when the daemon works on it in the background, this waits for the end. Answers what the operation left.
+    /// Sends a change and waits for its background operation, if any. Returns the metadata of the operation.
     pub async fn change(&self, method: Method, path: &str, body: Value) -> Result<Value, ApiError> {
         let answer = self.json(method, path, Some(body)).await?;
         self.finish(answer).await
@@ -101,7 +101,7 @@ impl Api {
         }
     }
 
-    /// Sends bytes as they come, for images.
+    /// Streams a body, for images.
     pub async fn upload(&self, path: &str, headers: &[(&str, String)], body: Body) -> Result<Value, ApiError> {
         let mut request = Request::post(path)
             .header(header::HOST, "machines")
@@ -126,7 +126,7 @@ impl Api {
         Ok(Some(self.collect(response).await?.to_vec()))
     }
 
-    /// The headers go by both programs' names.
+    /// Sends the headers under the names of both programs.
     pub async fn push(&self, path: &str, entry: Entry) -> Result<(), ApiError> {
         let (kind, mode, body) = match entry {
             Entry::File { content, mode } => ("file", mode, full(content)),
@@ -135,7 +135,7 @@ impl Api {
         };
         let mut request = Request::post(path)
             .header(header::HOST, "machines")
-            // LXD reads a body of any other type as a form and stores nothing.
+            // LXD parses a body of any other type as a form and stores nothing.
             .header(header::CONTENT_TYPE, "application/octet-stream");
         for program in ["LXD", "Incus"] {
             request = request
@@ -183,7 +183,7 @@ impl Api {
                 Some(100..=199) if start.elapsed() < OPERATION_TIMEOUT => {}
                 code => {
                     let said = state["err"].as_str().filter(|said| !said.is_empty());
-                    let message = said.unwrap_or("the operation did not end in time").to_owned();
+                    let message = said.unwrap_or("the operation timed out").to_owned();
                     return Err(ApiError::Refused { code: code.unwrap_or(500) as u16, message });
                 }
             }
@@ -204,14 +204,14 @@ impl Api {
         Ok(body.collect().await.map_err(|error| self.unreachable(error))?.to_bytes())
     }
 
-    /// A connection per request: they are free on this machine, and none can be stale.
+    /// One connection per request: they are cheap on this machine, and none can be stale.
     async fn send(&self, request: Request<Body>, limit: Duration) -> Result<Response<Incoming>, ApiError> {
         let exchange = async {
             let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(error))?;
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
                 .await
                 .map_err(|error| self.unreachable(error))?;
-            // It ends with the response, or with this future.
+            // Ends with the response, or with this future.
             tokio::spawn(connection);
             sender.send_request(request).await.map_err(|error| self.unreachable(error))
         };
@@ -237,7 +237,7 @@ fn refused(status: StatusCode, bytes: &[u8]) -> ApiError {
     ApiError::Refused { code: status.as_u16(), message }
 }
 
-/// The first socket that lets us in; else what stands in the way and what to do about it.
+/// Returns the first accessible socket; otherwise the problem and its remedy.
 pub fn find_socket(named: Option<&Path>) -> Result<PathBuf, (String, String)> {
     let candidates: Vec<PathBuf> = match named {
         Some(path) => vec![path.to_owned()],
@@ -249,7 +249,7 @@ pub fn find_socket(named: Option<&Path>) -> Result<PathBuf, (String, String)> {
             Ok(_) => return Ok(path.clone()),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let group = if path.starts_with("/var/lib/incus") { "incus-admin" } else { "lxd" };
-                let problem = format!("{} lets this user not in", path.display());
+                let problem = format!("this user has no access to {}", path.display());
                 return Err((problem, format!("run as root, or: usermod -aG {group} $USER, then log in again")));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -257,7 +257,7 @@ pub fn find_socket(named: Option<&Path>) -> Result<PathBuf, (String, String)> {
         }
     }
     if let Some((path, error)) = dead {
-        let (problem, daemon) = (format!("nobody answers on {} ({error})", path.display()), daemon_of(path));
+        let (problem, daemon) = (format!("no daemon answers on {} ({error})", path.display()), daemon_of(path));
         return Err((problem, format!("start it: systemctl start {daemon}")));
     }
     let looked: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_carries_the_daemons_own_words() {
+    fn an_error_has_the_message_of_the_daemon() {
         let error =
             refused(StatusCode::NOT_FOUND, br#"{"type":"error","error":"Instance not found","error_code":404}"#);
         assert!(error.is_missing());
@@ -296,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_nobody_listens_on_is_told_from_none() {
+    fn a_dead_socket_is_distinguished_from_a_missing_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("unix.socket");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let (problem, remedy) = find_socket(Some(&path)).unwrap_err();
-        assert!(problem.starts_with("nobody answers on"), "{problem}");
+        assert!(problem.starts_with("no daemon answers on"), "{problem}");
         assert_eq!(remedy, "start it: systemctl start lxd");
     }
 }

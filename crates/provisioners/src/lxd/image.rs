@@ -1,4 +1,4 @@
-//! The image of a machine, made on this host out of what it has: busybox, our binary and the libraries it needs.
+//! Builds the image of a machine from files of this host: busybox, our binary and its libraries.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,17 +15,17 @@ use super::api::Body;
 use super::tar::Tar;
 use crate::machine::Error;
 
-/// Where the binary is in every machine made from this image.
+/// The path of the binary in every machine.
 pub const BINARY: &str = "/usr/bin/flotilla";
 
-/// Chunks of an archive that wait for the daemon to take them.
+/// Archive chunks buffered for the daemon.
 const CHUNKS_WAITING_MAX: usize = 16;
 const CHUNK_BYTES: usize = 256 * 1024;
 
 const INIT: &str = include_str!("init.sh");
 const DHCP: &str = include_str!("dhcp.sh");
 
-/// What people and our own scripts type in a machine.
+/// Commands for users and our own scripts.
 const APPLETS: &[&str] = &[
     "ash", "awk", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "dirname", "dmesg", "du",
     "echo", "env", "false", "find", "free", "grep", "head", "hostname", "id", "ifconfig", "ip", "kill", "less", "ln",
@@ -72,7 +72,7 @@ const TEXTS: &[(&str, u32, &str)] = &[
     ("etc/os-release", 0o644, "ID=flotilla\nNAME=Flotilla\nPRETTY_NAME=\"Flotilla machine\"\n"),
 ];
 
-/// What goes in from this host, each to the same path below the root unless said otherwise.
+/// Files from this host, each at the same path below the root unless stated otherwise.
 #[derive(Clone, Debug)]
 pub struct Ingredients {
     binary: PathBuf,
@@ -85,7 +85,7 @@ impl Ingredients {
         let busybox = ["/bin/busybox", "/usr/bin/busybox", "/usr/sbin/busybox"].map(PathBuf::from);
         let busybox = busybox.into_iter().find(|path| path.exists() && libraries_of(path).is_ok_and(|l| l.is_empty()));
         let busybox = busybox.ok_or_else(|| Error::Host {
-            problem: "the image of a machine needs a static busybox, and there is none".to_owned(),
+            problem: "the image of a machine requires a static busybox, which is not installed".to_owned(),
             remedy: "install it as root: apt-get install busybox-static".to_owned(),
         })?;
         let failed = |why: io::Error| Error::Failed {
@@ -95,7 +95,7 @@ impl Ingredients {
         Ok(Self { binary: binary.to_owned(), busybox, libraries: libraries_of(binary).map_err(failed)? })
     }
 
-    /// The same for the same content: an image is made once per build of the binary.
+    /// Derived from the content: an image is built once per build of the binary.
     pub fn key(&self) -> io::Result<String> {
         let mut context = Context::new(&SHA256);
         for text in TEXTS {
@@ -109,7 +109,7 @@ impl Ingredients {
         Ok(context.finish().as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The archive as the daemon wants it: `metadata.yaml` beside `rootfs`.
+    /// Writes the archive in the daemon's format: `metadata.yaml` and `rootfs`.
     pub fn write(&self, key: &str, to: impl Write) -> io::Result<()> {
         let mut tar = Tar::new(to);
         tar.text("metadata.yaml", 0o644, &metadata(key))?;
@@ -135,13 +135,13 @@ impl Ingredients {
         tar.finish().map(|_| ())
     }
 
-    /// The archive as a request body, made while it is sent: nothing is left on disk.
+    /// Returns the archive as request body, built while it is sent, without a file on disk.
     pub fn stream(self, key: String) -> Body {
         let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(CHUNKS_WAITING_MAX);
         tokio::task::spawn_blocking(move || {
             let chunks = io::BufWriter::with_capacity(CHUNK_BYTES, Chunks(sender.clone()));
             if let Err(error) = self.write(&key, chunks) {
-                // The daemon must not take half an image for a whole one. It may have hung up itself.
+                // The daemon must not accept a partial image. It may have closed the connection itself.
                 let _ = sender.blocking_send(Err(error));
             }
         });
@@ -167,7 +167,7 @@ fn metadata(key: &str) -> String {
     )
 }
 
-/// The libraries a program is linked with, the loader among them; none when it is static.
+/// Returns the shared libraries of a program including the loader; none if it is static.
 fn libraries_of(program: &Path) -> io::Result<BTreeSet<PathBuf>> {
     let output = Command::new("ldd").arg(program).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -185,12 +185,12 @@ fn parse_ldd(text: &str) -> Result<BTreeSet<PathBuf>, String> {
     let mut found = BTreeSet::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let path = match line.split_once(" => ") {
-            Some((name, "not found")) => return Err(format!("{name} is not on this machine")),
+            Some((name, "not found")) => return Err(format!("{name} is missing on this machine")),
             Some((_, path)) => path,
             None => line,
         };
         let path = path.split(" (").next().unwrap_or(path);
-        // What has no path is the kernel's own (linux-vdso).
+        // An entry without a path is provided by the kernel (linux-vdso).
         if path.starts_with('/') {
             found.insert(PathBuf::from(path));
         }
@@ -211,7 +211,7 @@ impl Write for Digesting<'_> {
     }
 }
 
-/// A blocking writer whose other end is a request body.
+/// A blocking writer that feeds a request body.
 struct Chunks(mpsc::Sender<io::Result<Bytes>>);
 
 impl Write for Chunks {
@@ -245,18 +245,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_read_out_of_what_ldd_says() {
+    fn libraries_are_parsed_from_ldd() {
         let text = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibgcc_s.so.1 => /lib/x86_64-linux-gnu/libgcc_s.so.1 (0x7f)\n\
                     \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x7f)\n\t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
         let expected =
             ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libgcc_s.so.1", "/lib64/ld-linux-x86-64.so.2"];
         assert_eq!(parse_ldd(text), Ok(expected.iter().map(PathBuf::from).collect()));
         let error = parse_ldd("\tlibz.so.1 => not found\n").unwrap_err();
-        assert_eq!(error, "libz.so.1 is not on this machine");
+        assert_eq!(error, "libz.so.1 is missing on this machine");
     }
 
     #[test]
-    fn the_image_holds_an_init_and_the_program_with_its_libraries() {
+    fn the_image_has_an_init_and_the_program_with_its_libraries() {
         let this_test = std::env::current_exe().unwrap();
         let Ok(ingredients) = Ingredients::gather(&this_test) else {
             eprintln!("SKIPPED: no static busybox on this machine; `make test` installs it");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scripts_of_an_image_are_scripts() {
+    fn the_scripts_of_an_image_are_valid() {
         let directory = tempfile::tempdir().unwrap();
         for (path, _, content) in TEXTS.iter().filter(|text| text.1 == 0o755) {
             let file = directory.path().join("script");

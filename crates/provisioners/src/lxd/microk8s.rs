@@ -1,8 +1,8 @@
-//! MicroK8s in a machine: installed from snap, its addons enabled, its kubeconfig taken out and pointed at the forwarded port.
+//! Installs MicroK8s in a machine from snap, enables addons, and rewrites its kubeconfig for the forwarded port.
 
 use crate::machine::{Error, Output, Provisioner};
 
-/// Where MicroK8s serves its API, inside.
+/// The API port of MicroK8s in the machine.
 pub const API_PORT: u16 = 16443;
 const CHANNEL: &str = "1.30/stable";
 const ADDONS: &[&str] = &["dns", "hostpath-storage"];
@@ -13,7 +13,7 @@ pub struct Step {
     pub command: Vec<String>,
 }
 
-/// What is run in the machine, in order. Each step may be repeated.
+/// The commands run in the machine, in order. Each is idempotent.
 pub fn steps() -> Vec<Step> {
     let step = |doing: &str, command: &[&str]| Step {
         doing: doing.to_owned(),
@@ -28,13 +28,13 @@ pub fn steps() -> Vec<Step> {
     steps
 }
 
-/// Brings MicroK8s up in a running machine and answers its kubeconfig for this host, where `server` (such as
-/// `https://127.0.0.1:16441`) leads to its port 16443.
+/// Installs MicroK8s in a running machine and returns its kubeconfig for this host, where `server` (such as
+/// `https://127.0.0.1:16441`) forwards to its port 16443.
 pub async fn install(provisioner: &dyn Provisioner, machine: &str, server: &str) -> Result<String, Error> {
     let snap = run(provisioner, machine, &["/bin/sh", "-c", "command -v snap"]).await?;
     if snap.code != 0 {
         return Err(Error::Host {
-            problem: format!("MicroK8s is installed by snap, and the image of {machine} has no snap"),
+            problem: format!("MicroK8s is installed with snap, but the image of {machine} has no snap"),
             remedy: "use an image that has it (--image ubuntu:22.04), or our own member (without --microk8s)"
                 .to_owned(),
         });
@@ -51,7 +51,7 @@ pub async fn install(provisioner: &dyn Provisioner, machine: &str, server: &str)
     }
     point_at(&String::from_utf8_lossy(&config.stdout), server).ok_or_else(|| Error::Failed {
         doing: format!("reading the kubeconfig of {machine}"),
-        why: "it names no server".to_owned(),
+        why: "it has no server".to_owned(),
     })
 }
 
@@ -63,11 +63,10 @@ async fn run(provisioner: &dyn Provisioner, machine: &str, words: &[&str]) -> Re
 fn said(output: &Output) -> String {
     let text = [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
     let text = text.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-    format!("it ended with code {}: {text}", output.code)
+    format!("it exited with code {}: {text}", output.code)
 }
 
-/// The same kubeconfig with every `server` leading elsewhere; all else, comments included, stays as it was.
-/// `None` when there is none.
+/// Replaces every `server` in a kubeconfig; everything else, including comments, is kept. `None` if there is none.
 pub fn point_at(kubeconfig: &str, server: &str) -> Option<String> {
     let mut found = false;
     let lines: Vec<String> = kubeconfig
@@ -96,7 +95,7 @@ mod tests {
     const CONFIG: &str = "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: QUJD\n    \
         server: https://10.164.0.5:16443\n  name: microk8s-cluster\n# proxy-server: no\n";
 
-    /// A machine that answers by a table: which command fails, and what the rest say.
+    /// A machine that answers from a table of failing commands and outputs.
     struct Scripted {
         fails: &'static str,
         ran: Mutex<Vec<String>>,
@@ -127,7 +126,7 @@ mod tests {
             let code = i32::from(!self.fails.is_empty() && line.contains(self.fails));
             let stdout = if line == "microk8s config" { CONFIG.into() } else { Vec::new() };
             self.ran.lock().unwrap().push(line);
-            Ok(Output { code, stdout, stderr: b"no luck".to_vec() })
+            Ok(Output { code, stdout, stderr: b"oops".to_vec() })
         }
         async fn push_file(&self, _: &str, _: &Path, _: &str) -> Result<(), Error> {
             Ok(())
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_installed_with_its_addons_and_its_kubeconfig_leads_to_the_forwarded_port() {
+    async fn microk8s_is_installed_and_its_kubeconfig_uses_the_forwarded_port() {
         let (result, ran) = check("").await;
         let config = result.unwrap();
         assert!(config.contains("    server: https://127.0.0.1:16441\n"), "{config}");
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_snap_nothing_is_tried_and_the_way_out_is_named() {
+    async fn without_snap_nothing_is_run_and_the_remedy_is_named() {
         let (result, ran) = check("command -v snap").await;
         let error = result.unwrap_err();
         assert!(error.contains("has no snap") && error.contains("--image ubuntu:22.04"), "{error}");
@@ -168,13 +167,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_step_that_fails_is_named_with_what_it_said() {
+    async fn a_failed_step_is_named_with_its_output() {
         let (result, _) = check("enable dns").await;
-        assert_eq!(result.unwrap_err(), "enabling dns in member1: it ended with code 1: no luck");
+        assert_eq!(result.unwrap_err(), "enabling dns in member1: it exited with code 1: oops");
     }
 
     #[test]
-    fn a_file_without_a_server_is_no_kubeconfig() {
+    fn a_file_without_a_server_is_rejected() {
         assert_eq!(point_at("kind: Config\n", "https://x"), None);
     }
 }

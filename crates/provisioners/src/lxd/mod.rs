@@ -1,4 +1,4 @@
-//! Machines as system containers of LXD or Incus: own processes, own network, own files, reached through proxy devices.
+//! Machines as system containers of LXD or Incus, reached through proxy devices.
 
 mod api;
 mod image;
@@ -27,18 +27,18 @@ use crate::machine::{Condition, Error, Forward, Machine, Output, Provisioner};
 
 pub use self::settings::{ImageSource, Limits, Settings};
 
-/// The script the first process of a machine keeps running.
+/// The script that the init process of a machine keeps running.
 const RUN: &str = "/etc/flotilla/run";
-/// Written by the first process while the command keeps ending.
+/// Written by the init process while the command keeps failing.
 const FAILING: &str = "/run/flotilla/failing";
 const UNIT: &str = "/etc/systemd/system/flotilla-machine.service";
-/// How long a machine may take to end its command before it is cut off.
+/// Grace period for the command of a machine before it is killed.
 const STOP_SECONDS: u64 = 15;
 
-/// What the command of a machine says, in the machine; kept by `init.sh`.
+/// The log of a machine's command inside the machine, written by `init.sh`.
 pub const MACHINE_LOG: &str = "/var/log/flotilla.log";
 
-/// Why no daemon answers on this host, and what to do about it; nothing when one does.
+/// Returns the problem and remedy if no daemon answers on this host.
 pub fn missing_daemon() -> Option<(String, String)> {
     api::find_socket(None).err()
 }
@@ -46,30 +46,30 @@ pub fn missing_daemon() -> Option<(String, String)> {
 pub struct Lxd {
     api: Api,
     settings: Settings,
-    /// What is shared is made and removed by one at a time.
+    /// Serializes creation and removal of shared resources.
     sharing: Mutex<()>,
     image: OnceCell<(Ingredients, String)>,
     serial: std::sync::atomic::AtomicU64,
 }
 
 impl Lxd {
-    /// Refuses where no daemon answers, and says what to install or start.
+    /// Fails if no daemon answers, with instructions to install or start one.
     pub async fn connect(settings: Settings) -> Result<Self, Error> {
         let socket = api::find_socket(settings.socket.as_deref());
         let socket = socket.map_err(|(problem, remedy)| Error::Host { problem, remedy })?;
         let api = Api::new(socket);
-        api.get("/1.0").await.map_err(doing("asking the daemon who it is"))?;
+        api.get("/1.0").await.map_err(doing("querying the daemon"))?;
         Ok(Self { api, settings, sharing: Mutex::new(()), image: OnceCell::new(), serial: 0.into() })
     }
 
-    /// Which daemon this is, for people.
+    /// Returns the name and version of the daemon.
     pub async fn describe(&self) -> Result<String, Error> {
-        let server = self.api.get("/1.0").await.map_err(doing("asking the daemon who it is"))?;
+        let server = self.api.get("/1.0").await.map_err(doing("querying the daemon"))?;
         let text = |field: &str| server["environment"][field].as_str().unwrap_or("?").to_owned();
         Ok(format!("{} {} at {}", text("server"), text("server_version"), self.api.socket().display()))
     }
 
-    /// The address of a running machine on its bridge, once it has one.
+    /// Returns the address of a running machine on its bridge, once it has one.
     pub async fn address(&self, machine: &str) -> Result<Option<String>, Error> {
         let state =
             self.api.find(&format!("{}/state", self.path(machine))).await.map_err(doing("asking for its state"))?;
@@ -87,7 +87,7 @@ impl Lxd {
         Shared { api: &self.api, settings: &self.settings }
     }
 
-    /// The instance, if it is one of this testbed. One of somebody else is never touched.
+    /// Returns the instance if it belongs to this testbed. Foreign instances are never touched.
     async fn find(&self, machine: &str) -> Result<Option<Value>, Error> {
         let found = self.api.find(&self.path(machine)).await.map_err(doing("looking for the machine"))?;
         match found {
@@ -113,13 +113,13 @@ impl Lxd {
             let gathered = tokio::task::spawn_blocking(move || {
                 let ingredients = Ingredients::gather(&binary)?;
                 let key = ingredients.key().map_err(|error| Error::Failed {
-                    doing: "reading what the image is made of".to_owned(),
+                    doing: "reading the files of the image".to_owned(),
                     why: error.to_string(),
                 })?;
                 Ok((ingredients, key))
             });
             gathered.await.unwrap_or_else(|error| {
-                Err(Error::Failed { doing: "making the image".to_owned(), why: error.to_string() })
+                Err(Error::Failed { doing: "building the image".to_owned(), why: error.to_string() })
             })
         };
         self.image.get_or_try_init(gather).await.cloned()
@@ -135,10 +135,10 @@ impl Lxd {
             "profiles": [self.settings.profile()], "config": {MARK: self.settings.testbed},
         });
         let made = self.api.change(Method::POST, "/1.0/instances", instance).await;
-        made.map(|_| ()).map_err(doing(&format!("making the container of {}", machine.name)))
+        made.map(|_| ()).map_err(doing(&format!("creating the container of {}", machine.name)))
     }
 
-    /// Everything that is in a machine: its command, its files, its ports.
+    /// Writes the command, files and ports of a machine.
     async fn furnish(&self, machine: &Machine) -> Result<(), Error> {
         for (from, to) in &machine.files {
             self.push_file(&machine.name, from, to).await?;
@@ -164,7 +164,7 @@ impl Lxd {
         let mark = serde_json::to_string(machine).unwrap_or_default();
         self.edit(&machine.name, "setting up the machine", |instance| {
             let devices = object_at(instance, "devices");
-            // Forwards that were added since belong to their own callers.
+            // Forwards added later are managed by their callers.
             for (name, device) in wanted {
                 devices.insert(name, device);
             }
@@ -173,7 +173,7 @@ impl Lxd {
         .await
     }
 
-    /// Reads the instance, changes it and writes it back when something changed.
+    /// Reads the instance, changes it, and writes it back if it differs.
     async fn edit(&self, machine: &str, what: &str, change: impl FnOnce(&mut Value)) -> Result<(), Error> {
         let before = self.existing(machine).await?;
         let mut after = before.clone();
@@ -192,7 +192,7 @@ impl Lxd {
         self.put(machine, path, Entry::File { content: Bytes::from(content), mode }).await
     }
 
-    /// Makes the folders above it where they are missing; those that are there keep their modes.
+    /// Creates missing parent directories; existing ones keep their modes.
     async fn put(&self, machine: &str, path: &str, entry: Entry) -> Result<(), Error> {
         let failed = format!("writing {path} in {machine}");
         let url = |path: &str| format!("{}/files?path={}", self.path(machine), encoded(path));
@@ -200,7 +200,7 @@ impl Lxd {
             Err(error) if error.is_missing() => {}
             result => return result.map_err(doing(&failed)),
         }
-        // Each folder by itself: the daemon makes no parents.
+        // One directory at a time: the daemon creates no parents.
         for (at, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
             let folder = url(&path[..at]);
             if self.api.read_file(&folder).await.map_err(doing(&failed))?.is_none() {
@@ -215,16 +215,16 @@ impl Lxd {
         self.api.change(Method::PUT, &path, state).await.map(|_| ()).map_err(doing(&format!("{what} {machine}")))
     }
 
-    /// Output comes back in files of the daemon's, which are removed once read.
+    /// Output is returned in files of the daemon, which are deleted after reading.
     async fn recorded(&self, output: &Value, stream: &str) -> Result<Vec<u8>, Error> {
         let Some(path) = output[stream].as_str() else { return Ok(Vec::new()) };
-        let bytes = self.api.read_file(path).await.map_err(doing("reading what the command said"))?;
-        // A log that is left is removed with the machine.
+        let bytes = self.api.read_file(path).await.map_err(doing("reading the output of the command"))?;
+        // A remaining log is deleted with the machine.
         let _ = self.api.delete(path).await;
         Ok(bytes.unwrap_or_default())
     }
 
-    /// Puts input where the command can read it: recorded commands have no standard input of their own.
+    /// Provides input as a file, since recorded commands have no stdin.
     async fn with_input(
         &self,
         machine: &str,
@@ -241,7 +241,7 @@ impl Lxd {
     }
 
     async fn remove_file(&self, machine: &str, path: &str) {
-        // What is left of it goes with the machine.
+        // Remains are deleted with the machine.
         let _ = self.api.delete(&format!("{}/files?path={}", self.path(machine), encoded(path))).await;
     }
 }
@@ -287,7 +287,7 @@ impl Provisioner for Lxd {
         if self.set_state(machine, gently, "stopping").await.is_ok() {
             return Ok(());
         }
-        // It may have ended between the question and the order.
+        // It may have stopped in the meantime.
         if self.existing(machine).await?["status"] == "Stopped" {
             return Ok(());
         }
@@ -298,7 +298,7 @@ impl Provisioner for Lxd {
         let _one_at_a_time = self.sharing.lock().await;
         if let Some(instance) = self.find(machine).await? {
             if instance["status"] != "Stopped" {
-                // What it does is of no more interest; a failure shows at the deletion.
+                // Errors are ignored here; a failure shows at the deletion.
                 let _ = self.set_state(machine, json!({"action": "stop", "force": true}), "stopping").await;
             }
             self.api
@@ -317,7 +317,7 @@ impl Provisioner for Lxd {
             _ => return Ok(Condition::Stopped),
         }
         let failing = self.api.read_file(&format!("{}/files?path={FAILING}", self.path(machine))).await;
-        let failing = failing.map_err(doing("asking how its command does"))?;
+        let failing = failing.map_err(doing("checking its command"))?;
         Ok(if failing.is_some() { Condition::Failing } else { Condition::Running })
     }
 
@@ -359,7 +359,7 @@ impl Provisioner for Lxd {
         let url = format!("{}/files?path={}", self.path(machine), encoded(path));
         let doing_what = format!("reading {path} in {machine}");
         let found = self.api.read_file(&url).await.map_err(doing(&doing_what))?;
-        found.ok_or_else(|| Error::Failed { doing: doing_what, why: "there is no such file".to_owned() })
+        found.ok_or_else(|| Error::Failed { doing: doing_what, why: "no such file".to_owned() })
     }
 
     async fn forward(&self, machine: &str, forward: &Forward) -> Result<(), Error> {
@@ -373,7 +373,7 @@ impl Provisioner for Lxd {
 
     async fn unforward(&self, machine: &str, forward: &str) -> Result<(), Error> {
         let name = format!("{FORWARD_PREFIX}{forward}");
-        self.edit(machine, "taking a forward away", |instance| {
+        self.edit(machine, "removing a forward", |instance| {
             object_at(instance, "devices").remove(&name);
         })
         .await
@@ -389,7 +389,7 @@ impl Provisioner for Lxd {
     }
 }
 
-/// Keeps the command running in images that bring systemd.
+/// Keeps the command running in images with systemd.
 const SYSTEMD_UNIT: &str = "[Unit]\nDescription=The command of this machine\nAfter=network-online.target\n\n[Service]\n\
 ExecStart=/etc/flotilla/run\nRestart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n";
 
@@ -401,10 +401,10 @@ fn object_at<'a>(instance: &'a mut Value, field: &str) -> &'a mut Map<String, Va
     if !instance[field].is_object() {
         instance[field] = json!({});
     }
-    instance[field].as_object_mut().expect("made an object above")
+    instance[field].as_object_mut().expect("set to an object above")
 }
 
-/// Environment and command as a script; our own binary is where the image has it.
+/// Renders environment and command as a script; our own binary is replaced by its path in the image.
 fn run_script(machine: &Machine, binary: &Path) -> String {
     let mut script = "#!/bin/sh\n".to_owned();
     for (name, value) in &machine.env {
@@ -420,12 +420,12 @@ fn run_script(machine: &Machine, binary: &Path) -> String {
     script
 }
 
-/// One word for a shell, whatever is in it.
+/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A path as the value of a query.
+/// Encodes a path as query value.
 fn encoded(path: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
     path.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -436,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_reach_the_command_as_they_were() {
+    fn arguments_are_quoted() {
         let machine = Machine {
             name: "m".into(),
             command: vec!["/host/flotilla".into(), "member".into(), "it's $HOME `x`".into()],
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn any_path_is_one_value_of_a_query() {
+    fn paths_are_encoded_as_one_query_value() {
         assert_eq!(encoded("/a b/c&d=é"), "/a%20b/c%26d%3D%C3%A9");
     }
 }

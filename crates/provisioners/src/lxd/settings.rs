@@ -1,16 +1,16 @@
-//! What can be chosen about machines in LXD or Incus, and the names everything gets.
+//! Settings of machines in LXD or Incus, and the names of all resources.
 
 use std::path::PathBuf;
 
-/// Marks everything of ours; its value is the testbed's name.
+/// Marks all resources created by flotilla; its value is the testbed's name.
 pub const MARK: &str = "user.flotilla";
-/// The machine as it was asked for, kept on the instance once all of it is there.
+/// The machine spec, stored on the instance once it is completely set up.
 pub const MACHINE: &str = "user.flotilla.machine";
-/// The property of an image that says what it was made of.
+/// The image property with the content key.
 pub const IMAGE_KEY: &str = "flotilla.key";
 pub const POOL: &str = "flotilla";
 pub const BRIDGE: &str = "flotillabr0";
-/// The bridge `lxd init` makes; used where it is there.
+/// The bridge created by `lxd init`; used if it exists.
 pub const COMMON_BRIDGE: &str = "lxdbr0";
 /// Devices of ours on an instance.
 pub const FORWARD_PREFIX: &str = "forward-";
@@ -18,21 +18,21 @@ pub const REVERSE_PREFIX: &str = "reverse-";
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Machines of different testbeds never meet: profile and instances carry this name.
+    /// Separates the machines of different testbeds: profile and instances carry this name.
     pub testbed: String,
-    /// The binary that is put into the image; by default the one that runs.
+    /// The binary in the image; by default the running one.
     pub binary: PathBuf,
     /// The daemon's socket; by default the first that answers.
     pub socket: Option<PathBuf>,
-    /// What machines are made from; by default our own image.
+    /// The image of machines; by default our own.
     pub image: ImageSource,
-    /// A managed bridge that is there; by default `lxdbr0`, else one of ours is made.
+    /// An existing managed bridge; by default `lxdbr0`, or else our own.
     pub network: Option<String>,
-    /// A storage pool that is there; by default `default`, else one of ours is made.
+    /// An existing storage pool; by default `default`, or else our own.
     pub pool: Option<String>,
-    /// Root inside is root outside: MicroK8s and containerd need it, our member does not.
+    /// Root inside is root outside: required by MicroK8s and containerd, not by our member.
     pub privileged: bool,
-    /// Adds what MicroK8s needs of the kernel to the profile.
+    /// Adds the kernel settings of MicroK8s to the profile.
     pub microk8s: bool,
     pub limits: Limits,
 }
@@ -41,16 +41,16 @@ pub struct Settings {
 pub struct Limits {
     /// Cores, such as `2`, or pinned ones, such as `0-1`.
     pub cpu: Option<String>,
-    /// Such as `2GiB`.
+    /// For example `2GiB`.
     pub memory: Option<String>,
     pub processes: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageSource {
-    /// Made here from the binary, see `image`.
+    /// Built here from the binary, see `image`.
     Own,
-    /// An alias or fingerprint the daemon already has.
+    /// An alias or fingerprint known to the daemon.
     Local(String),
     /// An alias on a public image server.
     Server { server: &'static str, alias: String },
@@ -71,7 +71,7 @@ impl Settings {
         }
     }
 
-    /// As the seeds call them, where there is one testbed only.
+    /// The names used in the documentation if there is only one testbed.
     pub fn instance(&self, machine: &str) -> String {
         if self.testbed == "default" { machine.to_owned() } else { format!("{}-{machine}", self.testbed) }
     }
@@ -82,7 +82,7 @@ impl Settings {
 }
 
 impl ImageSource {
-    /// `ubuntu:22.04` and `images:debian/12` are fetched by the daemon; any other name is one it has.
+    /// `ubuntu:22.04` and `images:debian/12` are downloaded by the daemon; any other name must exist locally.
     pub fn parse(text: &str) -> Self {
         let server = |server, alias: &str| Self::Server { server, alias: alias.to_owned() };
         match text.split_once(':') {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn image_names_say_where_they_come_from() {
+    fn image_names_are_parsed() {
         let ubuntu = ImageSource::parse("ubuntu:22.04");
         assert!(
             matches!(ubuntu, ImageSource::Server { server, alias } if server.contains("ubuntu") && alias == "22.04")
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn testbeds_side_by_side_never_share_a_name() {
+    fn testbeds_have_distinct_names() {
         let one = Settings::new("default", PathBuf::new());
         let other = Settings::new("two", PathBuf::new());
         assert_eq!((one.instance("member1"), one.profile()), ("member1".to_owned(), "flotilla".to_owned()));

@@ -1,5 +1,5 @@
-//! What the machines of a testbed share in LXD: storage pool, bridge, profile and image; made when missing, removed with the
-//! last machine, and only ever touched when it bears our mark.
+//! Resources shared by the machines of a testbed in LXD: storage pool, bridge, profile and image. Created if missing,
+//! removed with the last machine, and only touched if they have our mark.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Pool, bridge and profile, in the order they need each other.
+    /// Creates pool, bridge and profile, in dependency order.
     pub async fn ensure(&self) -> Result<(), Error> {
         let pool = self.ensure_pool().await?;
         let network = self.ensure_network().await?;
@@ -35,9 +35,9 @@ impl Shared<'_> {
                 return Ok(pool.to_owned());
             }
         }
-        // A plain directory works everywhere; who wants more makes a pool called default.
+        // A plain directory works everywhere; users with other needs create a pool named default.
         let pool = json!({"name": POOL, "driver": "dir", "description": "Machines of flotilla testbeds", "config": {MARK: "pool"}});
-        self.make("/1.0/storage-pools", pool, "making a storage pool").await?;
+        self.make("/1.0/storage-pools", pool, "creating a storage pool").await?;
         Ok(POOL.to_owned())
     }
 
@@ -54,24 +54,23 @@ impl Shared<'_> {
         }
         let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
         let address = subnet::pick(&subnet::parse_routes(&routes)).ok_or_else(|| Error::Host {
-            problem: "every network the bridge could have already has a route on this host".to_owned(),
-            remedy: format!("make the bridge yourself: lxc network create {BRIDGE} ipv4.address=A.B.C.1/24"),
+            problem: "all candidate networks for the bridge are already routed on this host".to_owned(),
+            remedy: format!("create the bridge yourself: lxc network create {BRIDGE} ipv4.address=A.B.C.1/24"),
         })?;
         let network = json!({
             "name": BRIDGE, "type": "bridge", "description": "Machines of flotilla testbeds",
             "config": {"ipv4.address": address, "ipv4.nat": "true", "ipv6.address": "none", MARK: "network"},
         });
-        self.make("/1.0/networks", network, "making a bridge").await?;
+        self.make("/1.0/networks", network, "creating a bridge").await?;
         Ok(BRIDGE.to_owned())
     }
 
     async fn named(&self, folder: &str, what: &str, name: &str) -> Result<String, Error> {
-        let found =
-            self.api.find(&format!("/1.0/{folder}/{name}")).await.map_err(doing("looking at what was named"))?;
+        let found = self.api.find(&format!("/1.0/{folder}/{name}")).await.map_err(doing("checking the settings"))?;
         let missing = || Error::Host {
             problem: format!("there is no {what} {name}"),
             remedy: format!(
-                "see what there is with: lxc {} list",
+                "list the available ones with: lxc {} list",
                 if folder == "networks" { "network" } else { "storage" }
             ),
         };
@@ -86,20 +85,22 @@ impl Shared<'_> {
             None => {
                 let mut profile = wanted;
                 profile["name"] = json!(name);
-                self.make("/1.0/profiles", profile, "making the profile").await
+                self.make("/1.0/profiles", profile, "creating the profile").await
             }
             Some(found) if found["config"].get(MARK).is_none() => Err(Error::Failed {
-                doing: format!("making the profile {name}"),
-                why: format!("there is one that flotilla did not make; rename it: lxc profile rename {name} OTHER"),
+                doing: format!("creating the profile {name}"),
+                why: format!(
+                    "a profile of this name exists that flotilla did not create; rename it: lxc profile rename {name} OTHER"
+                ),
             }),
             Some(found) if found["config"] == wanted["config"] && found["devices"] == wanted["devices"] => Ok(()),
             Some(_) => {
-                self.api.change(Method::PUT, &path, wanted).await.map_err(doing("changing the profile")).map(|_| ())
+                self.api.change(Method::PUT, &path, wanted).await.map_err(doing("updating the profile")).map(|_| ())
             }
         }
     }
 
-    /// Where an instance comes from, as the daemon wants to be told; makes our own image when it is not there.
+    /// Returns the image source of an instance; builds our own image if it is missing.
     pub async fn image_source(
         &self,
         key: impl Future<Output = Result<(Ingredients, String), Error>>,
@@ -151,9 +152,9 @@ impl Shared<'_> {
         match uploaded {
             Ok(metadata) => metadata["fingerprint"].as_str().map(str::to_owned).ok_or_else(|| Error::Failed {
                 doing: "importing the image".to_owned(),
-                why: "the daemon did not say what it called it".to_owned(),
+                why: "the daemon did not return a fingerprint".to_owned(),
             }),
-            // Another testbed starting at the same time brought the same image.
+            // Another testbed imported the same image concurrently.
             Err(error) if error.already_exists() => match self.find_image(key).await? {
                 Some(fingerprint) => Ok(fingerprint),
                 None => Err(doing("importing the image")(error)),
@@ -162,7 +163,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Removes what no machine needs any more: the profile with the testbed's last, the rest with the last of all.
+    /// Removes unused resources: the profile with the testbed's last machine, the rest with the last of all.
     pub async fn tidy(&self) -> Result<(), Error> {
         let testbeds = self.testbeds().await?;
         if !testbeds.contains(&self.settings.testbed) {
@@ -179,7 +180,7 @@ impl Shared<'_> {
         self.remove_marked("storage-pools", POOL).await
     }
 
-    /// The names of all testbeds that have a machine here.
+    /// Returns the names of all testbeds with a machine here.
     async fn testbeds(&self) -> Result<BTreeSet<String>, Error> {
         let instances = self.api.get("/1.0/instances?recursion=1").await.map_err(doing("listing machines"))?;
         let mark = |instance: &Value| instance["config"][MARK].as_str().map(str::to_owned);
@@ -188,13 +189,13 @@ impl Shared<'_> {
 
     async fn remove_marked(&self, folder: &str, name: &str) -> Result<(), Error> {
         let path = format!("/1.0/{folder}/{name}");
-        let found = self.api.find(&path).await.map_err(doing("looking at what is left"))?;
+        let found = self.api.find(&path).await.map_err(doing("checking shared resources"))?;
         let Some(found) = found.filter(|found| found["config"].get(MARK).is_some()) else { return Ok(()) };
-        // Somebody put something of their own on it: it is theirs now.
+        // In use by others, so it is kept.
         if found["used_by"].as_array().is_some_and(|users| !users.is_empty()) {
             return Ok(());
         }
-        self.api.delete(&path).await.map_err(doing("removing what no machine needs"))
+        self.api.delete(&path).await.map_err(doing("removing shared resources"))
     }
 
     async fn make(&self, path: &str, body: Value, what: &'static str) -> Result<(), Error> {
@@ -206,7 +207,7 @@ impl Shared<'_> {
     }
 }
 
-/// Turns what the daemon said into what failed.
+/// Adds the failed action to an API error.
 pub fn doing(what: &str) -> impl FnOnce(ApiError) -> Error {
     let doing = what.to_owned();
     move |error| match error {
@@ -218,7 +219,7 @@ pub fn doing(what: &str) -> impl FnOnce(ApiError) -> Error {
     }
 }
 
-/// The modules and mounts MicroK8s asks of a container, as its own documentation lists them.
+/// The modules and mounts required by MicroK8s, according to its documentation.
 const MICROK8S_CONFIG: &[(&str, &str)] = &[
     (
         "linux.kernel_modules",
@@ -268,7 +269,7 @@ mod tests {
     use crate::lxd::settings::Limits;
 
     #[test]
-    fn the_profile_nests_and_is_privileged_only_where_needed() {
+    fn the_profile_is_privileged_only_if_needed() {
         let mut settings = Settings::new("default", "/x".into());
         let plain = profile(&settings, "default", "lxdbr0");
         assert_eq!(plain["config"], json!({MARK: "default", "security.nesting": "true"}));

@@ -1,12 +1,12 @@
-//! Picks a network for the bridge that no route of this host leads to.
+//! Picks a network for the bridge that is not routed on this host.
 
 use std::net::Ipv4Addr;
 
-/// A network a route leads to: its first address and how many bits of it count.
+/// A routed network: its first address and prefix length.
 pub type Network = (Ipv4Addr, u32);
 
-/// The bridge's own address in the first of our networks that no route overlaps. LXD can choose by itself, but refuses
-/// on hosts whose resolver or gateway answers for every address.
+/// Returns the bridge address in the first candidate network that no route overlaps. LXD can choose by itself, but
+/// fails on hosts whose resolver or gateway answers for every address.
 pub fn pick(routes: &[Network]) -> Option<String> {
     let candidates = (0..=255_u8)
         .map(|third| Ipv4Addr::new(10, 164, third, 0))
@@ -20,11 +20,11 @@ pub fn pick(routes: &[Network]) -> Option<String> {
 
 fn overlaps(a: Network, b: Network) -> bool {
     let bits = a.1.min(b.1);
-    // The default route overlaps everything and says nothing.
+    // The default route overlaps everything and is ignored.
     bits > 0 && (a.0.to_bits() ^ b.0.to_bits()) >> (32 - bits) == 0
 }
 
-/// The routes in the kernel's table, `/proc/net/route`: hexadecimal, in the machine's byte order.
+/// Parses `/proc/net/route`: hexadecimal, in native byte order.
 pub fn parse_routes(table: &str) -> Vec<Network> {
     let row = |line: &str| {
         let mut columns = line.split_whitespace().skip(1);
@@ -44,13 +44,13 @@ mod tests {
         eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
 
     #[test]
-    fn the_kernels_routes_are_read() {
+    fn kernel_routes_are_parsed() {
         let expected = vec![(Ipv4Addr::new(0, 0, 0, 0), 0), (Ipv4Addr::new(192, 0, 2, 0), 24)];
         assert_eq!(parse_routes(TABLE), expected);
     }
 
     #[test]
-    fn a_network_with_a_route_is_passed_over() {
+    fn a_routed_network_is_skipped() {
         let check = |routes: &[Network], expected: &str| assert_eq!(pick(routes).as_deref(), Some(expected));
         check(&parse_routes(TABLE), "10.164.0.1/24");
         check(&[(Ipv4Addr::new(10, 164, 0, 0), 24)], "10.164.1.1/24");

@@ -1,4 +1,4 @@
-//! Writes tar archives as a stream: what an image of a machine is made of.
+//! A streaming writer of tar archives for images.
 
 use std::io::{self, Read, Write};
 
@@ -6,7 +6,7 @@ const BLOCK: usize = 512;
 const NAME_MAX: usize = 100;
 const PREFIX_MAX: usize = 155;
 
-/// Appends entries to any writer; owners are root and times are zero, so that the same content is the same archive.
+/// Appends entries to a writer; owned by root with mtime zero, so that equal content gives an equal archive.
 pub struct Tar<W: Write> {
     to: W,
 }
@@ -28,12 +28,12 @@ impl<W: Write> Tar<W> {
         self.file(path, mode, content.len() as u64, content.as_bytes())
     }
 
-    /// Fails when the reader has not exactly `size` bytes: a header that lies makes the rest unreadable.
+    /// Fails if the reader does not have exactly `size` bytes: a wrong header makes the rest unreadable.
     pub fn file(&mut self, path: &str, mode: u32, size: u64, content: impl Read) -> io::Result<()> {
         self.header(path, b'0', mode, size, "")?;
         let copied = io::copy(&mut content.take(size), &mut self.to)?;
         if copied != size {
-            return Err(io::Error::other(format!("{path} changed while it was read")));
+            return Err(io::Error::other(format!("{path} changed while it was being read")));
         }
         let padding = (BLOCK - (size as usize % BLOCK)) % BLOCK;
         self.to.write_all(&[0; BLOCK][..padding])
@@ -46,9 +46,10 @@ impl<W: Write> Tar<W> {
     }
 
     fn header(&mut self, path: &str, kind: u8, mode: u32, size: u64, link: &str) -> io::Result<()> {
-        let (prefix, name) = split(path).ok_or_else(|| io::Error::other(format!("{path} is too long for a tar")))?;
+        let (prefix, name) =
+            split(path).ok_or_else(|| io::Error::other(format!("{path} is too long for a tar archive")))?;
         if link.len() > NAME_MAX {
-            return Err(io::Error::other(format!("{link} is too long for a tar")));
+            return Err(io::Error::other(format!("{link} is too long for a tar archive")));
         }
         let mut block = [0_u8; BLOCK];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -71,7 +72,7 @@ impl<W: Write> Tar<W> {
     }
 }
 
-/// A path as the two fields of a header; `None` when it fits in no way.
+/// Splits a path into the two header fields; `None` if it does not fit.
 fn split(path: &str) -> Option<(&str, &str)> {
     if path.len() <= NAME_MAX {
         return Some(("", path));
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_the_tar_program_reads() {
+    fn the_tar_program_reads_the_archive() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.tar");
         let mut tar = Tar::new(std::fs::File::create(&path).unwrap());
@@ -107,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_shrank_is_an_error_and_not_a_broken_archive() {
+    fn a_file_that_shrank_is_an_error() {
         let mut tar = Tar::new(Vec::new());
         let error = tar.file("f", 0o644, 10, &b"short"[..]).unwrap_err();
-        assert!(error.to_string().contains("changed while it was read"), "{error}");
+        assert!(error.to_string().contains("changed while it was being read"), "{error}");
     }
 
     #[test]
-    fn names_no_header_holds_are_refused() {
+    fn names_that_do_not_fit_a_header_are_rejected() {
         let mut tar = Tar::new(Vec::new());
         assert!(tar.text(&"a".repeat(101), 0o644, "").is_err());
         assert!(tar.link("a", &"b".repeat(101)).is_err());

@@ -1,4 +1,4 @@
-//! One program kept running: started, started again when it ends, with longer and longer pauses while it keeps ending.
+//! Supervises one program: restarts it with increasing backoff.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -16,19 +16,19 @@ use tokio_util::sync::CancellationToken;
 use crate::Machine;
 use crate::process::log::Log;
 
-/// Set for every program that is started: the process it must not outlive.
+/// Set for every started program: the id of the process it must not outlive.
 pub const TETHER: &str = "FLOTILLA_TETHER";
 
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// After this long a program counts as well again.
+/// After this run time the backoff is reset.
 const WELL_AFTER: Duration = Duration::from_secs(10);
-/// How long a program may take to end after it was told to.
+/// Grace period for a program to exit.
 const GRACE: Duration = Duration::from_secs(20);
-/// Ends in a row that make a machine count as failing.
+/// Consecutive exits after which a machine counts as failing.
 const FAILING_AFTER: u32 = 3;
 
-/// What is known of a program.
+/// The state of a program.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub pid: Option<u32>,
@@ -45,7 +45,7 @@ impl State {
     }
 }
 
-/// Where a program keeps what.
+/// The files of a program.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub directory: PathBuf,
@@ -72,14 +72,14 @@ impl Keeper {
         self.state.lock().clone()
     }
 
-    /// Tells the program to end and returns when it has.
+    /// Stops the program and returns when it has exited.
     pub async fn stop(self) {
         self.cancel.cancel();
-        // The task cannot panic on its own; were it to, the program is gone with its handle.
+        // The task does not panic; if it did, the program would be killed with its handle.
         let _ = self.task.await;
     }
 
-    /// Ends it as a crash would.
+    /// Kills it as in a crash.
     pub async fn kill(self) {
         self.is_forced.store(true, Ordering::Release);
         self.stop().await;
@@ -107,7 +107,7 @@ async fn keep(
                 note_start(&state, &place, child.id());
                 watch_over(child, &cancel, &is_forced).await
             }
-            Err(error) => format!("cannot be started: {error}"),
+            Err(error) => format!("failed to start: {error}"),
         };
         let _ = std::fs::remove_file(&place.pid_file);
         let is_well = started.elapsed() >= WELL_AFTER;
@@ -125,7 +125,7 @@ async fn keep(
         if is_well {
             pause = PAUSE_MIN;
         }
-        tracing::warn!(machine = %machine.name, %end, ?pause, "a program ended and is started again");
+        tracing::warn!(machine = %machine.name, %end, ?pause, "program exited, restarting");
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = cancel.cancelled() => {}
@@ -142,17 +142,17 @@ fn note_start(state: &Mutex<State>, place: &Place, pid: Option<u32>) {
     if let Some(pid) = pid
         && let Err(error) = std::fs::write(&place.pid_file, pid.to_string())
     {
-        tracing::warn!(%error, file = %place.pid_file.display(), "cannot note the id of a process");
+        tracing::warn!(%error, file = %place.pid_file.display(), "failed to write pid file");
     }
 }
 
 fn spawn(machine: &Machine, place: &Place) -> std::io::Result<Child> {
-    let missing = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "there is no command to run");
+    let missing = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the command is empty");
     let (program, arguments) = machine.command.split_first().ok_or_else(missing)?;
     let (reader, writer) = std::io::pipe()?;
     let mut command = Command::new(program);
     command.args(arguments).envs(&machine.env).env(TETHER, std::process::id().to_string());
-    // What is written to a file is read without a terminal.
+    // The output goes to a file, not a terminal.
     command.env("NO_COLOR", "1");
     command.current_dir(&place.directory).stdin(Stdio::null());
     command.stdout(writer.try_clone()?).stderr(writer).kill_on_drop(true);
@@ -164,16 +164,16 @@ fn spawn(machine: &Machine, place: &Place) -> std::io::Result<Child> {
     Ok(child)
 }
 
-/// Ends when the last process that has the pipe does.
+/// Ends when the last process with the pipe exits.
 async fn keep_log(mut reader: tokio::net::unix::pipe::Receiver, mut log: Log) {
     let mut chunk = vec![0; 8 * 1024];
     while let Ok(length @ 1..) = reader.read(&mut chunk).await {
-        // A full disk must not stop the program: what cannot be kept is lost.
+        // A full disk must not stop the program: output that cannot be stored is dropped.
         let _ = log.write(&chunk[..length]);
     }
 }
 
-/// How it ended.
+/// Returns the exit reason.
 async fn watch_over(mut child: Child, cancel: &CancellationToken, is_forced: &AtomicBool) -> String {
     tokio::select! {
         ended = child.wait() => return described(ended),
@@ -183,7 +183,7 @@ async fn watch_over(mut child: Child, cancel: &CancellationToken, is_forced: &At
         && let Some(pid) = child.id()
     {
         send(pid, Signal::TERM);
-        // One that is frozen could not hear it.
+        // A suspended process could not handle the signal.
         send(pid, Signal::CONT);
         if let Ok(ended) = tokio::time::timeout(GRACE, child.wait()).await {
             return described(ended);
@@ -196,19 +196,19 @@ async fn watch_over(mut child: Child, cancel: &CancellationToken, is_forced: &At
 fn described(ended: std::io::Result<std::process::ExitStatus>) -> String {
     match ended {
         Ok(status) => status.to_string(),
-        Err(error) => format!("nobody knows how: {error}"),
+        Err(error) => format!("unknown exit status: {error}"),
     }
 }
 
 fn send(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // It may have ended a moment ago.
+        // It may have exited a moment ago.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Ends what a supervisor that was killed left running, if the noted process is still that program.
+/// Stops a process left by a killed supervisor, if the recorded pid still runs that program.
 pub async fn end_leftover(machine: &Machine, pid_file: &Path) {
     let Some(pid) = std::fs::read_to_string(pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok()) else {
         return;
@@ -227,14 +227,14 @@ pub async fn end_leftover(machine: &Machine, pid_file: &Path) {
     let _ = std::fs::remove_file(pid_file);
 }
 
-/// Process ids are used again: the command line says whether it is the same.
+/// Pids are reused: the command line identifies the process.
 fn is_running(pid: u32, command: &[String]) -> bool {
     let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     let words: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
     !words.is_empty() && words.iter().copied().eq(command.iter().map(String::as_bytes))
 }
 
-/// Memory of a process that no other shares, and its part of what is shared.
+/// Returns the proportional set size of a process.
 pub fn memory_bytes(pid: u32) -> Option<u64> {
     let read = |file: &str, field: &str| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;

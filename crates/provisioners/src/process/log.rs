@@ -1,10 +1,10 @@
-//! What a process says, kept in a file that never grows beyond its bound.
+//! The log file of a process, with a maximum size.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A full file becomes `NAME.log.1`, and the one before it goes.
+/// A full file is rotated to `NAME.log.1`, replacing the previous one.
 pub const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 pub struct Log {
@@ -40,7 +40,7 @@ impl Log {
     }
 }
 
-/// Where the older half of a log is.
+/// Returns the path of the rotated log.
 pub fn rotated(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");
@@ -52,11 +52,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_stays_within_twice_its_bound_and_keeps_what_is_new() {
+    fn a_log_stays_within_its_limit_and_keeps_the_newest() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("logs/a.log");
         for round in 0..10 {
-            // Opened again each time, as after a restart.
+            // Reopened each time, as after a restart.
             let mut log = Log::bounded(&path, 100).unwrap();
             for line in 0..10 {
                 log.write(format!("{round} {line} 0123456789\n").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Machines as processes, with shell scripts for programs.
+//! Machines as processes, with shell scripts as programs.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_is_started_again_and_one_that_keeps_ending_is_failing() {
+async fn an_exited_program_is_restarted_and_repeated_exits_are_failing() {
     let scene = scene();
     scene.started(&machine("a", "echo I am here; exit 3")).await;
     let report = scene.eventually("failing", "a", |report| report.condition == Condition::Failing).await;
@@ -64,7 +64,7 @@ async fn a_program_that_ends_is_started_again_and_one_that_keeps_ending_is_faili
 }
 
 #[tokio::test]
-async fn what_is_well_is_left_alone_and_what_changed_starts_anew() {
+async fn an_unchanged_machine_keeps_running_and_a_changed_one_restarts() {
     let scene = scene();
     let first = machine("a", "exec sleep 1000");
     scene.started(&first).await;
@@ -114,20 +114,20 @@ async fn deleting_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_process_left_by_a_killed_supervisor_is_ended_before_another_starts() {
+async fn a_process_of_a_killed_supervisor_is_stopped_before_another_starts() {
     let scene = scene();
     let wanted = machine("a", "exec sleep 1002");
     let mut left = std::process::Command::new("sleep").arg("1002").spawn().unwrap();
-    // A spawned process has its own command line only a moment after it was spawned.
+    // A spawned process shows its own command line only after exec.
     let line = format!("/proc/{}/cmdline", left.id());
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while std::fs::read(&line).unwrap() != b"sleep\x001002\x00" {
-        assert!(std::time::Instant::now() < deadline, "it never became sleep");
+        assert!(std::time::Instant::now() < deadline, "timed out waiting for exec");
         tokio::task::yield_now().await;
     }
     std::fs::create_dir_all(scene.directory.path().join("data")).unwrap();
     std::fs::write(scene.directory.path().join("data/a.pid"), left.id().to_string()).unwrap();
-    // Another program under a noted id is nobody's business.
+    // A foreign program with a recorded pid is not touched.
     scene.processes.create(&wanted).await.unwrap();
     assert!(left.try_wait().unwrap().is_none());
     let again = Processes::new(scene.directory.path().join("data"), scene.directory.path().join("logs"));
@@ -138,7 +138,7 @@ async fn a_process_left_by_a_killed_supervisor_is_ended_before_another_starts() 
 }
 
 #[tokio::test]
-async fn a_command_in_a_machine_gets_its_input_and_nobody_leaves_the_directory() {
+async fn exec_passes_input_and_paths_stay_in_the_directory() {
     let scene = scene();
     scene.processes.create(&machine("a", "exec sleep 1000")).await.unwrap();
     let command = ["sh", "-c", "cat; pwd >&2; exit 4"].map(str::to_owned);

@@ -1,4 +1,4 @@
-//! A port of this host led elsewhere, with a switch on the wire: pass everything, be late, or swallow.
+//! A forwarded port with fault injection: pass, delay, or drop all data.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,22 +15,22 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections one port carries or holds back at the same time; more wait to be accepted.
+/// Maximum number of concurrent connections per port; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 1024;
-/// What one direction of a connection may have under way while it is late.
+/// Maximum bytes in flight per direction while delayed.
 const LATE_BYTES_MAX: usize = 256 * 1024;
 const CHUNK_BYTES: usize = 16 * 1024;
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What happens to bytes on their way.
+/// The network fault of a forwarded port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Wire {
     #[default]
     Pass,
-    /// Every byte arrives this much later, both ways.
+    /// Delays every byte in both directions.
     Delay { millis: u64 },
-    /// Connections are accepted and nothing ever comes of them, as behind a firewall that drops.
+    /// Accepts connections and drops all data, like a firewall that drops packets.
     Swallow,
 }
 
@@ -47,7 +47,7 @@ impl Wire {
 pub trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Pipe for T {}
 
-/// Where connections are led. Asked for each one, so that what is behind may move.
+/// Connects to the target. Called for each connection, so that the target may change.
 #[async_trait]
 pub trait Dial: Send + Sync {
     async fn dial(&self) -> io::Result<Box<dyn Pipe>>;
@@ -65,7 +65,7 @@ impl Dial for Address {
     }
 }
 
-/// A port that is open. Ends, with every connection through it, when it is closed or dropped.
+/// An open port. Closed, with all its connections, when dropped.
 pub struct Lead {
     address: SocketAddr,
     wire: watch::Sender<Wire>,
@@ -139,9 +139,9 @@ async fn accept(
                     }
                 });
             }
-            // Out of file descriptors, or a client that was quicker to go: others may have more luck.
+            // Out of file descriptors, or the client disconnected: retry.
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "failed to accept connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -161,7 +161,7 @@ async fn carry(client: TcpStream, dial: Arc<dyn Dial>, mut wire: watch::Receiver
     Ok(())
 }
 
-/// One direction, until its end has been passed on.
+/// Copies one direction until its end has been forwarded.
 async fn flow(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -203,7 +203,7 @@ async fn flow(
 mod tests {
     use super::*;
 
-    /// Answers every byte with itself.
+    /// An echo server.
     async fn echo() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_and_their_end_pass_both_ways() {
+    async fn data_and_eof_pass_both_ways() {
         let lead = lead().await;
         let mut stream = TcpStream::connect(lead.address()).await.unwrap();
         let large = vec![7; 3 * LATE_BYTES_MAX];
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_wire_is_late_by_what_it_was_told_in_each_direction() {
+    async fn a_delay_applies_in_each_direction() {
         let lead = lead().await;
         let mut stream = TcpStream::connect(lead.address()).await.unwrap();
         assert_eq!(say(&mut stream, b"quick").await, b"quick");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wire_that_swallows_holds_everything_back_until_it_is_mended() {
+    async fn dropped_data_is_held_back_until_the_fault_is_removed() {
         let lead = lead().await;
         let mut old = TcpStream::connect(lead.address()).await.unwrap();
         assert_eq!(say(&mut old, b"before").await, b"before");
@@ -269,7 +269,7 @@ mod tests {
             stream.write_all(b"lost").await.unwrap();
             let mut byte = [0];
             let answer = tokio::time::timeout(Duration::from_millis(50), stream.read(&mut byte)).await;
-            assert!(answer.is_err(), "nothing may come back");
+            assert!(answer.is_err(), "no data may arrive");
         }
         lead.set_wire(Wire::Pass);
         for stream in [&mut old, &mut new] {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_port_is_free_and_ends_its_connections() {
+    async fn closing_a_port_frees_it_and_ends_its_connections() {
         let lead = lead().await;
         let address = lead.address();
         let mut stream = TcpStream::connect(address).await.unwrap();

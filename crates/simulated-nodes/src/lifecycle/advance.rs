@@ -1,4 +1,4 @@
-//! Takes a pod as far as the time allows: arrival, init containers in order, the others, restarts, the end.
+//! Advances a pod up to the current time: admission, init containers in order, main containers, restarts, completion.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::life::{backoff, life, probe_delay};
 use super::{ARRIVED, Decision, Event, Known, Marks, go_duration, plus, render};
 use crate::behaviour::Fault;
 
-/// Changes of one container in one go; a container that crashes in no time must not hold up the others.
+/// Maximum number of changes of one container per step; a container that crashes at once must not block the others.
 const CHANGES_MAX: usize = 8;
-/// How long the first failure to pull shows before it is called a back-off.
+/// How long ErrImagePull is shown before ImagePullBackOff.
 const PULL_FAILURE_SHOWS: Duration = Duration::from_secs(2);
-/// How often it is said again that something does not come.
+/// Interval for repeating the event of a persistent problem.
 const REMIND_EVERY: Duration = Duration::from_secs(120);
 
 pub struct Run<'a> {
@@ -23,7 +23,7 @@ pub struct Run<'a> {
     pub containers: Vec<Container<'a>>,
     pub start_time: String,
     pub pod_ip: String,
-    /// The pod as a whole has failed, with the reason its status shows.
+    /// The pod as a whole has failed, with reason and message.
     pub failure: Option<(&'static str, String)>,
     pub is_failed: bool,
     pub wake: Option<Timestamp>,
@@ -47,7 +47,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The pod has come to its end; nothing changes any more.
+    /// Reports whether the pod has finished; nothing changes any more.
     pub fn is_over(&self) -> bool {
         matches!(self.pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
     }
@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
         self.events.push(Event { is_warning, reason, message });
     }
 
-    /// Such as `web-0_default(uid)`, as messages name pods.
+    /// The pod in kubelet messages, for example `web-0_default(uid)`.
     fn title(&self) -> String {
         format!("{}_{}({})", self.pod.name(), self.pod.namespace(), self.pod.uid())
     }
@@ -86,7 +86,7 @@ impl<'a> Run<'a> {
         self.marks.get(ARRIVED).or_else(told).unwrap_or(self.known.now)
     }
 
-    /// True once containers can start: the pod is known and has its address.
+    /// Returns true once containers can start: the pod is accepted and has its address.
     fn arrive(&mut self) -> bool {
         let now = self.known.now;
         if self.start_time.is_empty() {
@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
             _ => self.known.pod_ip,
         };
         let Some(address) = address else {
-            let text = "Failed to create pod sandbox: no address is left in the range of the node";
+            let text = "Failed to create pod sandbox: no free address in the range of the node";
             self.tell(true, "FailedCreatePodSandBox", text.to_owned());
             self.wake_at(plus(now, REMIND_EVERY));
             return false;
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// True once every init container has done its part.
+    /// Returns true once every init container has completed.
     fn initialize(&mut self) -> bool {
         for index in 0..self.containers.len() {
             if !matches!(self.containers[index].role, Role::Init | Role::Sidecar) {
@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
         };
         if self.containers.iter().any(failed) {
             self.is_failed = true;
-            self.failure = Some(("Simulated", "The pod was asked to fail".to_owned()));
+            self.failure = Some(("Simulated", "The pod failed as requested by its annotation".to_owned()));
         }
         let is_over = self.is_failed || mains.iter().all(|index| self.is_final(*index));
         if is_over {
@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Ephemeral containers come later and are never started again.
+    /// Ephemeral containers are added later and never restarted.
     fn run_ephemeral(&mut self) {
         if self.pod_ip.is_empty() {
             return;
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
         (0..self.containers.len()).filter(|index| self.containers[*index].role == role).collect()
     }
 
-    /// The container has ended and will not be started again.
+    /// Reports whether the container has exited and will not be restarted.
     pub fn is_final(&self, index: usize) -> bool {
         let container = &self.containers[index];
         let Some(code) = container.exit_code() else { return false };
@@ -318,7 +318,7 @@ impl<'a> Run<'a> {
         false
     }
 
-    /// Startup and readiness of a container that runs.
+    /// Startup and readiness of a running container.
     fn probe(&mut self, index: usize) {
         let now = self.known.now;
         let delays = &self.known.settings.delays;
@@ -366,7 +366,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Ends a container that runs.
+    /// Terminates a running container.
     pub fn stop(&mut self, index: usize, exit_code: i32, reason: &str) {
         let id = self.containers[index].id(self.pod);
         let container = &mut self.containers[index];
@@ -380,7 +380,7 @@ impl<'a> Run<'a> {
             id,
         });
         container.since = self.known.now;
-        // An init container that has done its part counts as ready.
+        // A completed init container counts as ready.
         container.is_ready = container.role == Role::Init && exit_code == 0;
         container.is_started = false;
         self.marks.set(container.slot, self.known.now);

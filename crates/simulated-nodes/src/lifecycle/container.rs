@@ -1,4 +1,4 @@
-//! One container of a pod: what its spec asks for and how far it has come.
+//! One container of a pod: its spec and its current state.
 
 use jiff::Timestamp;
 use object::{Object, time};
@@ -10,7 +10,7 @@ use crate::lifecycle::Known;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Init,
-    /// An init container that goes on beside the others.
+    /// An init container that keeps running with the main containers.
     Sidecar,
     Main,
     Ephemeral,
@@ -38,7 +38,7 @@ pub struct Container<'a> {
     pub role: Role,
     pub behaviour: Behaviour,
     pub state: State,
-    /// How it ended the time before.
+    /// The previous termination.
     pub last: Option<Terminated>,
     pub restarts: i64,
     pub is_started: bool,
@@ -68,7 +68,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// An init container that later ones need not wait for any more.
+    /// Reports whether later init containers need not wait for this one any more.
     pub fn is_initialized(&self) -> bool {
         match self.role {
             Role::Init => self.exit_code() == Some(0),
@@ -76,7 +76,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// What names this run of the container.
+    /// Returns the id of this run of the container.
     pub fn id(&self, pod: &Object) -> String {
         format!("simulated://{}-{}-{}", pod.uid(), self.name(), self.restarts)
     }
@@ -86,7 +86,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// All containers in the order they start, with what the status says of each.
+/// Returns all containers in start order, with their state from the status.
 pub fn read_all<'a>(known: &Known<'_>, pod: &'a Object) -> Vec<Container<'a>> {
     let lists = [
         ("initContainers", "initContainerStatuses"),
@@ -176,7 +176,7 @@ impl Terminated {
     }
 }
 
-/// The container's entry in the status of its pod.
+/// Returns the container's entry in the pod status.
 pub fn status_of(container: &Container<'_>, pod: &Object) -> Value {
     let state = match &container.state {
         State::Waiting { reason, message } if message.is_empty() => json!({"waiting": {"reason": reason}}),

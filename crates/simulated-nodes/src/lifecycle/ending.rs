@@ -1,4 +1,4 @@
-//! A pod on its way out: its containers are asked to stop, given their time, and then it is gone.
+//! Terminates a deleted pod: stops its containers, waits for the grace period, and removes it.
 
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ pub fn decide(mut run: Run<'_>) -> Decision {
     gone(run, is_last_word)
 }
 
-/// What the API says, yet no longer than its grace from when this was heard of: clocks may have been put back since.
+/// The deadline from the API, but at most the grace period from when the deletion was observed: the clock may have
+/// been set back.
 fn deadline(run: &Run<'_>, heard: Timestamp) -> Timestamp {
     let told = run.pod.deletion_timestamp().and_then(time::parse).unwrap_or(heard);
     let grace = run.pod.i64_at(&["metadata", "deletionGracePeriodSeconds"]).and_then(|grace| u64::try_from(grace).ok());
@@ -51,11 +52,11 @@ fn later(run: Run<'_>, at: Timestamp) -> Decision {
     Decision { wake: Some(at), events: run.events, marks: run.marks, ..Decision::default() }
 }
 
-/// Who holds the pod back by a finalizer wants to know how it ended; for others that would be a write for nothing.
+/// Only a pod with a finalizer needs its final status; for others that would be a useless write.
 fn gone(run: Run<'_>, is_last_word: bool) -> Decision {
     let is_held = run.pod.finalizers().next().is_some();
     let status = is_held.then(|| render::status(&run)).filter(|status| run.pod.get(&["status"]) != Some(status));
-    // With no grace left and a finalizer in the way, the API server waits for others, not for this node.
+    // Without grace period and with a finalizer, the API server waits for the finalizer, not for this node.
     let is_gone = !(is_held && is_last_word);
     Decision { status, is_gone, wake: None, events: run.events, marks: run.marks }
 }

@@ -1,4 +1,4 @@
-//! How long a container that has started will run, and how it will end.
+//! Decides how long a started container runs and how it terminates.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::lifecycle::container::{Container, Role};
 use crate::settings::{Delays, Settings};
 use crate::shell;
 
-/// A run that is far enough back to count as a success: the next failure is treated as the first.
+/// After a run of this length, the next failure counts as the first.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
 
-/// The end a container is heading for.
+/// The planned termination of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// `None` goes on until somebody stops it.
+    /// `None` if it runs until stopped.
     pub lasts: Option<Duration>,
     pub exit_code: i32,
     pub reason: &'static str,
@@ -48,7 +48,7 @@ pub fn life(settings: &Settings, pod: &Object, container: &Container<'_>) -> Lif
         return ends(behaviour.run_for.unwrap_or(delays.job), behaviour.exit_code.unwrap_or(0));
     }
     let forever = Life { lasts: None, exit_code: 0, reason: "Completed" };
-    // Somebody may come and type.
+    // A user may attach and type.
     if container.spec["stdin"] == true {
         return forever;
     }
@@ -62,14 +62,14 @@ pub fn life(settings: &Settings, pod: &Object, container: &Container<'_>) -> Lif
     }
 }
 
-/// How long a probe may fail until the container is given up.
+/// How long a probe may fail before the container is restarted.
 fn patience(probe: &Value) -> Duration {
     let number = |name: &str, default: u64| probe[name].as_u64().unwrap_or(default);
     let seconds = number("initialDelaySeconds", 0) + number("periodSeconds", 10) * number("failureThreshold", 3);
     Duration::from_secs(seconds)
 }
 
-/// Until a probe that will succeed has done so.
+/// Returns the time until a successful probe has succeeded.
 pub fn probe_delay(delays: &Delays, probe: Option<&Value>) -> Duration {
     match probe {
         Some(probe) => Duration::from_secs(probe["initialDelaySeconds"].as_u64().unwrap_or(0)) + delays.ready,
@@ -77,7 +77,7 @@ pub fn probe_delay(delays: &Delays, probe: Option<&Value>) -> Duration {
     }
 }
 
-/// The wait before the next start, after so many restarts and a last run of that length.
+/// Returns the backoff before the next start, after this many restarts and a last run of that length.
 pub fn backoff(delays: &Delays, restarts: i64, ran: Duration) -> Duration {
     if restarts == 0 || ran >= FORGIVEN_AFTER {
         return Duration::ZERO;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_their_bound() {
+    fn the_backoff_doubles_up_to_its_maximum() {
         let delays = Delays::default();
         let short = Duration::from_secs(1);
         let waits: Vec<u64> = (0..8).map(|restarts| backoff(&delays, restarts, short).as_secs()).collect();

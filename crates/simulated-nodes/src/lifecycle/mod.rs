@@ -1,4 +1,4 @@
-//! What becomes of a pod next: from the pod, the rules and the time to its next status. Pure; whoever asks writes it.
+//! Computes the next status of a pod from the pod, the rules and the time. Pure; the caller writes it.
 
 mod advance;
 mod container;
@@ -17,26 +17,26 @@ use serde_json::Value;
 
 use crate::settings::Settings;
 
-/// All a decision depends on besides the pod.
+/// The inputs of a decision besides the pod.
 pub struct Known<'a> {
     pub settings: &'a Settings,
     pub now: Timestamp,
     pub host_ip: Ipv4Addr,
-    /// An address for the pod, should it need one now; `None` when the node has none left.
+    /// An address for the pod, if it needs one now; `None` if the node has none left.
     pub pod_ip: Option<Ipv4Addr>,
     pub marks: &'a Marks,
-    /// Containers whose process was ended from within, with their exit codes.
+    /// Exit codes of containers whose process was ended by an exec or attach session.
     pub ended: &'a HashMap<String, i32>,
 }
 
-/// When things happened, finer than a status tells: the pod's arrival, and each container's last change. What is not
-/// here is read from the status.
+/// Timestamps with a finer resolution than the status: the pod's arrival, and each container's last change. Missing
+/// ones are read from the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks(Vec<(u16, i64)>);
 
-/// The pod's own mark.
+/// The mark of the pod itself.
 pub const ARRIVED: u16 = u16::MAX;
-/// When the pod was first seen on its way out.
+/// When the deletion of the pod was first observed.
 pub const STOPPING: u16 = u16::MAX - 1;
 
 impl Marks {
@@ -45,8 +45,7 @@ impl Marks {
         Timestamp::from_millisecond(found.1).ok()
     }
 
-    /// What seems to have happened later than now has just happened: the clock was put back, and must not hold up pods until
-    /// it is as late again.
+    /// Clamps marks in the future to now: the clock was set back, and pods must not wait until it catches up.
     fn not_after(&self, now: Timestamp) -> Self {
         Self(self.0.iter().map(|(slot, at)| (*slot, (*at).min(now.as_millisecond()))).collect())
     }
@@ -60,7 +59,7 @@ impl Marks {
     }
 }
 
-/// What users are told, as a kubelet would.
+/// An event, as a kubelet would record it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub is_warning: bool,
@@ -70,17 +69,17 @@ pub struct Event {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// The whole status, where it is to change.
+    /// The new status, if it changes.
     pub status: Option<Value>,
-    /// The pod has stopped: take it out of the API (after the status is written).
+    /// The pod has terminated: delete it from the API after the status is written.
     pub is_gone: bool,
-    /// When to decide again though nothing changed.
+    /// When to decide again without a change.
     pub wake: Option<Timestamp>,
     pub events: Vec<Event>,
     pub marks: Marks,
 }
 
-/// What becomes of the pod at this moment.
+/// Decides the next state of the pod.
 pub fn decide(known: &Known<'_>, pod: &Object) -> Decision {
     let marks = known.marks.not_after(known.now);
     let known = &Known { marks: &marks, ..*known };
@@ -99,7 +98,7 @@ fn plus(at: Timestamp, length: std::time::Duration) -> Timestamp {
     at.checked_add(length).unwrap_or(Timestamp::MAX)
 }
 
-/// As Go writes lengths of time in messages.
+/// Formats a duration as Go does.
 fn go_duration(length: std::time::Duration) -> String {
     let seconds = length.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

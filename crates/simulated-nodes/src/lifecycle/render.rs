@@ -1,4 +1,4 @@
-//! The status of a pod as a kubelet writes it: phase, conditions, addresses and what each container is at.
+//! Renders the pod status as a kubelet writes it: phase, conditions, addresses and container states.
 
 use object::{Object, time};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::advance::Run;
 use super::container::{Role, State, status_of};
 
-/// The whole status. What others put into it stays.
+/// Returns the whole status. Fields of other owners are kept.
 pub fn status(run: &Run<'_>) -> Value {
     let mut status = run.pod.get(&["status"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let phase = phase(run);
@@ -70,7 +70,7 @@ fn phase(run: &Run<'_>) -> &'static str {
     }
 }
 
-/// Init containers have done their part, or had when the others started.
+/// Reports whether init containers have completed, or had completed when the others started.
 fn is_initialized(run: &Run<'_>) -> bool {
     let mut mains = run.containers.iter().filter(|container| container.role == Role::Main);
     let has_begun = mains.any(|main| main.last.is_some() || !matches!(main.state, State::Waiting { .. }));
@@ -139,7 +139,7 @@ fn conditions(run: &Run<'_>, phase: &str, known: Option<&Value>) -> Value {
     list.into()
 }
 
-/// A readiness gate whose condition is not there.
+/// Returns a readiness gate whose condition is not true.
 fn closed_gate(pod: &Object) -> Option<&str> {
     let gates = pod.items(&["spec", "readinessGates"]).iter().filter_map(|gate| gate["conditionType"].as_str());
     let conditions = pod.items(&["status", "conditions"]);
@@ -147,7 +147,7 @@ fn closed_gate(pod: &Object) -> Option<&str> {
     gates.into_iter().find(|gate| !is_open(gate))
 }
 
-/// Sets a condition; the time of its last change stays while it says the same.
+/// Sets a condition; its transition time is kept while the status is unchanged.
 fn put(list: &mut Vec<Value>, condition: Condition, now: &str) {
     let known = list.iter().position(|known| known["type"] == condition.kind);
     let status = if condition.is_true { "True" } else { "False" };
@@ -158,7 +158,7 @@ fn put(list: &mut Vec<Value>, condition: Condition, now: &str) {
     let mut value = Map::new();
     value.insert("type".into(), condition.kind.into());
     value.insert("status".into(), status.into());
-    // Servers differ in whether they keep an empty time; what is there stays.
+    // Servers differ in whether they keep an empty time, so an existing one is kept.
     if let Some(probed) = known.and_then(|index| list[index].get("lastProbeTime")) {
         value.insert("lastProbeTime".into(), probed.clone());
     }

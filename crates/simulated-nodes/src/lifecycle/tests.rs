@@ -1,4 +1,4 @@
-//! Pods through time: each case is a pod, and what its status says at some moments after it arrived.
+//! Pods over time: each case is a pod and its expected status at some moments after its creation.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::settings::{Delays, Settings};
 
-/// A node with one pod, and a time that moves on.
+/// A node with one pod, and a clock.
 struct World {
     pod: Object,
     settings: Settings,
@@ -63,14 +63,14 @@ impl World {
         decision.wake
     }
 
-    /// Lets so much time pass, deciding whenever a decision asked to be made again.
+    /// Advances the time, deciding whenever a decision requested it.
     fn pass(&mut self, length: Duration) -> &mut Self {
         let end = plus(self.now, length);
         let mut rounds = 0;
         while let Some(wake) = self.decide() {
-            assert!(wake > self.now, "woken at once for ever");
+            assert!(wake > self.now, "an immediate wake-up would never end");
             rounds += 1;
-            assert!(rounds < 1000, "no end of waking");
+            assert!(rounds < 1000, "too many wake-ups");
             if wake > end {
                 break;
             }
@@ -85,7 +85,7 @@ impl World {
         self.pod.str_at(&["status", "phase"])
     }
 
-    /// Such as `running`, `waiting:CrashLoopBackOff` or `terminated:3`.
+    /// For example `running`, `waiting:CrashLoopBackOff` or `terminated:3`.
     fn state(&self, list: &str, index: usize) -> String {
         let status = &self.pod.items(&["status", list])[index];
         let state = &status["state"];
@@ -121,7 +121,7 @@ fn plain() -> Value {
 }
 
 #[test]
-fn a_plain_pod_is_created_then_runs_and_is_ready() {
+fn a_plain_pod_is_created_then_becomes_ready() {
     let mut world = World::new(json!({}), plain());
     let wake = world.decide();
     assert_eq!((world.phase(), world.main().as_str()), ("Pending", "waiting:ContainerCreating"));
@@ -135,7 +135,7 @@ fn a_plain_pod_is_created_then_runs_and_is_ready() {
     assert_eq!(world.events, ["Pulled", "Created", "Started"]);
     let writes = world.writes;
     world.pass(seconds(3600));
-    assert_eq!(world.writes, writes, "a pod at rest is not written to");
+    assert_eq!(world.writes, writes, "an unchanged pod is not written");
     assert_eq!(world.decide(), None);
 }
 
@@ -148,7 +148,7 @@ fn without_delays_one_write_is_enough() {
 }
 
 #[test]
-fn a_probe_is_waited_for() {
+fn readiness_waits_for_the_probe() {
     let probe = json!({"initialDelaySeconds": 5});
     let spec = json!({"containers": [{"name": "web", "image": "nginx", "readinessProbe": probe}]});
     let mut world = World::new(json!({}), spec);
@@ -158,7 +158,7 @@ fn a_probe_is_waited_for() {
 }
 
 #[test]
-fn init_containers_go_one_after_the_other_and_sidecars_stay() {
+fn init_containers_run_in_order_and_sidecars_stay() {
     let spec = json!({
         "initContainers": [
             {"name": "first", "image": "i", "command": ["sh", "-c", "sleep 10"]},
@@ -178,7 +178,7 @@ fn init_containers_go_one_after_the_other_and_sidecars_stay() {
 }
 
 #[test]
-fn an_init_container_that_fails_stops_a_pod_that_is_not_to_be_tried_again() {
+fn a_failed_init_container_fails_a_pod_that_never_restarts() {
     let init = json!([{"name": "first", "image": "i", "command": ["false"]}]);
     let spec = json!({"restartPolicy": "Never", "initContainers": init, "containers": [{"name": "c", "image": "i"}]});
     let mut world = World::new(json!({}), spec);
@@ -187,7 +187,7 @@ fn an_init_container_that_fails_stops_a_pod_that_is_not_to_be_tried_again() {
 }
 
 #[test]
-fn a_job_comes_to_its_end() {
+fn a_job_completes() {
     let cases = [
         (json!({}), json!(["echo", "hi"]), "Never", "Succeeded", "terminated:0"),
         (json!({}), json!(["unknown-program"]), "Never", "Succeeded", "terminated:0"),
@@ -206,7 +206,7 @@ fn a_job_comes_to_its_end() {
 }
 
 #[test]
-fn sidecars_end_with_the_job_they_serve() {
+fn sidecars_end_with_their_job() {
     let spec = json!({"restartPolicy": "Never",
         "initContainers": [{"name": "proxy", "image": "p", "restartPolicy": "Always"}],
         "containers": [{"name": "c", "image": "i", "command": ["sleep", "2"]}]});
@@ -216,7 +216,7 @@ fn sidecars_end_with_the_job_they_serve() {
 }
 
 #[test]
-fn a_crash_is_tried_again_ever_later() {
+fn crashes_are_restarted_with_backoff() {
     let mut world = World::new(json!({"flotilla.dev/simulate": "crash"}), plain());
     world.pass(seconds(5));
     assert_eq!((world.phase(), world.main().as_str()), ("Running", "waiting:CrashLoopBackOff"));
@@ -231,7 +231,7 @@ fn a_crash_is_tried_again_ever_later() {
 }
 
 #[test]
-fn faults_show_as_kubelets_show_them() {
+fn faults_are_reported_as_by_a_kubelet() {
     let cases = [
         ("not-ready", "Running", "running", "False"),
         ("hang", "Running", "running", "True"),
@@ -249,7 +249,7 @@ fn faults_show_as_kubelets_show_them() {
 }
 
 #[test]
-fn a_fault_that_is_taken_away_heals() {
+fn a_pod_recovers_when_its_fault_is_removed() {
     for fault in ["image-pull-error", "stuck", "not-ready"] {
         let mut world = World::new(json!({"flotilla.dev/simulate": fault}), plain());
         world.pass(seconds(6));
@@ -260,7 +260,7 @@ fn a_fault_that_is_taken_away_heals() {
 }
 
 #[test]
-fn a_process_that_hangs_is_restarted_when_its_liveness_is_probed() {
+fn a_hanging_process_is_restarted_by_its_liveness_probe() {
     let probe = json!({"periodSeconds": 2, "failureThreshold": 2});
     let spec = json!({"containers": [{"name": "web", "image": "nginx", "livenessProbe": probe}]});
     let mut world = World::new(json!({"flotilla.dev/simulate": "hang"}), spec);
@@ -280,7 +280,7 @@ fn a_pod_past_its_deadline_fails() {
 }
 
 #[test]
-fn a_process_that_ends_from_within_ends_its_container() {
+fn ending_the_process_ends_its_container() {
     let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "stdin": true, "command": ["sh"]}]});
     let mut world = World::new(json!({}), spec);
     assert_eq!(world.pass(seconds(60)).phase(), "Running");
@@ -290,7 +290,7 @@ fn a_process_that_ends_from_within_ends_its_container() {
 }
 
 #[test]
-fn deletion_gives_containers_their_time() {
+fn deletion_waits_for_the_stop_delay() {
     let mut world = World::new(json!({}), plain());
     world.pass(seconds(2));
     world.pod.set(&["metadata", "deletionTimestamp"], object::time::format_seconds(plus(world.now, seconds(30))));
@@ -299,12 +299,12 @@ fn deletion_gives_containers_their_time() {
     assert_eq!(world.decide(), Some(plus(world.now, world.settings.delays.stop)));
     assert!(!world.is_gone);
     world.pass(seconds(1));
-    assert!(world.is_gone && world.writes == writes, "no write for a pod nobody holds back");
+    assert!(world.is_gone && world.writes == writes, "no write for a pod without finalizers");
     assert_eq!(world.events.iter().filter(|reason| *reason == "Killing").count(), 1);
 }
 
 #[test]
-fn a_clock_that_is_put_back_holds_up_no_pod() {
+fn setting_the_clock_back_delays_no_pod() {
     for annotation in ["", "hang"] {
         let mut world = World::new(json!({"flotilla.dev/simulate": annotation}), plain());
         world.now = plus(world.now, seconds(3600));
@@ -323,7 +323,7 @@ fn a_clock_that_is_put_back_holds_up_no_pod() {
 }
 
 #[test]
-fn who_does_not_listen_is_killed_at_the_deadline() {
+fn a_hanging_container_is_killed_at_the_deadline() {
     let mut world = World::new(json!({"flotilla.dev/simulate": "hang"}), plain());
     world.pass(seconds(2));
     world.pod.set(&["metadata", "finalizers"], json!(["batch.kubernetes.io/job-tracking"]));
@@ -334,11 +334,11 @@ fn who_does_not_listen_is_killed_at_the_deadline() {
     assert_eq!((world.is_gone, world.phase(), world.main().as_str()), (true, "Failed", "terminated:137"));
     world.pod.set(&["metadata", "deletionGracePeriodSeconds"], 0);
     world.pass(seconds(1));
-    assert!(!world.is_gone, "the finalizer's owner is waited for");
+    assert!(!world.is_gone, "the finalizer holds the pod");
 }
 
 #[test]
-fn a_pod_goes_on_from_its_status_when_nothing_else_is_known() {
+fn a_pod_resumes_from_its_status() {
     let mut world = World::new(json!({"flotilla.dev/simulate": "crash"}), plain());
     world.pass(seconds(5));
     world.marks = Marks::default();

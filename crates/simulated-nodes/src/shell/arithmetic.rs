@@ -1,6 +1,6 @@
-//! `$((…))`: whole numbers with the usual operators.
+//! `$((…))`: integers with the usual operators.
 
-/// `None` when it is not arithmetic. Names stand for numbers; unset ones for zero.
+/// `None` if it is not a valid expression. Names are variables; unset ones are zero.
 pub fn evaluate(text: &str, value: &dyn Fn(&str) -> Option<String>) -> Option<i64> {
     let mut reader = Reader { rest: text, value, depth: 0 };
     let result = reader.level(0)?;
@@ -8,7 +8,7 @@ pub fn evaluate(text: &str, value: &dyn Fn(&str) -> Option<String>) -> Option<i6
     reader.rest.is_empty().then_some(result)
 }
 
-/// Brackets deeper than anybody writes.
+/// Maximum nesting of parentheses.
 const DEPTH_MAX: usize = 50;
 
 const LEVELS: &[&[&str]] = &[&["||"], &["&&"], &["==", "!="], &["<=", ">=", "<", ">"], &["+", "-"], &["*", "/", "%"]];
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_add_up() {
+    fn expressions_are_evaluated() {
         let value = |name: &str| (name == "i").then(|| "7".to_owned());
         let cases = [
             ("1+2*3", Some(7)),

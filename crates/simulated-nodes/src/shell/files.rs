@@ -1,4 +1,4 @@
-//! The files of one container: a tree in memory, of bounded size.
+//! The files of one container: an in-memory tree of bounded size.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::shell::Place;
 
-/// What the files of one container may take in all.
+/// Maximum total size of the files of one container.
 pub const FILES_BYTES_MAX: usize = 16 * 1024 * 1024;
 const FILES_MAX: usize = 20_000;
 
@@ -16,7 +16,7 @@ pub enum Entry {
     File { bytes: Bytes, mode: u32 },
 }
 
-/// Paths are absolute and without `.` and `..`; every file's directories are there.
+/// Paths are absolute and normalized; parent directories always exist.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     entries: BTreeMap<String, Entry>,
@@ -46,7 +46,7 @@ impl std::fmt::Display for FileError {
     }
 }
 
-/// The absolute path that a path means in a directory.
+/// Resolves a path relative to a directory.
 pub fn resolve(dir: &str, path: &str) -> String {
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{dir}/{path}") };
     let mut parts: Vec<&str> = Vec::new();
@@ -68,7 +68,7 @@ fn parent(path: &str) -> &str {
 }
 
 impl Files {
-    /// What every container has.
+    /// The initial files of every container.
     pub fn new(place: &Place) -> Self {
         let mut files = Self::default();
         files.entries.insert("/".to_owned(), Entry::Dir);
@@ -84,7 +84,7 @@ impl Files {
         files
     }
 
-    /// A file that is there from the start. Too large ones are left out.
+    /// Adds an initial file. Files that are too large are omitted.
     pub fn seed(&mut self, path: &str, bytes: impl Into<Bytes>) {
         self.seed_dir(parent(path));
         let _ = self.write(path, bytes.into(), 0o644);
@@ -106,7 +106,7 @@ impl Files {
         }
     }
 
-    /// Names in a directory, in order.
+    /// Returns the sorted names in a directory.
     pub fn list(&self, dir: &str) -> Result<Vec<&str>, FileError> {
         match self.entries.get(dir) {
             Some(Entry::Dir) => {}
@@ -119,7 +119,7 @@ impl Files {
         Ok(names.filter(|name| !name.is_empty() && !name.contains('/')).collect())
     }
 
-    /// Everything at and below a path, in order.
+    /// Returns everything at and below a path, sorted.
     pub fn below<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, &'a Entry)> {
         let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
         let all = self.entries.range(path.to_owned()..);
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_mean_what_they_mean_in_their_directory() {
+    fn paths_are_resolved_in_their_directory() {
         let cases = [("/", "a", "/a"), ("/a/b", "../c", "/a/c"), ("/a", "/b/./c/", "/b/c"), ("/", "../..", "/")];
         for (dir, path, expected) in cases {
             assert_eq!(resolve(dir, path), expected, "{path} in {dir}");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_holds_what_was_written_and_no_more_than_it_may() {
+    fn a_tree_keeps_its_files_up_to_its_limit() {
         let mut files = Files::new(&Place { hostname: "web".into(), ..Place::default() });
         assert_eq!(files.read("/etc/hostname"), Ok(Bytes::from("web\n")));
         assert_eq!(files.write("/no/such", Bytes::new(), 0o644), Err(FileError::NotFound));

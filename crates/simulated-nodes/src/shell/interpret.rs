@@ -1,4 +1,4 @@
-//! Runs commands: in real time for a client, or in no time to foretell what a container will do.
+//! Runs commands: in real time for a client, or in virtual time to predict the behaviour of a container.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::shell::parse::{self, Node, ParseError, Part, Redirect, RedirectTo, St
 use crate::shell::programs;
 use crate::shell::streams::{Closed, Io, Sink, Source};
 
-/// Shells started by shells, and commands within commands.
+/// Maximum nesting of shells and command substitutions.
 const DEPTH_MAX: usize = 20;
 
-/// How time passes.
+/// The clock of a shell.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
     Real,
-    /// Sleeping takes no time, but is counted; there is an end to how far and how long.
+    /// Sleeping takes no real time but is counted; with a limit on time and number of commands.
     Rehearsed {
         start: Timestamp,
         elapsed: Duration,
@@ -32,14 +32,14 @@ pub enum Clock {
     },
 }
 
-/// What comes after a command.
+/// The control flow after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Next,
     Exit(i32),
     Break,
     Continue,
-    /// The rehearsal has seen as much as it was to see, or nobody listens any more.
+    /// The prediction has reached its limit, or the reader is gone.
     OutOfTime,
 }
 
@@ -49,9 +49,9 @@ pub struct Shell {
     pub vars: BTreeMap<String, String>,
     pub dir: String,
     pub arguments: Vec<String>,
-    /// How the last command ended.
+    /// The exit status of the last command.
     pub status: i32,
-    /// A program was asked for that is not simulated.
+    /// A program that is not simulated was called.
     pub is_foreign: bool,
     stops_on_error: bool,
     clock: Clock,
@@ -76,7 +76,7 @@ impl Shell {
         }
     }
 
-    /// Time that passed in a rehearsal.
+    /// Virtual time that has passed.
     pub fn elapsed(&self) -> Duration {
         match self.clock {
             Clock::Real => Duration::ZERO,
@@ -115,7 +115,7 @@ impl Shell {
         }
     }
 
-    /// A command of a rehearsal; there is a number they must not pass.
+    /// Counts a command; returns false beyond the limit.
     fn count(&mut self) -> bool {
         match &mut self.clock {
             Clock::Real => true,
@@ -127,7 +127,7 @@ impl Shell {
         }
     }
 
-    /// Writes for a program; a reader that is gone ends it all.
+    /// Writes output of a program; a closed reader ends the script.
     pub async fn say(&self, to: &Sink, bytes: &[u8]) -> Flow {
         match to.write(bytes, self.elapsed()).await {
             Ok(()) => Flow::Next,
@@ -140,12 +140,12 @@ impl Shell {
         self.say(&io.stderr, format!("{text}\n").as_bytes()).await
     }
 
-    /// One command with its arguments, as `exec` gives them.
+    /// Runs one command with arguments, as given to `exec`.
     pub fn run_command<'a>(&'a mut self, command: &'a [String], io: &'a Io) -> BoxFuture<'a, Flow> {
         programs::run(self, command, io)
     }
 
-    /// A script, as `sh -c` gives it.
+    /// Runs a script, as given to `sh -c`.
     pub async fn run_script(&mut self, script: &str, io: &Io) -> Flow {
         match parse::parse(script) {
             Ok(node) => self.run(&node, io).await,
@@ -242,7 +242,7 @@ impl Shell {
             if !self.count() {
                 return Flow::OutOfTime;
             }
-            // A loop that never waits must let others work.
+            // A loop that never waits must yield to other tasks.
             if !self.is_rehearsal() {
                 tokio::task::yield_now().await;
             }
@@ -281,7 +281,7 @@ impl Shell {
         Flow::Next
     }
 
-    /// One after the other: what the first writes is what the next reads.
+    /// Runs the commands one after the other; the output of each is the input of the next.
     async fn pipe(&mut self, nodes: &[Node], io: &Io) -> Flow {
         let mut stdin = io.stdin.clone();
         for (index, node) in nodes.iter().enumerate() {
@@ -293,7 +293,7 @@ impl Shell {
             match flow {
                 Flow::Exit(code) => self.status = code,
                 Flow::Next => {}
-                // A pipe that is full ends its writer, not the whole.
+                // A full pipe ends its writer, not the whole pipeline.
                 Flow::OutOfTime if !is_last && !self.is_rehearsal() => {}
                 flow => return flow,
             }
@@ -398,7 +398,7 @@ impl Shell {
         resolve(&self.dir, &name)
     }
 
-    /// The words a word stands for: unquoted expansions fall apart at spaces.
+    /// Expands a word; unquoted expansions are split at spaces.
     async fn expand(&mut self, word: &Word, io: &Io) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         let mut current: Option<String> = None;
@@ -433,7 +433,7 @@ impl Shell {
         out
     }
 
-    /// The text of a part, and whether it stays whole.
+    /// Returns the text of a part, and whether it is not split.
     async fn expand_part(&mut self, part: &Part, io: &Io) -> (String, bool) {
         match part {
             Part::Quoted(text) => (text.clone(), true),

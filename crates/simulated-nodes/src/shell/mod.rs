@@ -1,4 +1,4 @@
-//! A tiny shell over a file system in memory: what simulated containers do with commands they are given.
+//! A small shell over in-memory files, which runs the commands of simulated containers.
 
 mod arithmetic;
 mod files;
@@ -27,29 +27,29 @@ pub use files::Files;
 pub use streams::TimedOutput;
 pub use terminal::{Ended, run_session};
 
-/// Commands one script may run while its course is being foretold.
+/// Maximum number of commands when predicting the end of a script.
 const FORETOLD_COMMANDS_MAX: usize = 2_000;
 /// The same for its log, which may be long.
 const LOGGED_COMMANDS_MAX: usize = 100_000;
 
-/// What commands can find out about where they run.
+/// The environment of a container's commands.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     pub hostname: String,
     pub env: BTreeMap<String, String>,
     pub working_dir: String,
-    /// What the container's own process is called.
+    /// The name of the container's main process.
     pub process: String,
 }
 
-/// The command a container is started with, where its spec says so.
+/// Returns the command of a container, if its spec has one.
 pub fn command_of(container: &Value) -> Vec<String> {
     let list = |name: &str| container[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let words = list("command").iter().chain(list("args"));
     words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
 }
 
-/// The place of a container, as far as its pod alone says.
+/// Returns the environment of a container, as far as its pod determines it.
 pub fn place_of(pod: &Object, container: &Value) -> Place {
     let mut env = BTreeMap::from([
         ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
@@ -86,7 +86,7 @@ fn field_of(pod: &Object, path: &str) -> String {
     pod.str_at(&path.split('.').collect::<Vec<_>>()).to_owned()
 }
 
-/// `$(NAME)` stands for a variable that was set before.
+/// Expands `$(NAME)` for variables set before.
 fn expand_references(text: &str, env: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -106,8 +106,8 @@ fn expand_references(text: &str, env: &BTreeMap<String, String>) -> String {
     out + rest
 }
 
-/// When and how the container's own command will end: `None` when that cannot be known because it is a program that is
-/// not simulated, `Some(None)` when it goes on for ever.
+/// Predicts when and how the container's command exits: `None` if it runs a program that is not simulated,
+/// `Some(None)` if it never exits.
 pub fn foretell(pod: &Object, container: &Value) -> Option<Option<(Duration, i32)>> {
     let command = command_of(container);
     if command.is_empty() {
@@ -119,7 +119,7 @@ pub fn foretell(pod: &Object, container: &Value) -> Option<Option<(Duration, i32
     Some(end)
 }
 
-/// What the container's own command writes in the time after its start.
+/// Returns the output of the container's command in the time after its start.
 pub fn output(pod: &Object, container: &Value, start: Timestamp, elapsed: Duration) -> Option<Vec<TimedOutput>> {
     let command = command_of(container);
     if command.is_empty() {
@@ -129,7 +129,7 @@ pub fn output(pod: &Object, container: &Value, start: Timestamp, elapsed: Durati
     Some(rehearse(pod, container, &command, length)?.0)
 }
 
-/// How far a rehearsal goes.
+/// The limits of a prediction.
 struct Length {
     start: Timestamp,
     horizon: Duration,
@@ -138,7 +138,7 @@ struct Length {
 
 type Rehearsal = (Vec<TimedOutput>, Option<(Duration, i32)>);
 
-/// Runs the command in no time, with time passing only where it sleeps.
+/// Runs the command in virtual time, which advances only when it sleeps.
 fn rehearse(pod: &Object, container: &Value, command: &[String], length: Length) -> Option<Rehearsal> {
     let place = Arc::new(place_of(pod, container));
     let files = Arc::new(Mutex::new(Files::new(&place)));
@@ -148,7 +148,7 @@ fn rehearse(pod: &Object, container: &Value, command: &[String], length: Length)
     let mut shell = Shell::new(place, files, clock);
     let sink = Sink::Timed(Arc::clone(&written));
     let io = Io { stdin: Source::Empty, stdout: sink.clone(), stderr: sink };
-    // Nothing waits in a rehearsal, so it is over as soon as it is begun.
+    // Nothing waits in virtual time, so the future completes at the first poll.
     let flow = shell.run_command(command, &io).now_or_never()?;
     if shell.is_foreign {
         return None;

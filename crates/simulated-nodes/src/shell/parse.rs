@@ -1,4 +1,4 @@
-//! From text to commands: the part of the shell's grammar that manifests commonly use.
+//! Parses the subset of the shell grammar that manifests commonly use.
 
 /// A command, simple or compound.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub type Word = Vec<Part>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Text that stays one word, whatever is in it.
+    /// Text that is not split.
     Quoted(String),
     Bare(String),
     Variable {
@@ -57,13 +57,13 @@ pub enum RedirectTo {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// More text may make it whole.
+    /// More text may complete it.
     Incomplete,
-    /// Not the shell's language, or a part of it that is not simulated.
+    /// Invalid, or a part of the language that is not simulated.
     Unexpected(String),
 }
 
-/// Nesting deeper than anybody writes.
+/// Maximum nesting.
 const DEPTH_MAX: usize = 60;
 
 pub fn parse(text: &str) -> Result<Node, ParseError> {
@@ -215,7 +215,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// At a `$` or a backquote.
+    /// Parses an expansion at a `$` or a backquote.
     fn expansion(&mut self, is_quoted: bool) -> Result<Part, ParseError> {
         if let Some(rest) = self.rest.strip_prefix('`') {
             let (inner, rest) = rest.split_once('`').ok_or(ParseError::Incomplete)?;
@@ -258,7 +258,7 @@ impl<'a> Lexer<'a> {
 
     fn command(&mut self, inner: &str, is_quoted: bool) -> Result<Part, ParseError> {
         if self.depth >= DEPTH_MAX {
-            return Err(ParseError::Unexpected("commands within commands".to_owned()));
+            return Err(ParseError::Unexpected("nesting is too deep".to_owned()));
         }
         let tokens = Lexer { rest: inner, depth: self.depth + 1 }.tokens()?;
         let mut parser = Parser { tokens, at: 0, depth: self.depth };
@@ -283,7 +283,7 @@ fn name_length(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
 }
 
-/// Where the bracket closes that was opened before the text.
+/// Returns the position of the closing parenthesis.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     let mut quote = None;
@@ -322,7 +322,7 @@ impl Parser {
         is_there
     }
 
-    /// The next word when it is a single bare one: keywords are.
+    /// Returns the next word if it is a single bare one, as keywords are.
     fn keyword(&self) -> Option<&str> {
         match self.peek() {
             Some(Token::Word(word)) => match word.as_slice() {
@@ -353,11 +353,11 @@ impl Parser {
         }
     }
 
-    /// Commands up to one of the keywords, a closing bracket or the end.
+    /// Parses commands up to one of the keywords, a closing parenthesis or the end.
     fn sequence(&mut self, ends: &[&str]) -> Result<Node, ParseError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(ParseError::Unexpected("commands within commands".to_owned()));
+            return Err(ParseError::Unexpected("nesting is too deep".to_owned()));
         }
         let mut nodes = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! The programs simulated containers have.
+//! The programs of simulated containers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::shell::interpret::{Flow, Shell};
 use crate::shell::streams::Io;
 use crate::shell::{tar, text_programs};
 
-/// Everything that can be run.
+/// All programs.
 pub const NAMES: &[&str] = &[
     ":", "[", "ash", "base64", "basename", "bash", "break", "cat", "cd", "continue", "cp", "cut", "date", "dirname",
     "echo", "env", "exec", "exit", "export", "false", "grep", "head", "hostname", "id", "kill", "ls", "mkdir", "mv",
@@ -21,7 +21,7 @@ pub const NAMES: &[&str] = &[
     "whoami", "yes",
 ];
 
-/// Is the command one of those?
+/// Reports whether the command is one of these programs.
 pub fn is_known(command: &str) -> bool {
     NAMES.contains(&program(command))
 }
@@ -53,7 +53,7 @@ pub fn run<'a>(shell: &'a mut Shell, command: &'a [String], io: &'a Io) -> BoxFu
     .boxed()
 }
 
-/// What changes the shell itself, or takes time.
+/// Commands that change the shell itself, or take time.
 async fn control(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> Option<Flow> {
     Some(match (name, arguments) {
         (":" | "true" | "trap" | "wait", _) => Flow::Next,
@@ -132,7 +132,7 @@ async fn sleep(shell: &mut Shell, lengths: &[&str], io: &Io) -> Flow {
     }
 }
 
-/// `sh -c SCRIPT`, `sh FILE`, or a script from the input.
+/// `sh -c SCRIPT`, `sh FILE`, or a script from stdin.
 async fn sub_shell(shell: &mut Shell, arguments: &[&str], io: &Io) -> Flow {
     let options: Vec<&str> = arguments.iter().take_while(|word| word.starts_with('-')).copied().collect();
     let rest = &arguments[options.len()..];

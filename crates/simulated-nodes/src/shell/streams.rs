@@ -1,4 +1,4 @@
-//! Where a command reads from and writes to: the client, a file, a pipe, or the record of a rehearsal.
+//! Inputs and outputs of a command: the client, a file, a pipe, or the record of a prediction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::shell::files::Files;
 use crate::shell::terminal::Terminal;
 
-/// What fits into a pipe between two commands, which run one after the other.
+/// Capacity of a pipe between two commands, which run one after the other.
 pub const PIPE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What a rehearsal keeps of its output.
+/// Maximum recorded output of a prediction.
 const REHEARSED_BYTES_MAX: usize = 4 * 1024 * 1024;
 const READ_BYTES: usize = 32 * 1024;
 
-/// Something written at some time after the start.
+/// Output with its time since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedOutput {
     pub after: Duration,
     pub bytes: Bytes,
 }
 
-/// Where a command writes to.
+/// The output of a command.
 #[derive(Clone)]
 pub enum Sink {
     Null,
@@ -34,7 +34,7 @@ pub enum Sink {
     Timed(Arc<Mutex<Vec<TimedOutput>>>),
 }
 
-/// Nobody takes what is written any more.
+/// The reader is gone.
 #[derive(Debug)]
 pub struct Closed;
 
@@ -61,7 +61,7 @@ impl Sink {
                 let mut record = record.lock();
                 let kept: usize = record.iter().map(|output| output.bytes.len()).sum();
                 if kept + bytes.len() > REHEARSED_BYTES_MAX {
-                    // The oldest goes, as in a log that is rotated.
+                    // The oldest output is dropped, as by log rotation.
                     let half = record.len() / 2;
                     record.drain(..half);
                 }
@@ -72,7 +72,7 @@ impl Sink {
     }
 }
 
-/// Where a command reads from.
+/// The input of a command.
 #[derive(Clone)]
 pub enum Source {
     Empty,
@@ -86,7 +86,7 @@ impl Source {
         Self::Bytes(Arc::new(Mutex::new(bytes.into())))
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next chunk; `None` at the end.
     pub async fn read(&self) -> Option<Bytes> {
         match self {
             Self::Empty => None,
@@ -101,7 +101,7 @@ impl Source {
         }
     }
 
-    /// Everything, up to what a pipe holds.
+    /// Reads everything, up to the capacity of a pipe.
     pub async fn read_all(&self) -> Vec<u8> {
         let mut all = Vec::new();
         while let Some(piece) = self.read().await {
@@ -113,7 +113,7 @@ impl Source {
         all
     }
 
-    /// One line without its end; what follows stays for the next reader. `None` at the end.
+    /// Reads one line without its end; the rest stays for the next reader. `None` at the end.
     pub async fn read_line(&self) -> Option<String> {
         match self {
             Self::Empty => None,

@@ -1,4 +1,4 @@
-//! Archives as `tar` makes and takes them, as far as files and directories go.
+//! Tar archives of files and directories.
 
 use bytes::Bytes;
 
@@ -11,12 +11,12 @@ const BLOCK: usize = 512;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum TarError {
-    /// Not an archive, or cut short.
+    /// Not an archive, or truncated.
     Broken,
     File(String, FileError),
 }
 
-/// `tar cf - PATH…` and `tar xf - -C DIR`, which is how `kubectl cp` reads and writes.
+/// `tar cf - PATH…` and `tar xf - -C DIR`, as used by `kubectl cp`.
 pub async fn run(shell: &mut Shell, arguments: &[&str], io: &Io) -> Flow {
     let (mut flags, mut dir, mut archive, mut paths) = (String::new(), shell.dir.clone(), "-".to_owned(), Vec::new());
     let mut words = arguments.iter().enumerate();
@@ -69,12 +69,12 @@ pub async fn run(shell: &mut Shell, arguments: &[&str], io: &Io) -> Flow {
 async fn finish(shell: &mut Shell, io: &Io, done: Result<(), TarError>) -> Flow {
     match done {
         Ok(()) => Flow::Next,
-        Err(TarError::Broken) => shell.complain(io, "tar: not an archive, or cut short".to_owned(), 1).await,
+        Err(TarError::Broken) => shell.complain(io, "tar: not an archive, or truncated".to_owned(), 1).await,
         Err(TarError::File(path, error)) => shell.complain(io, format!("tar: {path}: {error}"), 1).await,
     }
 }
 
-/// Everything at and below the paths; names are as the paths were given, without a leading slash.
+/// Packs everything at and below the paths; names are the given paths without a leading slash.
 pub fn pack(files: &Files, dir: &str, paths: &[&str]) -> Result<Vec<u8>, TarError> {
     let mut out = Vec::new();
     for path in paths {
@@ -101,7 +101,7 @@ fn put(out: &mut Vec<u8>, name: &str, entry: &Entry) {
         Entry::File { bytes, mode } => (name.to_owned(), b'0', *mode, bytes.clone()),
     };
     if name.len() > 100 {
-        // The long name goes ahead as a file of its own kind.
+        // A long name precedes the entry as a special entry.
         let mut long = name.clone().into_bytes();
         long.push(0);
         header(out, "././@LongLink", b'L', 0o644, long.len());
@@ -139,7 +139,7 @@ fn data(out: &mut Vec<u8>, bytes: &[u8]) {
     out.resize(out.len().next_multiple_of(BLOCK), 0);
 }
 
-/// Puts what is in the archive below a directory.
+/// Unpacks the archive below a directory.
 pub fn unpack(files: &mut Files, dir: &str, archive: &Bytes) -> Result<(), TarError> {
     for (name, entry) in read(archive)? {
         let path = resolve(dir, name.trim_start_matches('/'));
@@ -155,7 +155,7 @@ pub fn unpack(files: &mut Files, dir: &str, archive: &Bytes) -> Result<(), TarEr
     Ok(())
 }
 
-/// Files and directories of an archive; links and devices are left out.
+/// Returns the files and directories of an archive; links and devices are omitted.
 fn read(archive: &Bytes) -> Result<Vec<(String, Entry)>, TarError> {
     let mut entries = Vec::new();
     let mut long_name: Option<String> = None;
@@ -205,7 +205,8 @@ fn number(field: &[u8]) -> Option<usize> {
     if text.is_empty() { Some(0) } else { usize::from_str_radix(text, 8).ok() }
 }
 
-/// Records such as `30 path=some/name\n`.
+/// Parses records such as `30 path=some/name
+/// `.
 fn pax_path(bytes: &[u8]) -> Option<String> {
     let mut rest = std::str::from_utf8(bytes).ok()?;
     while let Some((length, _)) = rest.split_once(' ') {
@@ -228,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn files_survive_the_archive(names in prop::collection::btree_set("[a-z]{1,120}(/[a-z]{1,80})?", 1..6), content in prop::collection::vec(any::<u8>(), 0..1500)) {
+        fn files_round_trip_through_an_archive(names in prop::collection::btree_set("[a-z]{1,120}(/[a-z]{1,80})?", 1..6), content in prop::collection::vec(any::<u8>(), 0..1500)) {
             let mut files = Files::new(&Place::default());
             for name in &names {
                 files.seed(&format!("/data/{name}"), content.clone());

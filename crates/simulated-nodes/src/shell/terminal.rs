@@ -1,4 +1,4 @@
-//! A client at a terminal or a pipe: lines are read, shown as they are typed, and run.
+//! Interactive sessions: reads lines from a terminal or pipe, echoes and runs them.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::shell::programs::is_known;
 use crate::shell::streams::{Closed, Io, Sink, Source};
 use crate::shell::{Files, Place};
 
-/// A line longer than this is cut.
+/// Maximum line length; longer ones are cut.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// The terminal's side of a session: what is typed comes in raw and must be shown.
+/// The terminal side of a session: input is raw and must be echoed.
 pub struct Terminal {
     input: tokio::sync::Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
     output: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
 }
 
 impl Terminal {
-    /// Lines end with a return on a terminal.
+    /// Lines on a terminal end with a carriage return.
     pub async fn show(&self, bytes: &[u8]) -> Result<(), Closed> {
         let mut shown = Vec::with_capacity(bytes.len() + 16);
         for byte in bytes {
@@ -36,7 +36,7 @@ impl Terminal {
         output.flush().await.map_err(|_| Closed)
     }
 
-    /// A line as it was typed and corrected; `None` when the client ends the input.
+    /// Reads an edited line; `None` at the end of the input.
     pub async fn read_line(&self) -> Option<String> {
         let mut guard = self.input.lock().await;
         let input = guard.as_mut()?;
@@ -71,7 +71,7 @@ impl Terminal {
     }
 }
 
-/// How a session ended.
+/// The result of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     Exit(i32),
@@ -120,7 +120,7 @@ pub async fn run_session(
     }
 }
 
-/// Reads commands line by line until there are no more.
+/// Reads and runs commands line by line until the end of the input.
 pub async fn interact(shell: &mut Shell, io: &Io) -> Flow {
     if shell.is_rehearsal() {
         return Flow::Next;
@@ -146,7 +146,7 @@ pub async fn interact(shell: &mut Shell, io: &Io) -> Flow {
         let script = std::mem::take(&mut pending);
         match shell.run_script(&script, io).await {
             Flow::Next | Flow::Break | Flow::Continue => {}
-            // A mistake in a line is not the end of a conversation.
+            // A syntax error does not end the session.
             Flow::Exit(2) if parse(&script).is_err() => shell.status = 2,
             flow => return flow,
         }

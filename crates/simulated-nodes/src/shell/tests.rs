@@ -1,4 +1,4 @@
-//! Scripts and what becomes of them.
+//! Scripts with their expected output, exit code and duration.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn container(script: &str) -> Value {
             {"name": "APP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}}]})
 }
 
-/// The output and exit code of a script, and how long it takes.
+/// Checks the output and exit code of a script, and how long it takes.
 #[track_caller]
 fn check(script: &str, expected: &str, code: i32, seconds: u64) {
     let container = container(script);
@@ -31,13 +31,13 @@ fn check(script: &str, expected: &str, code: i32, seconds: u64) {
 }
 
 #[test]
-fn scripts_do_what_they_say() {
+fn scripts_are_interpreted() {
     check("echo hi", "hi\n", 0, 0);
     check("echo one; echo two; exit 3", "one\ntwo\n", 3, 0);
     check("sleep 5 && echo done || echo failed", "done\n", 0, 5);
     check("false && echo no || echo yes", "yes\n", 0, 0);
     check("! false && echo yes", "yes\n", 0, 0);
-    check("echo $GREETING from $NODE, ${APP}, ${MISSING:-nobody}", "hello from node-1, web, nobody\n", 0, 0);
+    check("echo $GREETING from $NODE, ${APP}, ${MISSING:-default}", "hello from node-1, web, default\n", 0, 0);
     check("echo \"$BOTH\"", "hello node-1 $(NONE)\n", 0, 0);
     check("echo '$GREETING'  \"a  b\" \\$x", "$GREETING a  b $x\n", 0, 0);
     check("x=1; x=$((x + 41)); echo $x", "42\n", 0, 0);
@@ -67,14 +67,14 @@ fn scripts_do_what_they_say() {
 }
 
 #[test]
-fn what_never_ends_is_known_not_to() {
+fn endless_scripts_are_recognized() {
     for script in ["while true; do date; sleep 1; done", "sleep infinity", "while :; do :; done", "yes"] {
         assert_eq!(foretell(&pod(), &container(script)), Some(None), "{script}");
     }
 }
 
 #[test]
-fn programs_that_are_not_simulated_are_left_open() {
+fn unknown_programs_are_not_predicted() {
     for script in ["nginx -g 'daemon off;'", "echo hi; java -jar app.jar", "cat <<EOF", "server &"] {
         assert_eq!(foretell(&pod(), &container(script)), None, "{script}");
     }
@@ -82,7 +82,7 @@ fn programs_that_are_not_simulated_are_left_open() {
 }
 
 #[test]
-fn output_comes_when_it_is_written() {
+fn output_has_its_time() {
     let container = container("echo start; while true; do echo tick; sleep 10; done");
     let written = output(&pod(), &container, Timestamp::UNIX_EPOCH, Duration::from_secs(25)).expect("simulated");
     let times: Vec<u64> = written.iter().map(|output| output.after.as_secs()).collect();

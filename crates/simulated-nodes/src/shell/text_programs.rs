@@ -1,4 +1,4 @@
-//! Programs that read, write and judge text.
+//! Programs that process text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use crate::shell::interpret::{Flow, Shell};
 use crate::shell::programs::is_known;
 use crate::shell::streams::Io;
 
-/// `None` when the program is none of these.
+/// `None` if the program is none of these.
 pub async fn run(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> Option<Flow> {
     let text = match (name, arguments) {
         ("echo", words) => echo(words),
@@ -119,7 +119,7 @@ fn date(shell: &Shell, options: &[&str]) -> String {
     format!("{shown}\n")
 }
 
-/// Numbers in a row, no more than anybody reads.
+/// A sequence of numbers, with a maximum length.
 fn seq(bounds: &[&str]) -> String {
     const NUMBERS_MAX: usize = 100_000;
     let numbers: Vec<i64> = bounds.iter().filter_map(|bound| bound.parse().ok()).collect();
@@ -138,7 +138,7 @@ async fn yes(shell: &mut Shell, words: &[&str], io: &Io) -> Flow {
     let line = if words.is_empty() { "y\n".to_owned() } else { words.join(" ") + "\n" };
     let block = line.repeat(1024);
     loop {
-        // Ends when a pipe is full or the reader goes away.
+        // Ends when a pipe is full or the reader is gone.
         let flow = shell.say(&io.stdout, block.as_bytes()).await;
         if flow != Flow::Next {
             return flow;
@@ -150,7 +150,7 @@ async fn yes(shell: &mut Shell, words: &[&str], io: &Io) -> Flow {
     }
 }
 
-/// Programs that turn their input, or the files they are given, into output.
+/// Programs that transform their input, or the given files, into output.
 async fn filter(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> Flow {
     let (options, mut operands) = split_options(name, arguments);
     let pattern = match name {
@@ -164,7 +164,7 @@ async fn filter(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> F
     if name == "tee" {
         return tee(shell, &options, &operands, io).await;
     }
-    // Copying goes on while the input does.
+    // Copies for as long as there is input.
     if name == "cat" && operands.is_empty() {
         while let Some(piece) = io.stdin.read().await {
             let flow = shell.say(&io.stdout, &piece).await;
@@ -197,7 +197,7 @@ async fn filter(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> F
     shell.say(&io.stdout, &out).await
 }
 
-/// Options and what they apply to; `-n 5` counts as one option.
+/// Splits options from operands; `-n 5` counts as one option.
 fn split_options<'a>(name: &str, arguments: &[&'a str]) -> (Vec<String>, Vec<&'a str>) {
     let takes_value = match name {
         "head" | "tail" => "nc",
@@ -336,7 +336,7 @@ async fn tee(shell: &mut Shell, options: &[String], operands: &[&str], io: &Io) 
     shell.say(&io.stdout, &input).await
 }
 
-/// Is the expression true?
+/// Evaluates a `test` expression.
 pub fn test(shell: &Shell, words: &[&str]) -> bool {
     let files = shell.files.lock();
     let entry = |path: &str| files.get(&resolve(&shell.dir, path)).cloned();

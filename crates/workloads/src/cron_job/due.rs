@@ -1,18 +1,18 @@
-//! When a CronJob was last due, and when it will be next.
+//! Computes when a CronJob was last due and when it is due next.
 
 use std::time::Duration;
 
 use cron::Schedule;
 use jiff::{SignedDuration, Timestamp};
 
-/// More missed times than this are told of: a clock may be wrong.
+/// More missed start times than this are reported, since the clock may be wrong.
 const MISSED_MANY: i64 = 100;
-/// Times that are walked through in search of the last.
+/// Maximum number of schedule times iterated to find the last one.
 const WALKED_MAX: usize = 10_000;
-/// Woken a little after the time, so that it has come for sure.
+/// Delay after a schedule time, so that it has certainly passed.
 const AFTER: Duration = Duration::from_millis(100);
 
-/// What the schedule is reckoned from.
+/// The start of the schedule computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Since {
     pub created: Timestamp,
@@ -22,14 +22,14 @@ pub struct Since {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The last time that has come, where one has.
+    /// The last schedule time that has passed, if any.
     pub at: Option<Timestamp>,
     pub is_many: bool,
-    /// Where the reckoning began.
+    /// The start of the computation.
     earliest: Timestamp,
 }
 
-/// The last time that has come since the CronJob last ran. Times past the deadline are not looked at.
+/// Returns the last schedule time since the CronJob last ran. Times before the starting deadline are ignored.
 pub fn last_due(schedule: &Schedule, since: Since, now: Timestamp) -> Due {
     let mut earliest = since.last.unwrap_or(since.created);
     if let Some(seconds) = since.deadline_seconds
@@ -43,8 +43,8 @@ pub fn last_due(schedule: &Schedule, since: Since, now: Timestamp) -> Due {
     let Some(second) = schedule.next_after(first).filter(|second| *second <= now) else { return once };
     let between = (second.as_second() - first.as_second()).max(1);
     let missed = (now.as_second() - first.as_second()) / between + 1;
-    // Not every time since is walked through: from shortly before now on is enough, but for schedules with pauses, where
-    // nothing lies there.
+    // Iterating from shortly before now is enough, except for schedules with long gaps, where no time lies in that
+    // range.
     let guess = SignedDuration::from_secs((missed - 2).max(0) * between);
     let start = first.checked_add(guess).unwrap_or(first);
     let at = last_within(schedule, start, now).or_else(|| last_within(schedule, first, now)).unwrap_or(first);
@@ -56,7 +56,7 @@ fn last_within(schedule: &Schedule, after: Timestamp, until: Timestamp) -> Optio
     times.take(WALKED_MAX).take_while(|time| *time <= until).last()
 }
 
-/// How long until the next time.
+/// Returns the time until the next schedule time.
 pub fn until_next(schedule: &Schedule, since: Since, now: Timestamp) -> Option<Duration> {
     let due = last_due(schedule, Since { deadline_seconds: None, ..since }, now);
     let next = schedule.next_after(due.at.unwrap_or(due.earliest))?;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_time_that_has_come_is_due() {
+    fn the_last_passed_time_is_due() {
         check("0 * * * *", "", None, "00:30:00", ("", false, 1800));
         check("0 * * * *", "", None, "01:00:00", ("01:00:00", false, 3600));
         check("0 * * * *", "", None, "03:10:00", ("03:00:00", false, 3000));
@@ -93,7 +93,7 @@ mod tests {
         check("* * * * *", "", None, "03:00:10", ("03:00:00", true, 50));
         check("0,1 * * * *", "", None, "03:10:00", ("03:01:00", false, 3000));
         check("1,2 1 * * *", "", None, "03:10:00", ("01:02:00", true, 78_660));
-        // What is past the deadline is not made up for.
+        // A start time past the deadline is not made up for.
         check("0 * * * *", "", Some(60), "03:10:00", ("", false, 3000));
         check("0 * * * *", "", Some(3600), "03:10:00", ("03:00:00", false, 3000));
     }

@@ -1,4 +1,4 @@
-//! Starts Jobs by the clock; woken by CronJobs, their Jobs and the time.
+//! Creates Jobs on schedule. Triggered by CronJobs, their Jobs, and timers.
 //!
 //! Writes Jobs and the status of CronJobs.
 
@@ -45,7 +45,7 @@ async fn reconcile(state: Arc<CronJobs>, key: ObjectKey) -> Result<Outcome, Reco
         state.writes.forget_owner(&key);
         return Ok(Outcome::Done);
     };
-    // A Job that was started is in the status as it was written, if not yet in the mirror.
+    // Includes a Job that was just started but is not in the mirror yet.
     let cron_job = state.writes.newest_owner(cron_job);
     let jobs = state.cluster.jobs.list_by(BY_OWNER, cron_job.uid());
     let missing = state.gather_missing(&cron_job, &jobs).await?;
@@ -57,7 +57,7 @@ async fn reconcile(state: Arc<CronJobs>, key: ObjectKey) -> Result<Outcome, Reco
 }
 
 impl CronJobs {
-    /// Uids of Jobs that should be active and are not there, neither in the mirror nor in the API.
+    /// Returns the uids of active Jobs that are neither in the mirror nor in the API.
     async fn gather_missing(&self, cron_job: &Object, jobs: &[Arc<Object>]) -> Result<Vec<String>, ReconcileError> {
         let mut missing = Vec::new();
         for reference in cron_job.items(&["status", "active"]) {
@@ -81,7 +81,7 @@ impl CronJobs {
             }
         }
         for job in std::mem::take(&mut plan.forget) {
-            // One that stays is tried again when something changes; it keeps nothing else from happening.
+            // A failed delete is retried on the next event and does not block the rest.
             if self.delete_job(cron_job, &job).await.is_ok() {
                 plan.drop_active(job.uid());
             }

@@ -1,4 +1,4 @@
-//! One step of a CronJob: which Jobs it forgets, whether it starts another, and what it says.
+//! One reconcile step of a CronJob: Jobs to delete, a Job to start, and the new status.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::owners::controller_reference;
 
 const SCHEDULED_ANNOTATION: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// What users are told.
+/// An event to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     pub is_warning: bool,
@@ -25,12 +25,12 @@ pub struct Told {
 
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Finished Jobs past the limits.
+    /// Finished Jobs beyond the history limits.
     pub forget: Vec<Arc<Object>>,
-    /// Jobs still running that a new one takes the place of, by name.
+    /// Running Jobs to be replaced by a new one, by name.
     pub replace: Vec<String>,
     pub create: Option<Object>,
-    /// What is still active, as references.
+    /// References to the active Jobs.
     pub active: Vec<Value>,
     pub last_schedule: Option<String>,
     pub last_successful: Option<String>,
@@ -41,7 +41,7 @@ pub struct Plan {
 pub struct Inputs<'a> {
     pub cron_job: &'a Object,
     pub jobs: &'a [Arc<Object>],
-    /// Uids of active Jobs that are not there any more.
+    /// Uids of active Jobs that no longer exist.
     pub missing: &'a [String],
     pub now: Timestamp,
 }
@@ -77,7 +77,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     plan
 }
 
-/// `Complete` or `Failed`.
+/// Returns `Complete` or `Failed` for a finished Job.
 pub fn end_of(job: &Object) -> Option<&'static str> {
     ["Complete", "Failed"].into_iter().find(|kind| crate::conditions::is_true(job, kind))
 }
@@ -112,7 +112,7 @@ fn plan_active(inputs: &Inputs<'_>, plan: &mut Plan) {
     }
 }
 
-/// The oldest finished Jobs past the limits of each kind.
+/// Returns the oldest finished Jobs beyond the limit of each kind.
 fn surplus(cron_job: &Object, jobs: &[Arc<Object>]) -> Vec<Arc<Object>> {
     let mut surplus = Vec::new();
     for (end, limit) in [("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")] {
@@ -128,7 +128,7 @@ fn surplus(cron_job: &Object, jobs: &[Arc<Object>]) -> Vec<Arc<Object>> {
     surplus
 }
 
-/// By when they started; those that did not come last.
+/// Orders by start time; Jobs that have not started come last.
 fn by_start(a: &Object, b: &Object) -> Ordering {
     let start = |job: &Object| job.get(&["status", "startTime"]).and_then(Value::as_str).map(str::to_owned);
     let (start_a, start_b) = (start(a), start(b));
@@ -178,7 +178,7 @@ fn plan_start(cron_job: &Object, now: Timestamp, plan: &mut Plan) {
     plan.recheck = until_next(&schedule, Since { last, ..since }, now);
 }
 
-/// Whether a Job may be started for a time that has come.
+/// Reports whether a Job may be started for a schedule time.
 fn is_admitted(cron_job: &Object, at: Timestamp, now: Timestamp, plan: &mut Plan) -> bool {
     let late_seconds = now.as_second() - at.as_second();
     if cron_job.i64_at(&["spec", "startingDeadlineSeconds"]).is_some_and(|deadline| late_seconds > deadline) {
@@ -206,7 +206,7 @@ fn is_admitted(cron_job: &Object, at: Timestamp, now: Timestamp, plan: &mut Plan
     }
 }
 
-/// The same time always gives the same name: no time is run twice.
+/// The name is derived from the schedule time, so that no time runs twice.
 fn job_name(cron_job: &Object, at: Timestamp) -> String {
     format!("{}-{}", cron_job.name(), at.as_second() / 60)
 }

@@ -1,4 +1,4 @@
-//! CronJobs on an API in memory, with time that passes as the test says.
+//! CronJobs on an in-memory API with virtual time.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn cron_job(spec: Value) -> Value {
     cron_job
 }
 
-/// Minutes past the hour that Jobs were made for.
+/// Minutes past the hour for which Jobs were created.
 async fn minutes(stage: &Stage) -> Vec<i64> {
     let first: i64 = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().expect("a time").as_second() / 60;
     let jobs = stage.list(&resources::jobs()).await;

@@ -1,4 +1,4 @@
-//! How long a node's failed daemon pod stays before it is replaced: longer each time it fails.
+//! Backoff before a failed daemon pod is replaced, per node.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(15 * 60);
-/// Nodes whose failures are remembered; past this those whose time is over are forgotten, and then all.
+/// Maximum number of tracked nodes; beyond it expired entries are dropped, then all.
 const REMEMBERED_MAX: usize = 10_000;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 impl Backoffs {
-    /// Zero where the pod may go now, and then the next has to wait; else how long it must stay.
+    /// Returns zero if the pod may be deleted now, which starts the next backoff; otherwise the remaining wait.
     pub fn admit(&self, set: &ObjectKey, node: &str) -> Duration {
         let mut entries = self.entries.lock();
         let now = Instant::now();

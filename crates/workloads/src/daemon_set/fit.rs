@@ -1,9 +1,9 @@
-//! Whether a node should run a daemon's pod, and whether one that runs there may stay.
+//! Decides whether a node should run a daemon pod, and whether a running one may stay.
 
 use object::Object;
 use serde_json::{Value, json};
 
-/// What every daemon's pod tolerates, so that it runs where others must not.
+/// Tolerations of every daemon pod.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -12,7 +12,7 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
-/// On the host's network a pod needs none of its own.
+/// Pods on the host network tolerate a missing pod network.
 const TOLERATED_ON_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Fit {
     pub may_stay: bool,
 }
 
-/// What a DaemonSet asks of nodes, read once for all of them.
+/// The node requirements of a DaemonSet, parsed once for all nodes.
 pub struct Demands<'a> {
     spec: &'a Value,
     tolerations: Vec<Value>,
@@ -57,7 +57,7 @@ impl<'a> Demands<'a> {
     }
 }
 
-/// A term that asks nothing matches nothing.
+/// An empty term matches nothing.
 fn matches_term(term: &Value, node: &Object) -> bool {
     let list = |field: &str| term[field].as_array().map(Vec::as_slice).unwrap_or_default();
     let (expressions, fields) = (list("matchExpressions"), list("matchFields"));
@@ -101,7 +101,7 @@ fn is_tolerated(toleration: &Value, taint: &Value) -> bool {
     is_same("effect") && is_same("key") && has_value
 }
 
-/// The tolerations of a template, and those every daemon has.
+/// Returns the tolerations of a template plus those of every daemon pod.
 pub fn tolerations_of(spec: &Value) -> Vec<Value> {
     let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
     let host_network = (spec["hostNetwork"] == true).then_some(TOLERATED_ON_HOST_NETWORK);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_names_choose_nodes() {
+    fn labels_and_names_select_nodes() {
         let node = || json!({"metadata": {"name": "n1", "labels": {"zone": "a", "cores": "8"}}});
         let term = |term: Value| {
             json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_keep_pods_away_and_some_drive_them_out() {
+    fn taints_prevent_pods_and_no_execute_evicts_them() {
         let tainted = |key: &str, effect: &str| json!({"metadata": {"name": "n"}, "spec": {"taints": [{"key": key, "value": "v", "effect": effect}]}});
         check(json!({}), tainted("x", "NoSchedule"), (false, true));
         check(json!({}), tainted("x", "NoExecute"), (false, false));

@@ -1,4 +1,4 @@
-//! Runs one pod of a DaemonSet on every node that fits; woken by the sets, their pods, and nodes that change.
+//! Runs one pod of a DaemonSet on every eligible node. Triggered by DaemonSets, their pods, and node changes.
 //!
 //! Writes pods, ControllerRevisions and the status of DaemonSets.
 
@@ -39,7 +39,7 @@ struct DaemonSets {
     backoffs: Backoffs,
 }
 
-/// The controller, and the route by which it hears of pods.
+/// Returns the controller and the route for its pod events.
 pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
     let control = PodControl::new(cluster, COMPONENT, &cluster.daemon_sets, ClaimRules::default());
     let controller = Controller::new(COMPONENT);
@@ -52,7 +52,7 @@ pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send 
     (route, running)
 }
 
-/// All sets, when a node comes, goes or changes in what daemons look at.
+/// Returns all sets if a node was added, removed, or changed in a field daemons depend on.
 fn concerned(sets: &Mirror, change: &Change) -> Vec<ObjectKey> {
     let is_same = match (&change.before, &change.now) {
         (Some(before), Some(now)) => {
@@ -61,7 +61,7 @@ fn concerned(sets: &Mirror, change: &Change) -> Vec<ObjectKey> {
         }
         _ => false,
     };
-    // Every set is looked at when the room starts.
+    // Every set is reconciled at startup anyway.
     if is_same || change.is_initial {
         return Vec::new();
     }
@@ -109,8 +109,8 @@ impl DaemonSets {
         self.cluster.nodes.list().iter().map(|node| (node.name().to_owned(), demands.fit(node))).collect()
     }
 
-    /// Puts pods where they should be; once they are, replaces those that are outdated. Returns how long a failed pod has
-    /// to stay, where one has to.
+    /// Creates missing pods; once complete, replaces outdated ones. Returns the remaining backoff of a failed pod, if
+    /// any.
     async fn commit_step(
         &self,
         set: &Object,
@@ -128,7 +128,7 @@ impl DaemonSets {
         Ok(wait)
     }
 
-    /// Moves pods that ended to those that are deleted, where it is time.
+    /// Schedules finished pods for deletion if their backoff has expired.
     fn admit_ended(&self, set: &Object, plan: &mut Plan) -> Option<Duration> {
         let key = ObjectKey::of(set);
         let mut shortest: Option<Duration> = None;

@@ -1,4 +1,4 @@
-//! Which nodes get a daemon's pod, which pods go, and which are replaced by newer ones.
+//! Decides which nodes get a daemon pod, and which pods are deleted or updated.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use crate::daemon_set::fit::Fit;
 use crate::daemon_set::wish::{Strategy, Wish, node_of};
 use crate::pods::Pod;
 
-/// What is to be done.
+/// The changes to make.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Nodes that need a pod.
     pub create_on: Vec<String>,
     pub delete: Vec<Pod>,
-    /// Pods that failed, with their nodes; how soon they go is up to their backoff.
+    /// Failed pods with their nodes; the backoff decides when they are deleted.
     pub failed: Vec<(String, Pod)>,
-    /// Pods that have ended without failing, which daemons should not.
+    /// Pods that succeeded, which daemons should not.
     pub succeeded: Vec<(String, Pod)>,
 }
 
@@ -29,7 +29,7 @@ impl Plan {
     }
 }
 
-/// A DaemonSet, its nodes and its pods on them.
+/// A DaemonSet with its nodes and the pods on them.
 pub struct Spread<'a> {
     pub wish: &'a Wish,
     pub fits: &'a BTreeMap<String, Fit>,
@@ -46,7 +46,7 @@ impl<'a> Spread<'a> {
             }
         }
         for pods in by_node.values_mut() {
-            // Bound ones first, then by age.
+            // Bound pods first, then by age.
             pods.sort_by(|a, b| {
                 let by_age = || a.created().cmp(&b.created()).then_with(|| a.name().cmp(b.name()));
                 a.node_name().is_empty().cmp(&b.node_name().is_empty()).then_with(by_age)
@@ -55,7 +55,7 @@ impl<'a> Spread<'a> {
         Self { wish, fits, by_node, now }
     }
 
-    /// One pod on every node that should have one, none elsewhere.
+    /// Plans one pod on every eligible node and none elsewhere.
     pub fn plan(&self) -> Plan {
         let mut plan = Plan::default();
         for (node, fit) in self.fits {
@@ -92,7 +92,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// One old and one new pod may be on a node until the new one can do without the old.
+    /// An old and a new pod may run on a node until the new one is available.
     fn plan_surge(&self, running: &[&Pod], plan: &mut Plan) {
         let (new, old): (Vec<&Pod>, Vec<&Pod>) = running.iter().partition(|pod| self.wish.is_updated(pod));
         plan.delete.extend(new.iter().skip(1).chain(old.iter().skip(1)).map(|pod| (*pod).clone()));
@@ -123,7 +123,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// The new and the old pod of a node; `None` where there are more than one of a kind.
+    /// Returns the new and the old pod of a node; `None` if there is more than one of either.
     fn pair<'p>(&self, pods: &'p [Pod]) -> Option<(Option<&'p Pod>, Option<&'p Pod>)> {
         let alive = pods.iter().filter(|pod| !pod.is_deleting());
         let (new, old): (Vec<&Pod>, Vec<&Pod>) = alive.partition(|pod| self.wish.is_updated(pod));
@@ -180,7 +180,7 @@ impl<'a> Spread<'a> {
         plan
     }
 
-    /// The status, from what is there.
+    /// Computes the status.
     pub fn status(&self, set: &Object, collisions: Option<i64>) -> Value {
         let mut counts: HashMap<&str, i64> = HashMap::new();
         let mut count = |field: &'static str| *counts.entry(field).or_insert(0) += 1;
@@ -230,7 +230,7 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// The oldest revisions past the limit that no pod is made from.
+/// Returns the oldest unused revisions beyond the history limit.
 pub fn surplus(
     revisions: &[Arc<Object>],
     used: &Object,

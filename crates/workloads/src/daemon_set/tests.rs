@@ -1,4 +1,4 @@
-//! DaemonSets on an API in memory: nodes come and go, pods are replaced.
+//! DaemonSets on an in-memory API: nodes come and go, pods are replaced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn node_of(pod: &Object) -> String {
     terms[0]["matchFields"][0]["values"][0].as_str().unwrap_or_default().to_owned()
 }
 
-/// `node=image` of each pod that stays.
+/// Returns `node=image` of each pod that is not being deleted.
 async fn images(stage: &Stage) -> String {
     let text = |pod: &Arc<Object>| {
         let containers = pod.items(&["spec", "containers"]);
@@ -64,7 +64,7 @@ async fn every_node_that_fits_has_one_pod() {
 
     stage.create(&resources::nodes(), node("n3")).await;
     assert_eq!(images(&stage).await, "n1=a n2=a n3=a");
-    // A taint that drives out, and one that only keeps away.
+    // A NoExecute taint evicts, a NoSchedule taint only prevents new pods.
     let mut tainted = node("n1");
     tainted["spec"]["taints"] = json!([{"key": "x", "effect": "NoExecute"}]);
     stage.create(&resources::nodes(), tainted).await;

@@ -1,4 +1,4 @@
-//! What a DaemonSet asks for, and what its pods look like.
+//! The parsed spec of a DaemonSet, and its pods.
 
 use object::Object;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ impl Wish {
         }
     }
 
-    /// How many pods more, and how many fewer, than nodes that want one. One of both is at least one.
+    /// Returns maxSurge and maxUnavailable; at least one of them is positive.
     pub fn bounds(&self, wanted: i64) -> (i64, i64) {
         let Strategy::Rolling { surge, unavailable } = &self.strategy else { return (0, 0) };
         let surge = scaled(surge.as_ref(), wanted, true).unwrap_or(0);
@@ -63,7 +63,7 @@ impl Wish {
         has_generation || pod.label(HASH_LABEL) == Some(&self.hash)
     }
 
-    /// The pod for a node: tied to it by affinity, bound by whoever places pods.
+    /// Returns the pod for a node, with node affinity to it; the scheduler binds it.
     pub fn pod_for(&self, set: &Object, node: &str) -> Object {
         let template = set.get(&["spec", "template"]).cloned().unwrap_or_default();
         let mut pod = pod_from(&template, set);
@@ -80,7 +80,7 @@ impl Wish {
     }
 }
 
-/// The node a pod runs on, or is tied to until it does.
+/// Returns the node of a pod, or the node it has affinity to.
 pub fn node_of(pod: &Pod) -> Option<&str> {
     if !pod.node_name().is_empty() {
         return Some(pod.node_name());

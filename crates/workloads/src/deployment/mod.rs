@@ -1,4 +1,5 @@
-//! Rolls Deployments out over ReplicaSets; woken by Deployments, their sets and, where they recreate, the end of pods.
+//! Rolls Deployments out over ReplicaSets. Triggered by Deployments, their ReplicaSets and, for Recreate, finished
+//! pods.
 //!
 //! Writes ReplicaSets, the revision of Deployments and their status.
 
@@ -59,7 +60,7 @@ pub async fn run(cluster: Arc<Cluster>, deployments: Controller<ObjectKey>) {
     deployments.run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&state), key)).await;
 }
 
-/// Deployments that may want a set that nobody owns.
+/// Returns the Deployments that may adopt an orphaned set.
 fn adopters(deployments: &reconcile::Mirror, change: &Change) -> Vec<ObjectKey> {
     let Some(set) = change.now.as_ref().filter(|set| controller(set).is_none()) else { return Vec::new() };
     let near = deployments.list_within(set.namespace()).into_iter();
@@ -82,7 +83,7 @@ async fn reconcile(state: Arc<Deployments>, key: ObjectKey) -> Result<Outcome, R
 }
 
 impl Deployments {
-    /// A Deployment that selects every pod, or cannot be understood.
+    /// Handles a Deployment whose selector is empty or invalid.
     async fn refuse(&self, deployment: &Object) -> Result<Outcome, ReconcileError> {
         let message = "This deployment is selecting all pods. A non-empty selector is required.";
         self.telling.warning(deployment, "SelectingAll", message);
@@ -117,7 +118,7 @@ impl Deployments {
         Ok(sets)
     }
 
-    /// Only who recreates waits for pods to end.
+    /// Only the Recreate strategy waits for pods to finish.
     fn gather_populated(&self, deployment: &Object, sets: &[Arc<Object>]) -> HashSet<String> {
         if Wish::of(deployment).strategy != Strategy::Recreate {
             return HashSet::new();
@@ -146,7 +147,7 @@ impl Deployments {
         self.commit_progress(deployment, plan.revision, &plan.status).await
     }
 
-    /// The status, and the revision with it: written by this door, it does not count as a change of what is asked for.
+    /// Writes the status and the revision through the status subresource, which does not increment the generation.
     async fn commit_progress(
         &self,
         deployment: &Object,
@@ -177,7 +178,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// False where nothing can be made any more, and nobody needs to know.
+    /// Returns false if the namespace is terminating, which is not reported.
     async fn commit_new_set(&self, deployment: &Object, created: Created) -> Result<bool, ReconcileError> {
         let name = created.set.name().to_owned();
         let target = ResourceRef::within(&resources::replica_sets(), deployment.namespace());
@@ -210,8 +211,8 @@ impl Deployments {
         self.commit_status(deployment, &desired).await
     }
 
-    /// The name is taken: by this very set, which the mirror does not show yet, or by another that happens to be called
-    /// the same. Then the next try gets another name. Returns why to try again.
+    /// Handles a name that exists: either this set, not in the mirror yet, or a hash collision. A collision gets
+    /// another name on the next attempt. Returns the reason to retry.
     async fn settle_collision(
         &self,
         deployment: &Object,

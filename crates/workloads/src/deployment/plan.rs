@@ -1,4 +1,4 @@
-//! What becomes of the ReplicaSets of a Deployment: a pure step of its rollout.
+//! One pure rollout step of a Deployment over its ReplicaSets.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::deployment::sets::{Set, by_age};
 use crate::deployment::status::{self, Progress};
 use crate::deployment::wish::{Strategy, Wish, has_template_of};
 
-/// What is to be done, in this order.
+/// The changes to make, in this order.
 #[derive(Debug, Default)]
 pub struct Plan {
     pub create: Option<Created>,
     pub updates: Vec<Update>,
     pub deletes: Vec<Arc<Object>>,
-    /// What the Deployment's revision is.
+    /// The revision of the Deployment.
     pub revision: Option<String>,
-    /// Holds the status alone.
+    /// An object with only the status.
     pub status: Object,
     pub recheck: Option<Duration>,
 }
@@ -38,20 +38,20 @@ pub struct Update {
     pub event: Option<String>,
 }
 
-/// All that is looked at.
+/// The inputs of a rollout step.
 pub struct Inputs<'a> {
     pub deployment: &'a Object,
     pub sets: Vec<Arc<Object>>,
-    /// The uids of sets with pods that have not ended.
+    /// The uids of sets with running pods.
     pub populated: HashSet<String>,
     pub now: Timestamp,
 }
 
-/// A Deployment while its next step is decided.
+/// A Deployment during the planning of a step.
 pub struct Rollout<'a> {
     pub deployment: &'a Object,
     pub wish: Wish,
-    /// By age, the one that runs the Deployment's template among them.
+    /// Sorted by age; includes the new set.
     pub sets: Vec<Set>,
     pub new: Option<usize>,
     pub populated: HashSet<String>,
@@ -131,7 +131,7 @@ impl Rollout<'_> {
         old.any(|(_, set)| set.actual() > 0 || self.populated.contains(set.object.uid()))
     }
 
-    /// Indexes of old sets that want pods, by age.
+    /// Returns the indexes of old sets with replicas, by age.
     pub fn old_active(&self) -> Vec<usize> {
         (0..self.sets.len()).filter(|index| Some(*index) != self.new && self.sets[*index].replicas != 0).collect()
     }
@@ -144,7 +144,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// Keeps the revision of the new set ahead of all others, and the Deployment's the same.
+    /// Sets the revision of the new set to the highest one, and copies it to the Deployment.
     fn revise(&mut self) {
         let Some(new) = self.new else { return };
         let revision = self.next_revision();
@@ -160,7 +160,7 @@ impl Rollout<'_> {
         old.filter_map(|(_, set)| set.revision()).max().unwrap_or(0) + 1
     }
 
-    /// The set that runs the Deployment's template; made where there is none.
+    /// Returns the new set, creating it if missing.
     fn ensure_new(&mut self) -> usize {
         if let Some(new) = self.new {
             return new;
@@ -178,7 +178,7 @@ impl Rollout<'_> {
         new
     }
 
-    /// A set still knows another number of replicas than is asked for now.
+    /// Reports whether a set has another desired-replicas annotation than the spec.
     fn is_being_scaled(&self) -> bool {
         let mut active = self.sets.iter().filter(|set| set.replicas > 0);
         active.any(|set| set.desired_replicas().is_some_and(|desired| desired != self.wish.replicas))
@@ -190,7 +190,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// Forgets the oldest sets past the limit.
+    /// Deletes the oldest sets beyond the history limit.
     fn clean_up(&mut self) {
         let Some(history_max) = self.wish.history_max else { return };
         let is_old = |index: usize| Some(index) != self.new;

@@ -1,10 +1,10 @@
-//! How many replicas each ReplicaSet of a Deployment gets.
+//! Computes the replicas of each ReplicaSet of a Deployment.
 
 use crate::deployment::plan::Rollout;
 use crate::deployment::sets::{Set, by_age};
 use crate::deployment::wish::Strategy;
 
-/// How many replicas the new set may have now.
+/// Returns the replicas the new set may have now.
 pub fn new_replicas(rollout: &Rollout<'_>, new: usize) -> i64 {
     let wish = &rollout.wish;
     let current = rollout.sets[new].replicas;
@@ -16,7 +16,7 @@ pub fn new_replicas(rollout: &Rollout<'_>, new: usize) -> i64 {
     if room <= 0 { current } else { current + room.min(wish.replicas - current) }
 }
 
-/// Takes replicas from old sets as far as enough stay available; true where there were any to take.
+/// Scales down old sets while keeping the minimum available. Returns true if there was anything to scale down.
 pub fn scale_down_old(rollout: &mut Rollout<'_>, new: usize) -> bool {
     let old = rollout.old_active();
     if old.is_empty() {
@@ -25,7 +25,7 @@ pub fn scale_down_old(rollout: &mut Rollout<'_>, new: usize) -> bool {
     let wish = rollout.wish;
     let total: i64 = rollout.sets.iter().map(|set| set.replicas).sum();
     let available_min = wish.replicas - wish.unavailable_max();
-    // New pods that are not available must not let old ones go that are.
+    // Unavailable new pods must not cause available old ones to be removed.
     let new_unavailable = rollout.sets[new].replicas - rollout.sets[new].available();
     let removable_max = total - available_min - new_unavailable;
     if removable_max <= 0 {
@@ -36,7 +36,7 @@ pub fn scale_down_old(rollout: &mut Rollout<'_>, new: usize) -> bool {
     unhealthy + remove_healthy(rollout, &old, available - available_min) > 0
 }
 
-/// Replicas that do not work are no loss, and would hold the rollout up.
+/// Removes unhealthy replicas first: they do not count as available and would block the rollout.
 fn remove_unhealthy(rollout: &mut Rollout<'_>, old: &[usize], removable_max: i64) -> i64 {
     let mut removed = 0;
     for &index in old {
@@ -62,7 +62,7 @@ fn remove_healthy(rollout: &mut Rollout<'_>, old: &[usize], removable_max: i64) 
     removed
 }
 
-/// Scales a Deployment that is not rolled forward meanwhile: every set by its share.
+/// Scales a Deployment outside of a rollout step, proportionally over its sets.
 pub fn scale(rollout: &mut Rollout<'_>) {
     let active: Vec<usize> = (0..rollout.sets.len()).filter(|index| rollout.sets[*index].replicas > 0).collect();
     let latest = (0..rollout.sets.len()).max_by(|a, b| by_age(&rollout.sets[*a], &rollout.sets[*b]));
@@ -84,7 +84,7 @@ fn is_saturated(rollout: &Rollout<'_>, new: usize) -> bool {
     set.replicas == wanted && set.desired_replicas() == Some(wanted) && set.available() == wanted
 }
 
-/// Larger sets first; of those alike, the newer gains first and the older loses first. The largest takes what is left over.
+/// Larger sets first; among equals the newer gains first and the older loses first. The largest takes the remainder.
 fn scale_by_share(rollout: &mut Rollout<'_>, mut active: Vec<usize>) {
     let wish = rollout.wish;
     let total: i64 = active.iter().map(|index| rollout.sets[*index].replicas).sum();

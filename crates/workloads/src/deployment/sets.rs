@@ -1,4 +1,4 @@
-//! The ReplicaSets of a Deployment while it is decided what becomes of them.
+//! The ReplicaSets of a Deployment during planning.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub const REVISION: &str = "deployment.kubernetes.io/revision";
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
-/// Of a Deployment's annotations these are not its ReplicaSets'.
+/// Annotations of a Deployment that are not copied to its ReplicaSets.
 const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -24,14 +24,14 @@ const NOT_COPIED: [&str; 6] = [
     MAX_REPLICAS,
     "deprecated.deployment.rollback.to",
 ];
-/// How many characters of past revisions are kept.
+/// Maximum length of the revision history annotation.
 const REVISION_HISTORY_MAX: usize = 2000;
-/// The longest name an object may have.
+/// Maximum length of an object name.
 const NAME_MAX: usize = 253;
 
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// As it is; for one that is to be made, as it will be.
+    /// The current object, or the new one to create.
     pub object: Arc<Object>,
     pub is_new: bool,
     pub replicas: i64,
@@ -50,7 +50,7 @@ impl Set {
         }
     }
 
-    /// The set a Deployment needs for its template, with no replicas yet.
+    /// Returns the set for the Deployment's template, with zero replicas.
     pub fn made_for(deployment: &Object, wish: &Wish) -> Self {
         let mut template = deployment.get(&["spec", "template"]).cloned().unwrap_or_default();
         let hash = hash(&template, deployment.i64_at(&["status", "collisionCount"]));
@@ -93,13 +93,13 @@ impl Set {
         self.count("availableReplicas")
     }
 
-    /// `Some(None)` where the set does not count them.
+    /// `Some(None)` if the set does not report them.
     pub fn terminating(&self) -> Option<Option<i64>> {
         let count = self.object.i64_at(&["status", "terminatingReplicas"]);
         (count.is_some() || self.count("observedGeneration") > 0).then_some(count)
     }
 
-    /// `None` where the annotation is no number.
+    /// `None` if the annotation is not a number.
     pub fn revision(&self) -> Option<i64> {
         self.annotations.get(REVISION).map_or(Some(0), |revision| revision.parse().ok())
     }
@@ -121,7 +121,7 @@ impl Set {
         i32::try_from(count).ok().map(i64::from)
     }
 
-    /// Nothing of it is left, and it knows that.
+    /// Reports whether the set is scaled to zero and has observed that.
     pub fn is_spent(&self) -> bool {
         let is_observed = self.object.generation() <= self.count("observedGeneration");
         self.actual() == 0 && self.replicas == 0 && is_observed && !self.object.is_deleting()
@@ -132,7 +132,7 @@ impl Set {
         self.annotations.insert(MAX_REPLICAS.to_owned(), (wish.replicas + wish.surge_max()).to_string());
     }
 
-    /// Takes over the Deployment's annotations and the revision, and remembers the revisions it had.
+    /// Copies the Deployment's annotations and revision, and appends the old revision to the history.
     pub fn note_revision(&mut self, deployment: &Object, revision: i64) {
         for (key, value) in deployment.annotations().filter(|(key, _)| !NOT_COPIED.contains(key)) {
             self.annotations.insert(key.to_owned(), value.to_owned());
@@ -151,7 +151,7 @@ impl Set {
         }
     }
 
-    /// The object as it should be; `None` where it is so already.
+    /// Returns the desired object; `None` if it is unchanged.
     pub fn desired(&self) -> Option<Object> {
         let current = Self::existing(Arc::clone(&self.object));
         let is_same = !self.is_new
@@ -174,7 +174,7 @@ impl Set {
     }
 }
 
-/// Appends a revision, forgetting the oldest where there are too many.
+/// Appends a revision and drops the oldest ones beyond the limit.
 fn lengthen(history: &str, revision: &str) -> Option<String> {
     if history.is_empty() {
         return Some(revision.to_owned());
@@ -187,7 +187,7 @@ fn lengthen(history: &str, revision: &str) -> Option<String> {
     (!revisions.is_empty()).then(|| revisions.join(","))
 }
 
-/// The older first.
+/// Oldest first.
 pub fn by_age(a: &Set, b: &Set) -> Ordering {
     let created = |set: &Set| time::parse(set.object.creation_timestamp());
     created(a).cmp(&created(b)).then_with(|| a.name().cmp(b.name()))
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn past_revisions_are_kept_up_to_a_length() {
+    fn the_revision_history_has_a_maximum_length() {
         assert_eq!(lengthen("", "1").as_deref(), Some("1"));
         assert_eq!(lengthen("1,3", "5").as_deref(), Some("1,3,5"));
         let long = vec!["1000"; 400].join(",");

@@ -1,4 +1,4 @@
-//! The status of a Deployment: how many of what, and how its rollout goes.
+//! The status of a Deployment: counts and the progress of its rollout.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const NEW_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
 
-/// The status while it is written; conditions first, then counts.
+/// The status under construction; conditions first, then counts.
 pub struct Progress {
     status: Object,
     now: Timestamp,
@@ -25,7 +25,7 @@ fn count(object: &Object, field: &str) -> i64 {
     object.i64_at(&["status", field]).unwrap_or(0)
 }
 
-/// All replicas are new and available, and the status is that of this generation.
+/// Reports whether all replicas are updated and available, and the status is current.
 pub fn is_complete(deployment: &Object, wish: &Wish) -> bool {
     is_done(deployment, deployment, wish)
 }
@@ -56,7 +56,7 @@ impl Progress {
         self.progressing().and_then(|condition| condition["reason"].as_str()).unwrap_or_default()
     }
 
-    /// Sets a condition as Deployments do: the time of transition stays while the status does.
+    /// Sets a condition as Deployments do: the transition time changes only with the status.
     fn say(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
         let now = time::format_seconds(self.now);
         let old = conditions::find(&self.status, kind).filter(|old| old["status"] == status);
@@ -66,7 +66,7 @@ impl Progress {
         conditions::set(&mut self.status, condition);
     }
 
-    /// A Deployment that rests makes no progress and must not be blamed for it.
+    /// A paused Deployment makes no progress and must not exceed its deadline.
     pub fn note_pause(&mut self, wish: &Wish) {
         if wish.deadline_seconds.is_none() || self.reason() == TIMED_OUT {
             return;
@@ -92,7 +92,7 @@ impl Progress {
         }
     }
 
-    /// Counts, and says whether enough is available.
+    /// Sets the counts and the Available condition.
     pub fn tally(&mut self, deployment: &Object, wish: &Wish, sets: &[Set], new: Option<usize>) {
         let sum = |of: fn(&Set) -> i64| sets.iter().map(of).sum::<i64>();
         let available = sum(Set::available);
@@ -127,7 +127,7 @@ impl Progress {
         self.status.set(&["status"], status);
     }
 
-    /// Says how the rollout goes, once counted.
+    /// Sets the Progressing condition, after the counts.
     pub fn judge(&mut self, deployment: &Object, wish: &Wish, sets: &[Set], new: Option<usize>) {
         match wish.deadline_seconds {
             None => conditions::remove(&mut self.status, PROGRESSING),
@@ -176,7 +176,7 @@ impl Progress {
             || grew("availableReplicas")
     }
 
-    /// Each sign of progress sets the clock back, also where the reason stays the same.
+    /// Each sign of progress restarts the deadline, also with an unchanged reason.
     fn note_progress(&mut self, message: &str) {
         let now = time::format_seconds(self.now);
         let old = self.progressing().filter(|old| old["status"] == "True");
@@ -199,7 +199,7 @@ impl Progress {
         updated.checked_add(SignedDuration::from_secs(deadline_seconds)).ok()
     }
 
-    /// When to look whether the deadline has passed.
+    /// Returns when to check the progress deadline.
     pub fn recheck(&self, deployment: &Object, wish: &Wish) -> Option<Duration> {
         let deadline = self.deadline(wish.deadline_seconds?)?;
         if wish.is_paused || self.reason() == TIMED_OUT || is_done(deployment, &self.status, wish) {
@@ -207,12 +207,12 @@ impl Progress {
         }
         let left = deadline.duration_since(self.now);
         let left = if left.is_positive() { left.unsigned_abs() } else { Duration::ZERO };
-        // Times are kept to the second.
+        // Timestamps have a resolution of one second.
         Some(left + Duration::from_secs(1))
     }
 }
 
-/// What keeps a set from having its pods, of the new set first.
+/// Returns the replica failure condition of a set, preferring the new set.
 fn failure_of(sets: &[Set], new: Option<usize>) -> Option<Value> {
     let sets = new.map(|new| &sets[new]).into_iter().chain(sets);
     let failure = sets.filter_map(|set| conditions::find(&set.object, "ReplicaFailure")).next()?;

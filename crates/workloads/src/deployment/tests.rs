@@ -1,4 +1,4 @@
-//! Deployments on an API in memory: rollouts from the first pod to the last revision.
+//! Deployments on an in-memory API: rollouts from the first pod to the last revision.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
-/// `image=replicas` of each set in the order of their revisions.
+/// Returns `image=replicas` of each set by revision.
 async fn sets(stage: &Stage) -> String {
     let mut sets = stage.list(&resources::replica_sets()).await;
     let revision = |set: &object::Object| {
@@ -74,7 +74,7 @@ async fn an_update_rolls_and_an_undo_rolls_back() {
     stage.create(&gvr, deployment(3, "a")).await;
     stage.roll_out().await;
     stage.patch(&gvr, "web", image("b")).await;
-    // One more than asked for, and none less.
+    // One surge pod, none unavailable.
     assert_eq!(sets(&stage).await, "a=3 b=1");
     stage.ready_all().await;
     assert_eq!(sets(&stage).await, "a=2 b=2");
@@ -102,7 +102,7 @@ async fn recreate_waits_for_the_last_old_pod() {
     recreated["spec"]["strategy"] = json!({"type": "Recreate"});
     stage.create(&gvr, recreated).await;
     stage.roll_out().await;
-    // A pod that takes its time to end.
+    // A pod that terminates slowly.
     let slow = stage.pods().await[0].name().to_owned();
     stage.patch(&resources::pods(), &slow, json!({"metadata": {"finalizers": ["test/slow"]}})).await;
     stage.patch(&gvr, "web", image("b")).await;

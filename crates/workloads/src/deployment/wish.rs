@@ -1,11 +1,11 @@
-//! What a Deployment asks for.
+//! The parsed spec of a Deployment.
 
 use object::Object;
 use serde_json::Value;
 
 use crate::templates::{is_same, scaled};
 
-/// The label that tells the pods of one ReplicaSet from those of another.
+/// The label that distinguishes the pods of the ReplicaSets.
 pub const HASH_LABEL: &str = "pod-template-hash";
 /// No deadline, and no limit.
 const UNLIMITED: i64 = i32::MAX as i64;
@@ -68,12 +68,12 @@ fn strategy_of(deployment: &Object, replicas: i64) -> Strategy {
         scaled(Some(value), replicas, round_up).unwrap_or(0)
     };
     let (surge_max, unavailable_max) = (of("maxSurge", true), of("maxUnavailable", false));
-    // Nothing could ever move if neither were allowed; percentages may round to that.
+    // With both at zero, which percentages may round to, a rollout could never proceed.
     let unavailable_max = if surge_max == 0 && unavailable_max == 0 { 1 } else { unavailable_max };
     Strategy::Rolling { surge_max, unavailable_max }
 }
 
-/// Whether a ReplicaSet runs what the Deployment says.
+/// Reports whether a ReplicaSet has the Deployment's template.
 pub fn has_template_of(deployment: &Object, set: &Object) -> bool {
     let part = |object: &Object, field: &str| object.get(&["spec", "template", field]).cloned().unwrap_or_default();
     let metadata = |object: &Object| {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn something_may_always_move() {
+    fn a_rollout_can_always_proceed() {
         check(10, json!("25%"), json!("25%"), (3, 2));
         check(1, json!("25%"), json!("25%"), (1, 0));
         check(3, json!(0), json!("10%"), (0, 1));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_has_the_template_whatever_its_hash() {
+    fn template_comparison_ignores_the_hash_label() {
         let object = |value| Object::from_value(value).expect("a map");
         let deployment = object(json!({"spec": {"template": {"metadata": {"labels": {"app": "a"}},
             "spec": {"containers": [{"name": "c"}]}}}}));

@@ -1,4 +1,4 @@
-//! How long a Job waits before it makes up for pods that failed.
+//! Backoff of a Job before it replaces failed pods.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Record {
     last: Option<Timestamp>,
 }
 
-/// The records of Jobs that run; they go with the Job.
+/// The backoff records of running Jobs, removed with the Job.
 #[derive(Default)]
 pub struct Records {
     records: Mutex<HashMap<ObjectKey, Record>>,
@@ -46,7 +46,7 @@ impl Records {
 }
 
 impl Record {
-    /// With pods that have ended since.
+    /// Adds pods that finished since.
     pub fn with(self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
         let last_success = succeeded.iter().filter_map(|pod| pod.finished()).max();
         let since = |pod: &&&Pod| last_success.is_none_or(|success| pod.finished().is_some_and(|end| end > success));
@@ -63,7 +63,7 @@ impl Record {
     }
 }
 
-/// How long the index of a pod that failed stays without one.
+/// Returns the remaining backoff of an index after a failed pod.
 pub fn wait_for_index(failed: Option<&Pod>, now: Timestamp) -> Duration {
     let Some(pod) = failed else { return Duration::ZERO };
     let (counted, ignored) = failures_of(pod);

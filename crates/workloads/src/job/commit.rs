@@ -1,4 +1,4 @@
-//! Does what was decided for a Job, and counts its pods in the order that loses none.
+//! Executes the decision for a Job, and counts its pods in an order that loses none.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::pod_control::{is_namespace_going, slow_start};
 use crate::pods::Pod;
 use crate::resources;
 
-/// How often a pod is tried to let go of at once.
+/// Attempts to remove a pod's finalizer.
 const RELEASE_TRIES: usize = 3;
 
-/// What pods there are after the act.
+/// The pods after the action.
 pub struct Done {
     pub active: i64,
     pub ready: i64,
@@ -82,7 +82,7 @@ impl Jobs {
         (created.into_inner(), result)
     }
 
-    /// Pods that are taken back do not count, so they are let go of first.
+    /// Removed pods do not count, so their finalizer is removed first.
     async fn remove_pods(&self, job: &Object, pods: &[Pod]) -> Result<(), Status> {
         let released = join_all(pods.iter().map(|pod| self.release(job, pod))).await;
         if let Some(failure) = released.into_iter().find(Result::is_err) {
@@ -91,14 +91,14 @@ impl Jobs {
         self.control.delete_all(job, pods).await
     }
 
-    /// Lets go of a pod; one that is gone is.
+    /// Removes the finalizer of a pod; a deleted pod is fine.
     async fn release(&self, job: &Object, pod: &Pod) -> Result<(), Status> {
         self.take_finalizer(pod).await?;
         self.released.add(&ObjectKey::of(job), pod.uid());
         Ok(())
     }
 
-    /// Nodes write pods too, and deleting one has just changed it: the newest is asked for where another was first, for a
+    /// Nodes write pods too, and a delete has just changed it. On a conflict the newest version is read, because a
     /// pod that is counted late may be counted wrong.
     async fn take_finalizer(&self, pod: &Pod) -> Result<(), Status> {
         let target = ResourceRef::of(&resources::pods(), pod);
@@ -138,7 +138,7 @@ impl Jobs {
         }
     }
 
-    /// Writes down who has ended, lets go of them, counts them, and ends the Job where nothing is left to count.
+    /// Records finished pods, removes their finalizers, counts them, and finishes the Job if none are left to count.
     pub async fn commit_count(
         &self,
         job: &Arc<Object>,
@@ -205,7 +205,7 @@ impl Jobs {
     }
 }
 
-/// What the next pod of an index is told of those before it.
+/// Returns the failure counts for the next pod of an index.
 fn next_failures(facts: &Facts<'_>, index: Option<i64>) -> Option<(i64, i64)> {
     facts.wish.backoff_limit_per_index?;
     let Some(held) = index.and_then(|index| facts.held_by_index.get(&index)) else { return Some((0, 0)) };
@@ -216,7 +216,7 @@ fn next_failures(facts: &Facts<'_>, index: Option<i64>) -> Option<(i64, i64)> {
     })
 }
 
-/// Reasons outlive the Job's own texts.
+/// Maps a reason to a static string.
 fn known_reason(reason: &str) -> &'static str {
     const REASONS: [&str; 5] =
         ["BackoffLimitExceeded", "DeadlineExceeded", "PodFailurePolicy", "MaxFailedIndexesExceeded", "FailedIndexes"];

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Ranges in order, both ends included, that neither touch nor overlap.
+/// Sorted, disjoint ranges with inclusive ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Indexes {
     ranges: Vec<(i64, i64)>,
 }
 
 impl Indexes {
-    /// Reads what a status or a policy says; what is at or past `end`, or cannot be read, is left out.
+    /// Parses indexes of a status or policy; ignores indexes from `end` on and invalid parts.
     pub fn parse(text: &str, end: i64) -> Self {
         let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -53,13 +53,13 @@ impl Indexes {
         self.ranges.is_empty()
     }
 
-    /// How many are in both.
+    /// Returns the size of the intersection.
     pub fn shared(&self, other: &Self) -> i64 {
         let overlap = |a: &(i64, i64), b: &(i64, i64)| (a.1.min(b.1) - a.0.max(b.0) + 1).max(0);
         self.ranges.iter().map(|a| other.ranges.iter().map(|b| overlap(a, b)).sum::<i64>()).sum()
     }
 
-    /// The first indexes below `end` that are not in here.
+    /// Returns the first indexes below `end` that are not in the set.
     pub fn missing(&self, end: i64, count: usize) -> Vec<i64> {
         let mut missing = Vec::with_capacity(count.min(1024));
         let mut candidate = 0;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_are_read_written_and_counted() {
+    fn indexes_are_parsed_formatted_and_counted() {
         check("", 5, "", 0, &[0, 1, 2]);
         check("0-2,4", 6, "0-2,4", 4, &[3, 5]);
         check("0,1", 2, "0,1", 2, &[]);

@@ -1,6 +1,7 @@
-//! Runs pods to their end, as often as a Job asks; woken by Jobs and their pods.
+//! Runs the pods of Jobs to completion. Triggered by Jobs and their pods.
 //!
-//! Writes pods and the status of Jobs. Finished Jobs are left alone: when they go is up to `ttlSecondsAfterFinished`.
+//! Writes pods and the status of Jobs. Finished Jobs are not touched; `ttlSecondsAfterFinished` decides when they are
+//! deleted.
 
 mod backoff;
 mod commit;
@@ -43,14 +44,14 @@ struct Jobs {
 }
 
 impl Jobs {
-    /// The Job is gone, over, or another's.
+    /// Drops the state of a Job that is deleted, finished, or managed by another controller.
     fn forget(&self, job: &ObjectKey) {
         self.records.forget(job);
         self.released.forget(job);
     }
 }
 
-/// The controller, and the route by which it hears of pods.
+/// Returns the controller and the route for its pod events.
 pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
     let rules = ClaimRules { finalizer: Some(TRACKING_FINALIZER), ..ClaimRules::default() };
     let control = PodControl::new(cluster, COMPONENT, &cluster.jobs, rules);
@@ -69,7 +70,7 @@ async fn reconcile(jobs: Arc<Jobs>, key: ObjectKey) -> Result<Outcome, Reconcile
         jobs.forget(&key);
         return Ok(Outcome::Done);
     };
-    // What was counted must not be counted again because the mirror has not heard of it.
+    // A stale mirror must not cause pods to be counted twice.
     let job = jobs.control.writes.newest_owner(job);
     let mut status = JobStatus::of(&job);
     if is_managed_elsewhere(&job) || status.is_finished() {
@@ -92,7 +93,7 @@ async fn reconcile(jobs: Arc<Jobs>, key: ObjectKey) -> Result<Outcome, Reconcile
     status.ready = Some(done.ready);
     status.terminating = Some(done.terminating);
     let finish = match finish {
-        // A pod that could not be deleted goes on running: not over yet.
+        // A pod that could not be deleted keeps running, so the Job is not finished yet.
         Some(finish) => Some(finish).filter(|_| done.result.is_ok()),
         None if facts.is_complete(done.active) => Some(reached()),
         None => {

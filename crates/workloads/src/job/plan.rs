@@ -1,4 +1,4 @@
-//! One step of a Job: whether it is over, and if not which pods to make or remove.
+//! One reconcile step of a Job: whether it is finished, and otherwise which pods to create or remove.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::pod_control::BURST_MAX;
 use crate::pods::Pod;
 use crate::ranking::{Ranking, sort_for_deletion};
 
-/// How a Job ends. It is announced first, and becomes final when all its pods are counted and gone.
+/// The result of a Job. It is announced first, and becomes final when all its pods are counted and gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {
     pub is_success: bool,
@@ -24,20 +24,20 @@ pub struct Finish {
     pub message: String,
 }
 
-/// What to do with pods.
+/// The action on pods.
 #[derive(Clone, Debug, Default)]
 pub enum Act {
     #[default]
     Nothing,
-    /// The Job is over.
+    /// The Job is finished.
     DeleteActive,
-    /// Too many, or the Job rests; these do not count as failed.
+    /// Surplus pods, or the Job is suspended; these do not count as failed.
     Remove(Vec<Pod>),
-    /// One pod for each; the indexes of indexed Jobs.
+    /// One pod each; with the index for indexed Jobs.
     Create(Vec<Option<i64>>),
 }
 
-/// A Job and its pods, counted.
+/// A Job with its classified pods.
 pub struct Facts<'a> {
     pub wish: &'a Wish,
     pub status: JobStatus,
@@ -51,11 +51,11 @@ pub struct Facts<'a> {
     pub succeeded_before: Indexes,
     pub succeeded_indexes: Indexes,
     pub failed_indexes: Option<Indexes>,
-    /// The last failed pod of each index that waits for another: it keeps the count of failures.
+    /// The last failed pod of each index that waits for a replacement; it carries the failure count.
     pub held_by_index: BTreeMap<i64, Pod>,
 }
 
-/// What comes next.
+/// The decision of a step.
 #[derive(Debug, Default)]
 pub struct Decision {
     pub finish: Option<Finish>,
@@ -113,7 +113,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Still to be counted, and of an index that counts.
+    /// Reports whether the pod is not counted yet and has a valid index.
     fn is_valid(&self, pod: &Pod) -> bool {
         is_tracked(pod) && (!self.wish.is_indexed || self.wish.index_of(pod).is_some())
     }
@@ -122,7 +122,7 @@ impl<'a> Facts<'a> {
         judge_failure(self.wish.failure_policy.as_deref(), pod)
     }
 
-    /// Its failure is one too many for its index.
+    /// Reports whether the failure exceeds the backoff limit of its index.
     fn ends_index(&self, pod: &Pod, limit: i64) -> bool {
         if !self.wish.is_failed(pod) {
             return false;
@@ -173,7 +173,7 @@ impl<'a> Facts<'a> {
         decision
     }
 
-    /// Enough have succeeded, with so many active.
+    /// Reports whether enough pods have succeeded, given the active ones.
     pub fn is_complete(&self, active: i64) -> bool {
         let is_enough = match self.wish.completions {
             None => self.succeeded > 0,
@@ -227,7 +227,7 @@ impl<'a> Facts<'a> {
         Some(Finish { is_success: true, is_announced: false, reason: "SuccessPolicy".to_owned(), message })
     }
 
-    /// Containers that restart in place count by their restarts.
+    /// Containers restarted in place count towards the backoff limit.
     fn has_restarted_too_often(&self) -> bool {
         if !self.wish.restarts_on_failure {
             return false;
@@ -238,7 +238,7 @@ impl<'a> Facts<'a> {
         if self.wish.backoff_limit == 0 { restarts > 0 } else { restarts >= self.wish.backoff_limit }
     }
 
-    /// How long the Job may still run; `None` where there is no end to it.
+    /// Returns the remaining time; `None` if there is no deadline.
     fn deadline_left(&self) -> Option<Duration> {
         if self.wish.is_suspended {
             return None;
@@ -303,7 +303,7 @@ impl<'a> Facts<'a> {
         taken.missing(self.wish.indexes(), count)
     }
 
-    /// Active pods to remove: those whose index is no index or another's, then as many as asked for.
+    /// Returns active pods to remove: those with an invalid or duplicate index, then as many as requested.
     fn surplus(&self, at_least: usize) -> Vec<Pod> {
         let mut removed = Vec::new();
         let mut left = self.active.clone();
@@ -311,7 +311,7 @@ impl<'a> Facts<'a> {
         if self.wish.is_indexed {
             let mut taken = HashSet::new();
             let mut kept = Vec::new();
-            // The last in the order of deletion is the one worth most.
+            // The last one in deletion order is the most valuable.
             for pod in left.into_iter().rev() {
                 match self.wish.index_of(&pod).is_some_and(|index| taken.insert(index)) {
                     true => kept.push(pod),

@@ -1,11 +1,11 @@
-//! What the failure of a pod means, and when enough have succeeded.
+//! Pod failure policies and success policies.
 
 use serde_json::Value;
 
 use crate::job::indexes::Indexes;
 use crate::pods::Pod;
 
-/// What a rule says of a failed pod.
+/// The action of a pod failure policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Count,
@@ -15,7 +15,7 @@ pub enum Verdict {
     FailJob(String),
 }
 
-/// The first rule that fits decides; without one, the failure counts.
+/// The first matching rule decides; without one, the failure counts.
 pub fn judge_failure(rules: Option<&[Value]>, pod: &Pod) -> Verdict {
     for (position, rule) in rules.unwrap_or_default().iter().enumerate() {
         let why = match (rule.get("onExitCodes"), rule.get("onPodConditions")) {
@@ -68,7 +68,7 @@ fn match_conditions(wanted: &Value, pod: &Pod) -> Option<String> {
     Some(format!("Pod {}/{} has condition {kind}", pod.namespace(), pod.name()))
 }
 
-/// Which rule of a success policy is met, as users are told.
+/// Returns the message of the matching success policy rule.
 pub fn match_success(rules: Option<&[Value]>, succeeded: &Indexes, indexes: i64) -> Option<String> {
     if succeeded.is_empty() {
         return None;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_fits_decides() {
+    fn the_first_matching_rule_decides() {
         let codes = |action: &str, operator: &str, values: Value| json!({"action": action, "onExitCodes": {"operator": operator, "values": values}});
         check(codes("Ignore", "In", json!([42])), Verdict::Ignore);
         check(codes("Ignore", "In", json!([1])), Verdict::Count);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_what_a_rule_says() {
+    fn a_success_policy_rule_completes_the_job() {
         let check = |rule: Value, succeeded: &str, expected: Option<&str>| {
             let succeeded = Indexes::parse(succeeded, 10);
             assert_eq!(match_success(Some(&[rule]), &succeeded, 10).as_deref(), expected);

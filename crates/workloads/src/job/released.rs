@@ -1,7 +1,8 @@
-//! Pods that were let go of here and that the mirror still shows as held: counted again, they would count twice.
+//! Pods whose tracking finalizer was removed but which the mirror still shows with it, so that they are not counted
+//! twice.
 //!
-//! The answer to such a write does not settle it: a pod that is being deleted goes with its last finalizer, and the API
-//! answers with the version it had before.
+//! The response to such a write does not settle it: a pod under deletion disappears with its last finalizer, and the
+//! API returns its previous version.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use reconcile::ObjectKey;
 use crate::job::wish::{TRACKING_FINALIZER, is_tracked};
 use crate::pods::Pod;
 
-/// By Job, uids of pods. They are dropped once the mirror shows that they are free or gone, or with the Job.
+/// Pod uids by Job. Dropped once the mirror shows the pod without the finalizer or deleted, or with the Job.
 #[derive(Default)]
 pub struct Released {
     jobs: Mutex<HashMap<ObjectKey, HashSet<String>>>,
@@ -24,7 +25,7 @@ impl Released {
         self.jobs.lock().entry(job.clone()).or_default().insert(uid.to_owned());
     }
 
-    /// Shows a Job's pods without the finalizers that were taken off here.
+    /// Hides the finalizers that were already removed.
     pub fn show(&self, job: &ObjectKey, pods: &mut [Pod]) {
         let mut jobs = self.jobs.lock();
         let Some(released) = jobs.get_mut(job) else { return };

@@ -1,4 +1,4 @@
-//! The status of a Job while it is written.
+//! The status of a Job under construction.
 
 use jiff::Timestamp;
 use object::{Object, time};
@@ -15,7 +15,7 @@ pub struct JobStatus {
     pub failed: i64,
     pub completed_indexes: String,
     pub failed_indexes: Option<String>,
-    /// Pods that have ended and still hold the finalizer, by uid: counted once it is gone.
+    /// Uids of finished pods that still hold the finalizer; counted once it is removed.
     pub uncounted_succeeded: Vec<String>,
     pub uncounted_failed: Vec<String>,
     pub conditions: Vec<Value>,
@@ -91,7 +91,7 @@ impl JobStatus {
         self.is_true("Complete") || self.is_true("Failed")
     }
 
-    /// Makes a condition say this; one that never was is not made to say that it is not. True where something changed.
+    /// Sets a condition; a missing one is not added as False. Returns true on a change.
     pub fn say(&mut self, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> bool {
         let now = time::format_seconds(now);
         let condition = json!({"type": kind, "status": status, "reason": reason, "message": message,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_read_as_it_was_written() {
+    fn a_status_round_trips() {
         let value = json!({"startTime": "2026-01-01T00:00:00Z", "active": 2, "ready": 0, "terminating": 1, "failed": 3,
             "completedIndexes": "0", "failedIndexes": "", "uncountedTerminatedPods": {"failed": ["a"]},
             "conditions": [{"type": "Suspended", "status": "False"}]});
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_count_once_they_are_released() {
+    fn pods_count_after_their_finalizer_is_removed() {
         let uids = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect();
         let mut status = JobStatus {
             succeeded: 1,

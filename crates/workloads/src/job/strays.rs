@@ -1,4 +1,4 @@
-//! Lets go of pods whose Job is gone or over, so that they can go too.
+//! Removes the tracking finalizer of pods whose Job is deleted or finished.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::resources;
 
 const WORKERS: usize = 2;
 
-/// A pod that holds the finalizer and has nobody left to count it.
+/// Reports whether a pod holds the finalizer but has no Job left to count it.
 pub fn is_stray(cluster: &Cluster, pod: &Object) -> bool {
     if !is_tracked(pod) {
         return false;
@@ -37,7 +37,7 @@ pub async fn run(cluster: Arc<Cluster>, strays: Controller<ObjectKey>) {
     strays.run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&cluster), key)).await;
 }
 
-/// The pods of a Job that is gone or over.
+/// Returns the pods of a deleted or finished Job.
 fn left_behind(pods: &Mirror, change: &Change) -> Vec<ObjectKey> {
     let is_over = change.now.as_ref().is_none_or(|job| JobStatus::of(job).is_finished());
     let Some(job) = change.now.as_ref().or(change.before.as_ref()).filter(|_| is_over) else { return Vec::new() };
@@ -48,7 +48,7 @@ fn left_behind(pods: &Mirror, change: &Change) -> Vec<ObjectKey> {
 async fn reconcile(cluster: Arc<Cluster>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let Some(pod) = cluster.pods.get(&key).filter(|pod| is_stray(&cluster, pod)) else { return Ok(Outcome::Done) };
     if let Some(owner) = controller(&pod) {
-        // The mirror of Jobs may be behind that of pods: never let go of what a Job is yet to count.
+        // The mirror of Jobs may lag behind that of pods, and a Job must not lose an uncounted pod.
         let name = owner["name"].as_str().unwrap_or_default();
         let job = cluster.client.find(ResourceRef::namespaced(&resources::jobs(), pod.namespace(), name)).await?;
         let is_running = |job: &Object| owner["uid"].as_str() == Some(job.uid()) && !JobStatus::of(job).is_finished();

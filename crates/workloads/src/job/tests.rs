@@ -1,4 +1,4 @@
-//! Jobs on an API in memory: pods end in every way, and each is counted once.
+//! Jobs on an in-memory API: pods finish in every way, and each is counted once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn end(stage: &Stage, pod: &str, phase: &str, code: i64) {
     stage.settle().await;
 }
 
-/// Pods that have not ended.
+/// Pods that have not finished.
 async fn running(stage: &Stage) -> Vec<Arc<Object>> {
     let pods = stage.pods().await.into_iter();
     pods.filter(|pod| !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")).collect()
@@ -134,7 +134,7 @@ async fn an_index_fails_alone_and_the_job_once_all_are_over() {
     };
     let first = of("0").await[0].clone();
     end(&stage, first.name(), "Failed", 1).await;
-    // It keeps the count for the one that comes after it.
+    // It carries the failure count for its successor.
     assert!(stage.get(&resources::pods(), first.name()).await.finalizers().next().is_some());
     stage.pass(Duration::from_secs(10)).await;
     let second = of("0").await[0].clone();
@@ -202,7 +202,7 @@ async fn a_pod_that_was_let_go_of_counts_once_also_when_that_is_heard_of_late() 
     let stage = Stage::start().await;
     stage.create(&resources::jobs(), job(json!({"activeDeadlineSeconds": 30}))).await;
     stage.ready_all().await;
-    // Watchers hear of the deletion, and not that the finalizer is gone.
+    // Watchers see the deletion, but not the removal of the finalizer.
     let api = stage.api.clone();
     stage.api.set_fault(move |call| {
         if call.target.gvr == resources::pods() && matches!(call.verb, Verb::Patch { .. }) {

@@ -1,4 +1,4 @@
-//! Counts pods that have ended, exactly once: first their uids are written down, then their finalizers go, then they count.
+//! Counts finished pods exactly once: records their uids, removes their finalizers, then counts them.
 
 use std::collections::HashSet;
 
@@ -8,17 +8,17 @@ use crate::job::status::JobStatus;
 use crate::job::wish::{index_of, is_tracked};
 use crate::pods::Pod;
 
-/// Uids that may wait in a status at once; the rest is counted in the next round.
+/// Maximum number of uids in a status; the rest is counted in the next round.
 const UNCOUNTED_MAX: usize = 500;
 
-/// The first half of counting.
+/// The first phase of counting.
 pub struct Tracking {
-    /// To be written before any finalizer goes.
+    /// Written before any finalizer is removed.
     pub status: JobStatus,
     pub release: Vec<Pod>,
     /// Uids of pods that hold the finalizer.
     pub held: HashSet<String>,
-    /// There is more than fits into one round.
+    /// There are more pods than fit into one round.
     pub is_partial: bool,
 }
 
@@ -45,7 +45,7 @@ pub fn track(facts: &Facts<'_>, mut status: JobStatus, finish: Option<&Finish>) 
         }
     }
     if facts.wish.is_indexed {
-        // Of what was found only what is released now.
+        // Only the indexes of pods released now.
         let completed = facts.succeeded_before.with(indexes);
         status.succeeded = completed.total();
         status.completed_indexes = completed.to_string();
@@ -65,7 +65,7 @@ fn may_release(facts: &Facts<'_>, pod: &Pod, finish: Option<&Finish>) -> bool {
     facts.wish.is_failed(pod) && !is_held()
 }
 
-/// Writes the pod down as succeeded or failed.
+/// Records the pod as succeeded or failed.
 fn note(facts: &Facts<'_>, pod: &Pod, finish: Option<&Finish>, status: &mut JobStatus, indexes: &mut Vec<i64>) {
     let uid = pod.uid().to_owned();
     let index = facts.wish.index_of(pod);

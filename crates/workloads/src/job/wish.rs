@@ -1,4 +1,4 @@
-//! What a Job asks for, and what its pods look like.
+//! The parsed spec of a Job, and its pods.
 
 use object::Object;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// The controller that runs Jobs which name none.
+/// The controller of Jobs that name none.
 const CONTROLLER: &str = "kubernetes.io/job-controller";
 
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Wish {
     pub failed_indexes_max: Option<i64>,
     pub deadline_seconds: Option<i64>,
     pub is_suspended: bool,
-    /// Pods on their way out are replaced only once they have ended.
+    /// Terminating pods are replaced only once they have failed.
     pub replaces_only_failed: bool,
     pub restarts_on_failure: bool,
     pub failure_policy: Option<Vec<Value>>,
@@ -53,23 +53,23 @@ impl Wish {
         }
     }
 
-    /// Of an indexed Job, how many indexes there are.
+    /// Returns the number of indexes of an indexed Job.
     pub fn indexes(&self) -> i64 {
         self.completions.unwrap_or(0)
     }
 
-    /// It failed, or goes without having succeeded where that is the same.
+    /// Reports whether the pod failed, or is terminating where that counts as failed.
     pub fn is_failed(&self, pod: &Pod) -> bool {
         pod.is_failed() || (!self.replaces_only_failed && pod.is_deleting() && !pod.is_succeeded())
     }
 
-    /// The index of a pod, where it has one that counts.
+    /// Returns the valid index of a pod.
     pub fn index_of(&self, pod: &Pod) -> Option<i64> {
         index_of(pod).filter(|index| *index < self.indexes())
     }
 }
 
-/// Another controller runs it.
+/// Reports whether another controller manages the Job.
 pub fn is_managed_elsewhere(job: &Object) -> bool {
     let manager = job.str_at(&["spec", "managedBy"]);
     !manager.is_empty() && manager != CONTROLLER
@@ -83,13 +83,13 @@ pub fn index_of(pod: &Pod) -> Option<i64> {
     pod.annotation(INDEX).and_then(|index| index.parse().ok()).filter(|index| *index >= 0)
 }
 
-/// How often the index of a pod had failed before it, counted and ignored.
+/// Returns the earlier failures of the pod's index, counted and ignored.
 pub fn failures_of(pod: &Pod) -> (i64, i64) {
     let count = |key| pod.annotation(key).and_then(|count| count.parse::<u32>().ok()).map_or(0, i64::from);
     (count(INDEX_FAILURES), count(INDEX_IGNORED_FAILURES))
 }
 
-/// A pod of the Job, for an index where it has them.
+/// Returns a pod of the Job, with its index if indexed.
 pub fn pod_of(job: &Object, index: Option<i64>, failures: Option<(i64, i64)>) -> Object {
     let template = job.get(&["spec", "template"]).cloned().unwrap_or_default();
     let mut pod = pod_from(&template, job);
@@ -125,7 +125,7 @@ fn add_index_variable(container: &mut Value) {
     }
 }
 
-/// The index must survive the API's shortening of long names.
+/// The index must survive the truncation of generated names.
 fn name_prefix(job: &str, index: i64) -> String {
     let suffix = format!("-{index}-");
     let length = job.len().min(GENERATED_PREFIX_MAX - suffix.len());
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_indexed_pod_knows_its_index() {
+    fn an_indexed_pod_carries_its_index() {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x".repeat(63), "uid": "u"},
             "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}}});
         let pod = pod_of(&Object::from_value(job).expect("a map"), Some(12), Some((1, 0)));

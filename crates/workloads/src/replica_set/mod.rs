@@ -1,4 +1,4 @@
-//! Keeps as many pods as a ReplicaSet or ReplicationController asks for; woken by both and by their pods.
+//! Maintains the replicas of ReplicaSets and ReplicationControllers. Triggered by both and by their pods.
 //!
 //! Writes pods and the status of its owners.
 
@@ -27,7 +27,7 @@ use crate::templates::pod_from;
 
 const WORKERS: usize = 4;
 
-/// ReplicaSets and ReplicationControllers are the same but for their selectors and one field of their status.
+/// The differences between ReplicaSets and ReplicationControllers: the selector and one status field.
 pub struct Sort {
     pub kind: &'static str,
     pub component: &'static str,
@@ -55,7 +55,7 @@ struct Sets {
     control: PodControl,
 }
 
-/// The controller, and the route by which it hears of pods.
+/// Returns the controller and the route for its pod events.
 pub fn start(cluster: &Arc<Cluster>, sort: Sort) -> (Route, impl Future<Output = ()> + Send + use<>) {
     let owners = (sort.owners)(cluster).clone();
     let rules = ClaimRules { only_active: true, ..ClaimRules::default() };
@@ -111,7 +111,7 @@ impl Sets {
         )
     }
 
-    /// Active pods of all sets of the same Deployment by their nodes.
+    /// Returns the number of active pods of all sets of the same Deployment by node.
     fn related_by_node(&self, set: &Object, own: &[Pod]) -> HashMap<String, usize> {
         let mut related: Vec<Pod> = own.to_vec();
         if let Some(owner) = controller_uid(set) {
@@ -128,7 +128,7 @@ impl Sets {
         by_node
     }
 
-    /// Makes or deletes pods, and keeps the list true to what was done.
+    /// Creates or deletes pods and updates the list accordingly.
     async fn commit_scale(&self, set: &Object, pods: &mut Vec<Pod>, scale: &Scale) -> Result<(), ReconcileError> {
         match scale {
             Scale::Enough => Ok(()),

@@ -1,4 +1,4 @@
-//! How many pods to make, which to delete, and what to say of it.
+//! Decides how many pods to create or which to delete, and computes the status.
 
 use jiff::Timestamp;
 use object::Object;
@@ -33,7 +33,7 @@ pub fn plan_scale(mut active: Vec<Pod>, wanted: usize, ranking: &Ranking<'_>) ->
     Scale::Delete(active)
 }
 
-/// The status of a set, from what it had and the pods it has.
+/// Computes the status of a set from its previous status and its pods.
 pub fn plan_status(
     set: &Object,
     pods: &[Pod],

@@ -1,4 +1,4 @@
-//! ReplicaSets and ReplicationControllers on an API in memory.
+//! ReplicaSets and ReplicationControllers on an in-memory API.
 
 use object::{GroupVersionResource, Status};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ async fn pods_are_made_counted_and_deleted() {
 async fn no_pod_is_made_twice_while_the_mirror_is_behind() {
     let stage = Stage::start().await;
     let gvr = resources::replica_sets();
-    // Every write to the set wakes the controller, long before its pods come back to it.
+    // Every write to the set triggers the controller, long before it observes its pods.
     stage.api.seed(
         &gvr,
         object::Object::from_value({
@@ -85,7 +85,7 @@ async fn orphans_that_fit_are_adopted_and_pods_that_no_longer_fit_let_go() {
     assert_eq!(stage.pods().await.len(), 3);
     assert!(stage.get(&resources::pods(), "lost").await.owner_references().is_empty());
 
-    // One that comes when there are enough is adopted and one goes.
+    // A surplus orphan is adopted and one pod is deleted.
     stage.create(&resources::pods(), orphan("late")).await;
     assert_eq!(stage.pods().await.len(), 3);
 }

@@ -1,4 +1,4 @@
-//! Does what was decided for a StatefulSet: claims first, then pods.
+//! Executes the decision for a StatefulSet: claims first, then pods.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::stateful_set::plan::{From, Step};
 use crate::stateful_set::retention::{Owners, Retention};
 use crate::stateful_set::wish::{Wish, claim_from, claim_name, claim_templates, identify, pod_of};
 
-/// What pods are made from: the name of a revision and its template.
+/// The pod templates by revision name.
 pub struct Templates {
     pub current: (String, Value),
     pub update: (String, Value),
 }
 
 impl StatefulSets {
-    /// In order, or creations in growing batches where all may come at once.
+    /// Executes in order; parallel creations run in growing batches.
     pub async fn commit_steps(
         &self,
         set: &Object,
@@ -65,7 +65,7 @@ impl StatefulSets {
         match &made {
             Ok(()) => self.tell(set, "SuccessfulCreate", &format!("Create Pod {name} in StatefulSet {}", set.name())),
             Err(status) if is_namespace_going(status) => return Ok(()),
-            // Somebody else's, or ours and not yet seen: looked at again when the mirror shows it.
+            // It belongs to another owner, or is ours and not observed yet: retried when the mirror shows it.
             Err(status) if status.is_already_exists() => {}
             Err(status) => {
                 let message = format!("Create Pod {name} in StatefulSet {} failed error: {status}", set.name());
@@ -89,7 +89,7 @@ impl StatefulSets {
         result
     }
 
-    /// Makes the claims of a pod that are not there.
+    /// Creates the missing claims of a pod.
     async fn create_claims(&self, set: &Object, ordinal: i64, pod: &str) -> Result<(), Status> {
         for template in claim_templates(set) {
             let mut claim = claim_from(set, template, ordinal);

@@ -1,4 +1,4 @@
-//! Gives every pod of a StatefulSet a name and storage of its own; woken by the sets and their pods.
+//! Gives every pod of a StatefulSet a stable name and storage. Triggered by StatefulSets and their pods.
 //!
 //! Writes pods, PersistentVolumeClaims, ControllerRevisions and the status of StatefulSets.
 
@@ -38,7 +38,7 @@ struct StatefulSets {
     control: PodControl,
 }
 
-/// The controller, and the route by which it hears of pods.
+/// Returns the controller and the route for its pod events.
 pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
     let rules = ClaimRules { is_member: Some(is_member), ..ClaimRules::default() };
     let control = PodControl::new(cluster, COMPONENT, &cluster.stateful_sets, rules);
@@ -54,7 +54,7 @@ pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send 
     (route, running)
 }
 
-/// Sets that may wait for a claim to be gone before they make a pod with a new one.
+/// Returns the sets that may wait for the deletion of a claim before they create a pod with a new one.
 fn waiting_for(sets: &Mirror, change: &Change) -> Vec<ObjectKey> {
     if change.now.is_some() {
         return Vec::new();
@@ -105,7 +105,7 @@ async fn reconcile(sets: Arc<StatefulSets>, key: ObjectKey) -> Result<Outcome, R
     Ok(sooner(outcome, next_availability(&pods, wish.ready_seconds_min, now)))
 }
 
-/// The oldest revisions past the limit that nothing is made from.
+/// Returns the oldest unused revisions beyond the history limit.
 fn surplus(revisions: &[Arc<Object>], pods: &[Pod], used: [&Arc<Object>; 2], history_max: i64) -> Vec<Arc<Object>> {
     let mut live: HashSet<&str> = pods.iter().filter_map(|pod| pod.label(REVISION_LABEL)).collect();
     live.extend(used.map(|revision| revision.name()));

@@ -1,4 +1,4 @@
-//! One step of a StatefulSet: which pods to make, mend and delete, in order or all at once.
+//! One reconcile step of a StatefulSet: pods to create, update and delete, in order or in parallel.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use crate::stateful_set::wish::{
     POD_NAME_LABEL, REVISION_LABEL, Strategy, Wish, claim_name, claim_templates, ordinal_of,
 };
 
-/// What is to be done to one pod.
+/// An action on one pod.
 #[derive(Clone, Debug)]
 pub enum Step {
     Create {
         ordinal: i64,
         from: From,
     },
-    /// The claims of a pod that waits for them.
+    /// Create the claims of a pod that waits for them.
     EnsureClaims {
         ordinal: i64,
         pod: Pod,
     },
-    /// Labels that were lost.
+    /// Restore missing identity labels.
     Identify {
         ordinal: i64,
         pod: Pod,
     },
-    /// Claims that belong to whom they should not.
+    /// Fix the owners of claims.
     Retain {
         ordinal: i64,
         pod: Pod,
@@ -39,7 +39,7 @@ pub enum Step {
     },
 }
 
-/// The revision a pod is made from.
+/// The revision a pod is created from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
     Current,
@@ -66,7 +66,7 @@ pub struct Inputs<'a> {
     pub now: Timestamp,
 }
 
-/// Whether what comes after must wait.
+/// Reports whether later steps must wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     GoOn,
@@ -100,14 +100,14 @@ struct Counts {
 }
 
 impl Inputs<'_> {
-    /// The pod of each ordinal that should have one.
+    /// Returns the pod of each desired ordinal.
     fn slots(&self) -> Vec<(i64, Option<Pod>)> {
         let ordinals = self.wish.start..self.wish.start + self.wish.replicas;
         let pod = |ordinal: i64| self.pods.iter().find(|pod| ordinal_of(self.set, pod) == Some(ordinal)).cloned();
         ordinals.map(|ordinal| (ordinal, pod(ordinal))).collect()
     }
 
-    /// Pods that should not be, the last first.
+    /// Returns the pods to delete, highest ordinal first.
     fn condemned(&self) -> Vec<(i64, Pod)> {
         let pods = self.pods.iter().filter_map(|pod| Some((ordinal_of(self.set, pod)?, pod.clone())));
         let mut condemned: Vec<_> = pods.filter(|(ordinal, _)| !self.wish.has_ordinal(*ordinal)).collect();
@@ -147,7 +147,7 @@ impl Inputs<'_> {
         Flow::Wait
     }
 
-    /// A claim on its way out with an earlier pod must be gone before the next is made.
+    /// A claim that is deleted with an earlier pod must be gone before the next pod is created.
     fn has_stale_claim(&self, ordinal: i64) -> bool {
         let name = format!("{}-{ordinal}", self.set.name());
         let claim = |template: &Value| (self.claims)(&claim_name(self.set, template, ordinal));
@@ -228,7 +228,7 @@ impl Inputs<'_> {
         Flow::GoOn
     }
 
-    /// Pods of an older revision that may go now, the last first.
+    /// Returns the outdated pods that may be deleted now, highest ordinal first.
     fn plan_update(&self, slots: &[(i64, Option<Pod>)]) -> Vec<Pod> {
         let Strategy::Rolling { partition, unavailable_max } = self.wish.strategy else { return Vec::new() };
         let partition = usize::try_from(partition.unwrap_or(0)).unwrap_or(0);

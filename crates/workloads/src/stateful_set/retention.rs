@@ -1,20 +1,20 @@
-//! Whom a claim belongs to, so that it goes when its StatefulSet says it should.
+//! The retention policy of claims, expressed as their owner references.
 
 use object::Object;
 use serde_json::{Value, json};
 
-/// What becomes of claims.
+/// The retention policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     pub deletes_with_set: bool,
     pub deletes_with_scale: bool,
 }
 
-/// What the owners of a claim should be.
+/// The desired owners of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Owners {
     Right,
-    /// Another controls the claim: retention is not for us to keep.
+    /// Another controller owns the claim: retention does not apply.
     Contested,
     Should(Vec<Value>),
 }
@@ -29,13 +29,13 @@ impl Retention {
         !self.deletes_with_set && !self.deletes_with_scale
     }
 
-    /// Who controls a claim: the set or the pod, by uid and in that order.
+    /// Returns whether the set and the pod should own a claim.
     fn wants(self, is_scaled_down: bool) -> (bool, bool) {
         let by_pod = self.deletes_with_scale && is_scaled_down;
         (self.deletes_with_set && !by_pod, by_pod)
     }
 
-    /// The owners a claim is made with.
+    /// Returns the owner references of a new claim.
     pub fn first_owners(self, set: &Object) -> Vec<Value> {
         if self.wants(false).0 { vec![reference(set, "apps/v1", "StatefulSet")] } else { Vec::new() }
     }
@@ -43,7 +43,7 @@ impl Retention {
     pub fn plan_owners(self, claim: &Object, set: &Object, pod: &Object, is_scaled_down: bool) -> Owners {
         let references = claim.items(&["metadata", "ownerReferences"]);
         if is_stale(claim, set, "StatefulSet") || is_stale(claim, pod, "Pod") {
-            // Of an earlier one of the same name: garbage collection decides first.
+            // Owned by an earlier object of the same name: garbage collection decides first.
             return Owners::Right;
         }
         let has = |owner: &Object| references.iter().any(|reference| reference["uid"].as_str() == Some(owner.uid()));
@@ -69,7 +69,7 @@ impl Retention {
     }
 }
 
-/// Whether the claim still belongs to an earlier pod of the same name.
+/// Reports whether the claim still belongs to an earlier pod of the same name.
 pub fn belongs_to_earlier_pod(claim: &Object, pod_name: &str, pod_uid: Option<&str>) -> bool {
     let references = claim.items(&["metadata", "ownerReferences"]).iter();
     let mut pods = references.filter(|reference| reference["kind"] == "Pod" && reference["name"] == pod_name);
@@ -95,7 +95,7 @@ fn reference(owner: &Object, api_version: &str, kind: &str) -> Value {
 mod tests {
     use super::*;
 
-    /// Owners as `kind:uid`, before and after; policies as letters for when the set goes and when it shrinks.
+    /// Owners as `kind:uid`, before and after; policies as letters for whenDeleted and whenScaled.
     #[track_caller]
     fn check(policy: &str, is_scaled_down: bool, before: &[&str], expected: &str) {
         let object =
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_belong_to_who_takes_them_along() {
+    fn claim_owners_follow_the_retention_policy() {
         check("", false, &[], "right");
         check("", false, &["StatefulSet:s"], "should []");
         check("D", false, &[], "should [StatefulSet:s]");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_others_and_of_earlier_ones_are_left_alone() {
+    fn claims_of_other_owners_and_earlier_pods_are_unchanged() {
         check("D", false, &["Cluster:x"], "contested");
         check("D", false, &["Cluster:x", "StatefulSet:s"], "should [Cluster:x]");
         check("D", false, &["StatefulSet:earlier"], "right");

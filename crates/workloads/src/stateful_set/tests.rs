@@ -1,4 +1,4 @@
-//! StatefulSets on an API in memory: order, storage, partitions and history.
+//! StatefulSets on an in-memory API: order, storage, partitions and history.
 
 use object::Object;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
-/// `name=image` of each pod.
+/// Returns `name=image` of each pod.
 async fn images(stage: &Stage) -> String {
     let image = |pod: &std::sync::Arc<Object>| {
         let containers = pod.items(&["spec", "containers"]);
@@ -86,7 +86,7 @@ async fn an_update_goes_from_the_last_to_the_partition_and_back() {
     let status = stage.status(&gvr, "db").await;
     assert_eq!((&status["currentReplicas"], &status["updatedReplicas"]), (&json!(1), &json!(2)));
     assert_ne!(status["currentRevision"], status["updateRevision"]);
-    // One below the partition that is lost comes back as it was.
+    // A deleted pod below the partition is restored at its old revision.
     stage.delete(&resources::pods(), "db-0").await;
     assert_eq!(images(&stage).await, "db-0=a db-1=b db-2=b");
     stage.patch(&gvr, "db", json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})).await;
@@ -155,7 +155,7 @@ async fn claims_go_with_who_takes_them_along() {
     stage.patch(&gvr, "db", json!({"spec": {"replicas": 1}})).await;
     let claim = stage.get(&resources::claims(), "data-db-1").await;
     assert_eq!(claim.owner_references()[0].uid, pod.uid());
-    // The claim is on its way out with the pod it belongs to: no new pod takes it up.
+    // The claim is deleted together with its pod: no new pod uses it.
     stage.patch(&gvr, "db", json!({"spec": {"replicas": 2}})).await;
     assert_eq!(stage.pod_names().await, "db-0");
     stage.delete(&resources::claims(), "data-db-1").await;

@@ -1,4 +1,4 @@
-//! What a StatefulSet asks for, and what its pods and claims look like.
+//! The parsed spec of a StatefulSet, and its pods and claims.
 
 use object::{GroupVersionKind, Object};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ pub const REVISION_LABEL: &str = "controller-revision-hash";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     OnDelete,
-    /// Pods from the partition on are updated; so many at once as may be unavailable, where that is said.
+    /// Updates pods from the partition on, at most `maxUnavailable` at a time.
     Rolling {
         partition: Option<i64>,
         unavailable_max: Option<i64>,
@@ -57,7 +57,7 @@ impl Wish {
     }
 }
 
-/// The number a pod's name ends in, where the rest is the set's name.
+/// Returns the ordinal of a pod if its name has the form `SET-ORDINAL`.
 pub fn ordinal_of(set: &Object, pod: &Object) -> Option<i64> {
     let (parent, ordinal) = pod.name().rsplit_once('-')?;
     let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
@@ -76,7 +76,7 @@ pub fn claim_name(set: &Object, template: &Value, ordinal: i64) -> String {
     format!("{}-{}-{ordinal}", template["metadata"]["name"].as_str().unwrap_or_default(), set.name())
 }
 
-/// The claim of one pod for one template.
+/// Returns the claim of one pod for one template.
 pub fn claim_from(set: &Object, template: &Value, ordinal: i64) -> Object {
     let gvk = GroupVersionKind::new("", "v1", "PersistentVolumeClaim");
     let mut claim = Object::new(&gvk, Some(set.namespace()), &claim_name(set, template, ordinal));
@@ -94,7 +94,7 @@ pub fn claim_from(set: &Object, template: &Value, ordinal: i64) -> Object {
     claim
 }
 
-/// The pod of one ordinal.
+/// Returns the pod of one ordinal.
 pub fn pod_of(set: &Object, template: &Value, revision: &str, ordinal: i64) -> Object {
     let mut pod = pod_from(template, set);
     let name = format!("{}-{ordinal}", set.name());
@@ -120,7 +120,7 @@ pub fn pod_of(set: &Object, template: &Value, revision: &str, ordinal: i64) -> O
     pod
 }
 
-/// The labels by which a pod is known to be that one.
+/// Adds the identity labels of a pod.
 pub fn identify(pod: &mut Object, ordinal: i64) {
     let name = pod.name().to_owned();
     pod.set_label(POD_NAME_LABEL, &name);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ordinal_is_what_the_name_ends_in() {
+    fn the_ordinal_is_parsed_from_the_name() {
         let check = |name: &str, expected| {
             let pod = Object::from_value(json!({"metadata": {"name": name}})).expect("a map");
             assert_eq!(ordinal_of(&set(), &pod), expected, "{name}");

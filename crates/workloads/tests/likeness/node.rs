@@ -1,4 +1,4 @@
-//! Nodes that run every pod at once, and end those of Jobs as their image says.
+//! Nodes that run every pod at once, and finish those of Jobs according to their image.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ pub async fn create_nodes(client: &ClusterClient) {
     for name in NODES {
         let node = Object::new(&GroupVersionKind::new("", "v1", "Node"), None, name);
         client.create(ResourceRef::all(&core("nodes")), node, WriteOptions::default()).await.expect("created");
-        // The API taints what is not known to be ready.
+        // The API taints new nodes as not ready.
         let untaint = Patch::merge(json!({"spec": {"taints": null}}));
         let target = ResourceRef::cluster(&core("nodes"), name);
         client.patch(target, untaint, WriteOptions::default()).await.expect("patched");
     }
 }
 
-/// Looks after all pods until stopped. What fails is tried again in the next round.
+/// Updates all pods until stopped. Failures are retried in the next round.
 pub async fn run(client: ClusterClient, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let pods = client.list_all(ResourceRef::all(&core("pods")), ListOptions::default()).await;

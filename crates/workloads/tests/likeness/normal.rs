@@ -1,4 +1,4 @@
-//! Objects without what differs by chance: uids, times, hashes and random names.
+//! Normalizes objects: removes uids, times, hashes and random names.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object::Object;
 use serde_json::Value;
 
-/// What the API adds to a prefix, digits and letters by chance.
+/// Length of the random suffix of generated names.
 const RANDOM_SUFFIX_LENGTH: usize = 5;
 
 const LEFT_OUT: [&str; 18] = [
@@ -30,7 +30,7 @@ const LEFT_OUT: [&str; 18] = [
     "kubectl.kubernetes.io/restartedAt",
 ];
 
-/// Every object as text under `resource name`, those with random names numbered.
+/// Returns every object as text under `resource name`; random names are numbered.
 pub fn normal_objects(lists: Vec<(&'static str, Vec<Arc<Object>>)>) -> BTreeMap<String, String> {
     let names = placeholders(&lists);
     let mut seen = BTreeMap::new();
@@ -41,7 +41,7 @@ pub fn normal_objects(lists: Vec<(&'static str, Vec<Arc<Object>>)>) -> BTreeMap<
             let prefix = object.generate_name();
             if !prefix.is_empty() {
                 let suffix = object.name().strip_prefix(prefix).unwrap_or_default();
-                // An ordinal says which one it is, and stays.
+                // Ordinals are deterministic and kept.
                 if suffix.len() == RANDOM_SUFFIX_LENGTH {
                     value["metadata"]["name"] = format!("{prefix}*").into();
                 }
@@ -60,7 +60,7 @@ pub fn normal_objects(lists: Vec<(&'static str, Vec<Arc<Object>>)>) -> BTreeMap<
     seen
 }
 
-/// Which kinds of things are told of which kinds of objects.
+/// Returns which kinds of events exist for which kinds of objects.
 pub fn normal_events(events: &[Arc<Object>]) -> String {
     let line = |event: &Arc<Object>| {
         let text = |path: &[&str]| event.str_at(path).to_owned();
@@ -71,7 +71,7 @@ pub fn normal_events(events: &[Arc<Object>]) -> String {
     lines.into_iter().collect::<Vec<_>>().join("\n")
 }
 
-/// Hashes by what they stand for: the owner and the number of the revision. Uids by the object they are of.
+/// Maps hashes to owner and revision number, and uids to their object.
 fn placeholders(lists: &[(&'static str, Vec<Arc<Object>>)]) -> HashMap<String, String> {
     let mut names = HashMap::new();
     for object in lists.iter().flat_map(|(_, objects)| objects) {
@@ -96,7 +96,7 @@ fn clean(value: &mut Value, names: &HashMap<String, String>) {
         Value::Object(map) => {
             map.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
             map.values_mut().for_each(|value| clean(value, names));
-            // A map by type: which stands first depends on which of two changes was seen in one look.
+            // A map by type: the order depends on which of two changes was observed first.
             if let Some(Value::Array(conditions)) = map.get_mut("conditions") {
                 conditions.sort_by_key(|condition| condition["type"].as_str().map(str::to_owned));
             }
@@ -111,7 +111,7 @@ fn clean(value: &mut Value, names: &HashMap<String, String>) {
                     *text = text.replace(name.as_str(), placeholder);
                 }
             }
-            // A message about one pod or another.
+            // A message that names an arbitrary pod.
             if let Some((before, after)) = text.split_once(" for pod ") {
                 let after = after.split_once(' ').map(|(_, after)| after).unwrap_or_default();
                 *text = format!("{before} for pod * {after}");

@@ -1,4 +1,4 @@
-//! What is done to a namespace, with kubectl, and what is seen of it.
+//! The kubectl commands run in a namespace, and the resulting objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::kube::KubeApiServer;
 use crate::likeness::normal::{normal_events, normal_objects};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Longer than a busy machine leaves work lying about.
+/// Longer than any delay on a busy machine.
 const STILL: Duration = Duration::from_secs(4);
 const REST_MAX: Duration = Duration::from_secs(120);
 
@@ -35,7 +35,7 @@ impl Kubectl {
         tokio::task::spawn_blocking(run).await.expect("kubectl ends")
     }
 
-    /// Changes something and waits until it is rolled out.
+    /// Changes an object and waits for the rollout.
     async fn roll(&self, line: &str, what: &str) {
         self.run(line).await;
         self.run(&format!("rollout status {what} --timeout=180s")).await;
@@ -59,7 +59,7 @@ pub async fn play(
     seen
 }
 
-/// What is there once nothing changes any more: nothing is left to be done, and a while has passed in which nothing was.
+/// Returns the objects once none is in progress and nothing has changed for a while.
 async fn look_until_still(client: &ClusterClient, namespace: &str) -> BTreeMap<String, String> {
     let deadline = Instant::now() + REST_MAX;
     let (mut before, mut still_since) = (BTreeMap::new(), Instant::now());
@@ -76,7 +76,7 @@ async fn look_until_still(client: &ClusterClient, namespace: &str) -> BTreeMap<S
     }
 }
 
-/// Is somebody yet to act on it?
+/// Reports whether a controller has yet to act on it.
 fn is_under_way(object: &Object) -> bool {
     let status = |field: &str| object.get(&["status", field]);
     let observed = status("observedGeneration").and_then(Value::as_i64);
@@ -88,7 +88,7 @@ fn is_under_way(object: &Object) -> bool {
         || object.kind() == "CronJob" && !object.items(&["status", "active"]).is_empty()
 }
 
-/// What is seen, and whether anybody is yet to act on some of it.
+/// Returns the objects, and whether a controller has yet to act on some of them.
 async fn look(client: &ClusterClient, namespace: &str) -> (BTreeMap<String, String>, bool) {
     let resources = [
         ("apps", "deployments"),
@@ -173,7 +173,7 @@ async fn play_jobs(kubectl: &Kubectl) {
     kubectl.run("wait --for=condition=suspended job/resting --timeout=180s").await;
     kubectl.run("patch job/resting -p {\"spec\":{\"suspend\":false}}").await;
     kubectl.run("wait --for=jsonpath={.status.ready}=1 job/resting --timeout=180s").await;
-    // Behind by so much that a Job is due at once, and no other for a while.
+    // Far enough in the past that one Job is due at once, and no other for a while.
     let status = "{\"status\":{\"lastScheduleTime\":\"2026-01-01T00:00:00Z\"}}";
     kubectl.run(&format!("patch cronjob/tick --subresource=status --type=merge -p {status}")).await;
     kubectl.run("wait --for=jsonpath={.status.lastSuccessfulTime} cronjob/tick --timeout=180s").await;

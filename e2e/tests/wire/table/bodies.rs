@@ -1,4 +1,4 @@
-//! Bodies that are not what they should be.
+//! Malformed request bodies.
 
 use super::{Case, MAPS, TARGET, case, made};
 use crate::wire::JSON;
@@ -188,7 +188,7 @@ fn mismatched() -> Vec<Case> {
         made("labels that are a list", JSON, map(r#"{"name":"x","labels":[]}"#)).bad(),
         made("a label that is a number", JSON, map(r#"{"name":"x","labels":{"a":1}}"#)).bad(),
         put("a version that is no number", r#"{"name":"target","resourceVersion":"abc"}"#).is(409, "Conflict").unlike(
-            "theirs calls it an error of its own",
+            "kube-apiserver returns an internal error",
             500,
             "",
         ),
@@ -209,7 +209,7 @@ fn cut() -> Vec<Case> {
         chunked("chunks without an end", "5\r\n{\"api\r\n").bad().ours_alone(),
         chunked("a chunk cut short", "50\r\n{\"api").bad().ours_alone(),
         chunked("a chunk whose length is none", "zz\r\n{}\r\n0\r\n\r\n").bad().unlike(
-            "theirs calls it an error of its own",
+            "kube-apiserver returns an internal error",
             500,
             "",
         ),

@@ -1,4 +1,4 @@
-//! The table of hostile requests: what is sent, what must come back, and where a real server may differ and why.
+//! The table of hostile requests: the request, the expected response, and accepted differences of a real server.
 
 mod bodies;
 mod patches;
@@ -10,10 +10,10 @@ use crate::wire::{Answer, Endpoint};
 pub const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub const TARGET: &str = "/api/v1/namespaces/default/configmaps/target";
 
-/// Stands for a code where the connection ends without an answer.
+/// Stands for a connection that is closed without a response.
 pub const HUNG_UP: u16 = 0;
 
-/// In place of a reason for differing: the case makes no sense with a real server.
+/// In place of a reason for a difference: the case is not sent to a real server.
 pub const NOT_ASKED: &str = "not asked";
 
 #[derive(Clone, Debug)]
@@ -31,10 +31,10 @@ pub struct Case {
     version: &'static str,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
-    /// What the header says where that is not the truth.
+    /// A wrong Content-Length, if any.
     length: Option<usize>,
     pub want: Outcome,
-    /// Why a real server may answer otherwise; empty where it must not.
+    /// The reason why a real server may respond differently; empty if it must not.
     pub unlike: &'static str,
     pub theirs: Outcome,
 }
@@ -59,7 +59,7 @@ pub fn case(name: &'static str, method: &'static str, path: impl Into<String>) -
     }
 }
 
-/// A ConfigMap is to be made of this body.
+/// A POST of a ConfigMap with this body.
 pub fn made(name: &'static str, content_type: &'static str, body: impl Into<Vec<u8>>) -> Case {
     case(name, "POST", MAPS).header("Content-Type", content_type).body(body)
 }
@@ -99,7 +99,7 @@ impl Case {
         self
     }
 
-    /// A real server answers otherwise, and why that is fine.
+    /// The response of a real server, and why the difference is accepted.
     pub fn unlike(mut self, why: &'static str, code: u16, reason: &'static str) -> Self {
         self.unlike = why;
         self.theirs = Outcome { code, reason, says: "" };
@@ -111,7 +111,7 @@ impl Case {
         self
     }
 
-    /// `None` where the server hung up instead of answering.
+    /// `None` if the server closed the connection without a response.
     pub fn send(&self, endpoint: &Endpoint) -> Option<Answer> {
         let mut bytes = endpoint.head(self.method, &self.path, self.version);
         for (name, value) in &self.headers {

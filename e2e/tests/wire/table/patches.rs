@@ -1,4 +1,4 @@
-//! Patches that are wrong, and patches that want to blow up what they are applied to.
+//! Malformed patches, and patches that try to exhaust memory.
 
 use super::{Case, TARGET, case};
 
@@ -36,7 +36,7 @@ fn json() -> Vec<Case> {
         patch("copies that double", JSON_PATCH, format!("[{}]", doubling.join(","))).is(422, "Invalid"),
         patch("copies of lists that double", JSON_PATCH, format!("[{}]", from_below.join(","))).is(422, "Invalid"),
         patch("an unknown operation", JSON_PATCH, r#"[{"op":"explode","path":"/data"}]"#).is(422, "Invalid"),
-        patch("a path that is not there", JSON_PATCH, r#"[{"op":"replace","path":"/nothing/here","value":1}]"#)
+        patch("a path that does not exist", JSON_PATCH, r#"[{"op":"replace","path":"/nothing/here","value":1}]"#)
             .is(422, "Invalid"),
         patch("a test that fails", JSON_PATCH, r#"[{"op":"test","path":"/data/a","value":"no"}]"#).is(422, "Invalid"),
         patch(
@@ -76,7 +76,7 @@ fn merge() -> Vec<Case> {
             .header("Content-Type", MERGE)
             .body("{}")
             .is(422, "Invalid"),
-        case("a patch of what is not there", "PATCH", "/api/v1/namespaces/default/configmaps/nothing")
+        case("a patch of a missing object", "PATCH", "/api/v1/namespaces/default/configmaps/nothing")
             .header("Content-Type", MERGE)
             .body("{}")
             .is(404, "NotFound"),

@@ -1,4 +1,4 @@
-//! Requests that are strange before anyone looks at their body: methods, paths, headers, versions of HTTP.
+//! Unusual methods, paths, headers and HTTP versions.
 
 use super::{Case, MAPS, TARGET, case};
 use crate::wire::JSON;
@@ -46,7 +46,7 @@ fn paths() -> Vec<Case> {
         case("an unknown subresource", "GET", format!("{TARGET}/nothing")).is(404, "NotFound"),
         case("a status where there is none", "GET", format!("{TARGET}/status")).is(404, "NotFound"),
         case("a path too long", "GET", format!("{TARGET}/a/b/c/d/e")).is(404, "NotFound"),
-        case("an object that is not there", "GET", format!("{MAPS}/nothing")).is(404, "NotFound"),
+        case("a missing object", "GET", format!("{MAPS}/nothing")).is(404, "NotFound"),
         case("a slash within a name", "GET", format!("{MAPS}/a%2Fb")).is(404, "NotFound"),
         case("a zero byte within a name", "GET", format!("{MAPS}/a%00b")).is(404, "NotFound"),
         case("a percent sign that escapes nothing", "GET", format!("{MAPS}/a%zz")).is(400, ""),
@@ -74,12 +74,12 @@ fn headers() -> Vec<Case> {
     let asks = |name, header, value: &str| case(name, "GET", TARGET).header(header, value);
     vec![
         asks("impersonation of a group alone", "Impersonate-Group", "system:masters").bad(),
-        asks("impersonation of nobody with extras", "Impersonate-Extra-x", "y").bad(),
+        asks("impersonation extras without a user", "Impersonate-Extra-x", "y").bad(),
         asks("impersonation of a uid alone", "Impersonate-Uid", "1").bad(),
         asks("impersonation of one without rights", "Impersonate-User", "nobody").is(403, "Forbidden"),
         asks("impersonation of garbage", "Impersonate-User", "\u{1f600}%00%ff").is(403, "Forbidden"),
         asks("a service account that is none", "Impersonate-User", "system:serviceaccount:::").is(403, "Forbidden"),
-        asks("an encoding nobody knows", "Accept-Encoding", "nonsense;q=9").is(200, ""),
+        asks("an unknown encoding", "Accept-Encoding", "nonsense;q=9").is(200, ""),
         asks("an Accept that is garbage", "Accept", ";;;,,,;q=").is(406, "NotAcceptable"),
         asks("many headers", "X-Filler", "a\r\nX-Filler: b\r\nX-Filler: c").is(200, ""),
         asks("a header of two megabytes", "X-Filler", &"x".repeat(2 << 20)).is(431, ""),
