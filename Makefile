@@ -1,4 +1,4 @@
-# The everyday commands. `make up` and `make test` set themselves up on a fresh machine; `make help` lists the rest.
+# Common commands. `make up` and `make test` install what they need on a fresh machine; `make help` lists the rest.
 
 FLOTILLA_KUBE_BIN ?= $(HOME)/.cache/flotilla/bin
 FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
@@ -14,11 +14,11 @@ KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-a
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
 	@echo "make down   stop it and keep its data"
-	@echo "make test   run every test, with what they need installed first"
-	@echo "make check  formatting, lints and house rules only"
-	@echo "make bench  measure everything beside Karmada, kube-apiserver and etcd (an hour); report in bench/out/report.md"
-	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART one part alone: see bench/README.md"
-	@echo "make soak SEED=1 MINUTES=10  users and faults by a seed against a whole fleet; SOAK='--engine etcd' for three replicas"
+	@echo "make test   install the test dependencies and run all tests"
+	@echo "make check  check formatting, lints and source rules only"
+	@echo "make bench  compare with Karmada, kube-apiserver and etcd (an hour); report in bench/out/report.md"
+	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART runs one part: see bench/README.md"
+	@echo "make soak SEED=1 MINUTES=10  seeded user actions and faults against a whole fleet; SOAK='--engine etcd' for three replicas"
 
 up: setup
 	@echo "==> building the release binary (the first time takes minutes)"
@@ -36,7 +36,7 @@ test: setup-tests check kube-and-karmada python lxd
 	cargo run --locked -p xtask -- tests
 
 check: setup
-	@echo "==> formatting, lints, house rules"
+	@echo "==> checking formatting, lints, source rules"
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo test --locked -p xtask
@@ -70,7 +70,7 @@ setup-tests:
 lxd:
 	@tools/lxd
 
-# One call, so that programs of one module are compiled together.
+# One call, so that programs of one module are built together.
 kube:
 	@tools/kube/build $(KUBE)
 
@@ -81,5 +81,5 @@ kube-and-karmada:
 	@tools/kube/build $(KUBE) $(KARMADA)
 
 python:
-	@test -x $(FLOTILLA_PYTHON) || { echo "==> making a Python environment in $(FLOTILLA_VENV)"; python3 -m venv $(FLOTILLA_VENV); }
+	@test -x $(FLOTILLA_PYTHON) || { echo "==> creating a Python environment in $(FLOTILLA_VENV)"; python3 -m venv $(FLOTILLA_VENV); }
 	@$(FLOTILLA_PYTHON) -c "import kubernetes" 2>/dev/null || { echo "==> installing the Python Kubernetes client"; $(FLOTILLA_PYTHON) -m pip install --quiet --disable-pip-version-check kubernetes==34.1.0; }

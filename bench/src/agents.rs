@@ -1,4 +1,4 @@
-//! Hundreds of agents with simulated members on this machine: what the plane holds and does for each.
+//! Hundreds of agents with simulated members on this machine: memory and CPU of the control plane per agent.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::report::rows::{Better, Row, Target};
 use crate::resting::RestingOptions;
 use crate::scale::all_ready;
 
-/// What the benchmark of agents can be told.
+/// Options of the agents benchmark.
 #[derive(Clone, Default, Args)]
 pub struct AgentsOptions {
-    /// Agents, each with a member of its own [default: 200; --quick 20].
+    /// Agents, each with its own member [default: 200; --quick 20].
     #[arg(long, value_name = "N")]
     agents: Option<usize>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Results {
     pub agents: usize,
     /// From the start of the first agent until the last cluster was ready.
     pub ready_seconds: f64,
-    /// The plane before any agent.
+    /// The control plane before any agent.
     pub empty: Memory,
     pub empty_cpu_percent: f64,
     pub samples: Vec<Sample>,
@@ -46,15 +46,15 @@ const STARTED_AT_ONCE: usize = 4;
 const READY_MAX: Duration = Duration::from_secs(120);
 const SETTLE: Duration = Duration::from_secs(20);
 const EMPTY: Duration = Duration::from_secs(10);
-/// What a member and its agent hold at most beside the pages they share with the others.
+/// Maximum memory of a member and its agent, without shared pages.
 const EACH_MIB: f64 = 60.0;
 
 pub async fn run(options: &Options, own: &AgentsOptions, results: &mut Results) -> anyhow::Result<()> {
     results.agents = options.size(own.agents, 20, 200);
     let (needed, available) = (results.agents as f64 * EACH_MIB, machine::available_mib());
-    ensure!(needed < available, "{needed:.0} MiB are needed, {available:.0} MiB are there");
+    ensure!(needed < available, "requires {needed:.0} MiB, {available:.0} MiB are available");
     let plane = Plane::start(Which::Flotilla, options).await?;
-    eprintln!("{} members start ...", results.agents);
+    eprintln!("starting {} members ...", results.agents);
     let starts = futures::stream::iter(0..results.agents).map(|number| start_member(number, options));
     let started: Vec<_> = starts.buffer_unordered(STARTED_AT_ONCE).collect().await;
     let members: Vec<LightMember> = started.into_iter().collect::<anyhow::Result<_>>()?;
@@ -64,7 +64,7 @@ pub async fn run(options: &Options, own: &AgentsOptions, results: &mut Results) 
     let kubeconfig = plane.kubeconfig();
     let agents = members.iter().map(|member| member.start_agent(&kubeconfig, options));
     let agents: Vec<Agent> = agents.collect::<anyhow::Result<_>>()?;
-    ensure!(all_ready(&plane, results.agents, READY_MAX).await, "not every cluster is ready");
+    ensure!(all_ready(&plane, results.agents, READY_MAX).await, "not all clusters are ready");
     results.ready_seconds = start.elapsed().as_secs_f64();
     eprintln!("{} agents ready after {:.1} s", agents.len(), results.ready_seconds);
     tokio::time::sleep(SETTLE).await;

@@ -1,4 +1,4 @@
-//! Many clients at once, each sending its next request when the last is answered, and what came of it.
+//! Many concurrent clients, each sending its next request after the last response, and their results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ pub enum Until {
     Count(usize),
 }
 
-/// Client number and request number to request.
+/// Maps client number and request number to a request.
 pub type Calls = Arc<dyn Fn(usize, usize) -> Call + Send + Sync>;
 
-/// What several turns against one server came to.
+/// The results of several turns against one server.
 #[derive(Default)]
 pub struct Sample {
     latencies: Vec<Duration>,
@@ -33,11 +33,11 @@ pub struct Sample {
     client_cpu: Duration,
 }
 
-/// A sample in the numbers of a report.
+/// The figures of a sample for a report.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Figures {
     pub requests: usize,
-    /// Answers other than success; a report with any is worth nothing and says so.
+    /// Failed responses; they make a report invalid.
     pub refused: usize,
     pub per_second: f64,
     pub p50_ms: f64,
@@ -48,7 +48,7 @@ pub struct Figures {
     pub mib_per_answer: f64,
 }
 
-/// Of latencies, in milliseconds.
+/// Latencies in milliseconds.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Percentiles {
     pub p50_ms: f64,
@@ -63,7 +63,7 @@ impl Percentiles {
     }
 }
 
-/// Drives the server with one client per connection; the connections come back for the next turn.
+/// Drives the server with one client per connection; returns the connections for the next turn.
 pub async fn drive(
     server: &Server,
     clients: &mut Vec<Connection>,
@@ -80,7 +80,7 @@ pub async fn drive(
     }
     let mut sample = Sample::default();
     while let Some(ended) = tasks.join_next().await {
-        let (connection, part) = ended.context("a client broke down")??;
+        let (connection, part) = ended.context("a client failed")??;
         clients.push(connection);
         sample.add(part);
     }
@@ -115,7 +115,7 @@ async fn client(
 }
 
 impl Sample {
-    /// Puts the turns of one side together.
+    /// Combines the turns of one side.
     pub fn add(&mut self, other: Self) {
         self.latencies.extend(other.latencies);
         self.refused += other.refused;
@@ -141,7 +141,7 @@ impl Sample {
     }
 }
 
-/// The smallest latency that this share of all does not exceed.
+/// The smallest latency that this percentage does not exceed.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
@@ -154,7 +154,7 @@ mod tests {
     use super::percentile;
 
     #[test]
-    fn percentiles_are_values_that_were_measured() {
+    fn percentiles_are_measured_values() {
         let check = |count: u64, percent, expected| {
             let sorted: Vec<Duration> = (1..=count).map(Duration::from_millis).collect();
             assert_eq!(percentile(&sorted, percent), Duration::from_millis(expected), "{percent} % of {count}");

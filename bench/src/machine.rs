@@ -1,4 +1,4 @@
-//! What the measurement ran on, so that a report can be read later.
+//! A description of the machine, for the report.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,9 +11,9 @@ pub struct Machine {
     pub cores: usize,
     pub memory_gib: u64,
     pub kernel: String,
-    /// Of the data directories.
+    /// The file system of the data directories.
     pub file_system: String,
-    /// Before the run, over one minute: what others did on this machine.
+    /// The load average before the run, over one minute.
     pub load_before: f64,
     pub time: String,
 }
@@ -41,7 +41,7 @@ fn file_system(data: &Path) -> String {
     output.map_or("unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The first line of what a program says about its version, or the version itself where that is a Go structure.
+/// The first line of a program's version output, or the version itself if that is a Go structure.
 pub fn version(program: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn version(program: &Path, arguments: &[&str]) -> String {
     }
 }
 
-/// What could be given to new programs now.
+/// Memory available for new programs.
 pub fn available_mib() -> f64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

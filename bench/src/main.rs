@@ -1,4 +1,4 @@
-//! Measures flotilla beside real Karmada, kube-apiserver and etcd: same machine, same run, same load, one report.
+//! Compares flotilla with real Karmada, kube-apiserver and etcd: same machine, same run, same load, one report.
 
 mod agents;
 mod api_server;
@@ -33,7 +33,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    // What loses is dropped here, and with it every program it has started and every directory it has made.
+    // The losing branch is dropped here, with every program it started and every directory it created.
     let ended = tokio::select! {
         ended = parts::run(&options) => Some(ended),
         _ = interrupt.recv() => None,
@@ -42,7 +42,7 @@ async fn main() -> anyhow::Result<()> {
     match ended {
         Some(ended) => ended,
         None => {
-            eprintln!("interrupted; everything that was started has been ended");
+            eprintln!("interrupted; all started programs were stopped");
             std::process::exit(130)
         }
     }

@@ -1,4 +1,4 @@
-//! What can be asked for on the command line.
+//! Command line options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::restart::RestartOptions;
 use crate::scale::ScaleOptions;
 use crate::scheduler::SchedulerOptions;
 
-/// Measures flotilla beside real Karmada, kube-apiserver and etcd, and writes one report with a plot.
+/// Compares flotilla with real Karmada, kube-apiserver and etcd, and writes one report with a plot.
 ///
-/// Everything runs on this machine in one run and is driven by the same code. Without a command all parts run.
-/// The other side's programs come from `tools/kube/build`; the release build of flotilla is made first unless
-/// --flotilla names a program.
+/// Everything runs on this machine in one run with the same load generator. Without a command all parts run. The
+/// other programs are built by `tools/kube/build`; the release build of flotilla is made first unless --flotilla is
+/// set.
 #[derive(Clone, Parser)]
 #[command(name = "bench")]
 pub struct Options {
@@ -25,7 +25,7 @@ pub struct Options {
     /// Small sizes: a rough picture of all parts in under ten minutes.
     #[arg(long, global = true)]
     pub quick: bool,
-    /// How long all parts may take together; what does not fit stands in the report as not run [default: 60; --quick 10].
+    /// Time limit of all parts together; the report lists parts that did not run [default: 60; --quick 10].
     #[arg(long, global = true, value_name = "MINUTES")]
     pub minutes: Option<f64>,
     /// Measure flotilla alone.
@@ -34,16 +34,16 @@ pub struct Options {
     /// The protocol of all clients.
     #[arg(long, global = true, value_enum, default_value_t = Protocol::Http2)]
     pub protocol: Protocol,
-    /// Folder the data directories are made in; it should be on the disk in question.
+    /// Parent of the data directories; choose the disk to be measured.
     #[arg(long, global = true, default_value = "target/bench-data", value_name = "DIR")]
     pub data: PathBuf,
-    /// Where the report, its plots and the figures of every part are written.
+    /// Output directory of the report, its plots and the figures of every part.
     #[arg(long, global = true, default_value = "bench/out", value_name = "DIR")]
     pub out: PathBuf,
     /// The flotilla program to measure [default: built from this tree].
     #[arg(long, global = true, env = "FLOTILLA_BIN", value_name = "FILE")]
     pub flotilla: Option<PathBuf>,
-    /// Where Kubernetes' and Karmada's programs are [default: ~/.cache/flotilla/bin].
+    /// Directory of the Kubernetes and Karmada programs [default: ~/.cache/flotilla/bin].
     #[arg(long, global = true, env = "FLOTILLA_KUBE_BIN", value_name = "DIR")]
     kube_bin: Option<PathBuf>,
 }
@@ -52,15 +52,15 @@ pub struct Options {
 pub enum Command {
     /// Every part below, then the report.
     All,
-    /// Time to ready and idle memory of the whole plane, beside Karmada.
+    /// Time to ready and idle memory of the whole control plane, compared with Karmada.
     Start,
-    /// The API server beside kube-apiserver on etcd.
+    /// The API server compared with kube-apiserver on etcd.
     Api(ApiOptions),
     /// Decisions of the scheduler alone, in this process.
     Scheduler(SchedulerOptions),
-    /// Propagate Deployments to three real members, beside Karmada.
+    /// Propagate Deployments to three real members, compared with Karmada.
     Propagation(PropagationOptions),
-    /// Start again with thousands of bindings, beside Karmada.
+    /// Restart with thousands of bindings, compared with Karmada.
     Restart(RestartOptions),
     /// Lose one of three members with hundreds of applications on it.
     Failover(FailoverOptions),
@@ -68,23 +68,23 @@ pub enum Command {
     Agents(AgentsOptions),
     /// A hundred large simulated members.
     Scale(ScaleOptions),
-    /// Write the report anew from the figures in --out.
+    /// Rewrite the report from the figures in --out.
     Report,
 }
 
-/// What the measurement of the API server can be told.
+/// Options of the API server benchmark.
 #[derive(Clone, Args)]
 pub struct ApiOptions {
-    /// Only these measurements; may be given several times.
+    /// Only these measurements; may be repeated.
     #[arg(long, value_enum, value_name = "NAME")]
     only: Vec<Scenario>,
-    /// Let kube-apiserver grow to 100,000 objects as well, which takes some minutes more.
+    /// Also grow kube-apiserver to 100,000 objects, which takes some more minutes.
     #[arg(long)]
     pub long: bool,
-    /// How many clients write and read at the same time.
+    /// Number of concurrent clients.
     #[arg(long, default_value_t = 64, value_name = "N")]
     pub clients: usize,
-    /// How long each side is loaded in one turn, in seconds.
+    /// Load time of each side per turn, in seconds.
     #[arg(long, value_name = "SECONDS")]
     turn: Option<f64>,
 }
@@ -98,7 +98,7 @@ pub enum Scenario {
     Patch,
     List,
     Watch,
-    /// One-object operations beside 1,000, 10,000 and 100,000 objects.
+    /// Single-object operations with 1,000, 10,000 and 100,000 objects.
     Growth,
 }
 
@@ -109,7 +109,7 @@ pub enum Protocol {
 }
 
 impl Options {
-    /// A size by whether a rough picture is enough, unless it was given.
+    /// Returns the given size, or the default for a quick or full run.
     pub fn size<T>(&self, given: Option<T>, quick: T, full: T) -> T {
         given.unwrap_or(if self.quick { quick } else { full })
     }
@@ -120,7 +120,7 @@ impl Options {
     }
 }
 
-/// The measurement of the API server, with what holds for all parts.
+/// The options of the API server benchmark, with the common ones.
 #[derive(Clone, Copy)]
 pub struct Api<'a> {
     pub options: &'a Options,
@@ -136,7 +136,7 @@ impl Api<'_> {
         Duration::from_secs_f64(self.options.size(self.own.turn, 1.0, 3.0).clamp(0.1, 600.0))
     }
 
-    /// How often both sides take turns.
+    /// Number of turns of both sides.
     pub fn rounds(&self) -> usize {
         if self.options.quick { 1 } else { 2 }
     }

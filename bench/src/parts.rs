@@ -1,4 +1,4 @@
-//! The parts of a run: how long each may take, how it is run, and what it leaves behind.
+//! The parts of a run: their time limits, execution and results.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ impl Part {
         }
     }
 
-    /// What it takes on two cores, and what it is given at most, in seconds.
+    /// Expected and maximum duration on two cores, in seconds.
     fn seconds(self, quick: bool) -> (u64, u64) {
         match (self, quick) {
             (Self::Start, false) => (90, 180),
@@ -94,7 +94,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let most = if options.minutes.is_some() { budget.as_secs() } else { most.min(budget.as_secs()) };
     eprintln!("{}: about {} minutes, at most {}", names.join(", "), expected.div_ceil(60), most.div_ceil(60));
     if run.is_debug() {
-        eprintln!("{} is a debug build: its figures say nothing", run.program);
+        eprintln!("{} is a debug build: its figures are meaningless", run.program);
     }
     let end = Instant::now() + budget;
     for part in parts {
@@ -121,7 +121,7 @@ async fn run_part(part: Part, options: &Options, run: &Run, left: Duration) -> a
     match part {
         Part::Start => it.make(async |found, notes| start::run(options, found, notes).await).await,
         Part::Api => {
-            // What the command line says when it says nothing.
+            // The default options.
             let default = Options::parse_from(["bench", "api"]).command;
             let of = |command: Option<&Command>| match command {
                 Some(Command::Api(own)) => Some(own.clone()),
@@ -158,24 +158,24 @@ async fn run_part(part: Part, options: &Options, run: &Run, left: Duration) -> a
     }
 }
 
-/// One part within its time.
+/// One part with its time limit.
 struct Attempt<'a> {
     part: Part,
     options: &'a Options,
     run: &'a Run,
-    /// What the whole run still has.
+    /// The remaining time of the whole run.
     left: Duration,
 }
 
 impl Attempt<'_> {
-    /// Keeps what was found even when the part failed or took too long; the parts after it go on.
+    /// Keeps the results even if the part failed or timed out; later parts still run.
     async fn make<T: Default + Serialize + DeserializeOwned>(
         &self,
         work: impl AsyncFnOnce(&mut T, &mut Vec<String>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let (mut results, mut notes) = (T::default(), Vec::new());
         let own = Duration::from_secs(self.part.seconds(self.options.quick).1);
-        // Who says how long it may take has a reason, like a slow machine.
+        // An explicit time limit overrides that of the part, for example on a slow machine.
         let limit = if self.options.minutes.is_some() { self.left } else { own.min(self.left) };
         let begin = Instant::now();
         let failed = match tokio::time::timeout(limit, work(&mut results, &mut notes)).await {

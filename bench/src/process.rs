@@ -1,4 +1,4 @@
-//! What the kernel says about processes: processor time and memory.
+//! CPU time and memory of processes from /proc.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// The kernel counts processor time in /proc in these steps on every Linux machine.
+/// The unit of CPU time in /proc on every Linux machine.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// User and system time of these processes together.
@@ -23,7 +23,7 @@ fn cpu_of(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
-/// The name in parentheses may hold spaces, so fields are counted from behind it: utime and stime are the 12th and 13th.
+/// The name in parentheses may contain spaces, so fields are counted after it: utime and stime are the 12th and 13th.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -35,19 +35,19 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Memory {
     pub resident_mib: f64,
-    /// Without the pages of files, which the kernel can take back at any time.
+    /// Without file pages, which the kernel can reclaim at any time.
     pub anonymous_mib: f64,
 }
 
 impl Memory {
-    /// The mean of so many.
+    /// The mean over this count.
     pub fn over(self, count: usize) -> Self {
         let count = count.max(1) as f64;
         Self { resident_mib: self.resident_mib / count, anonymous_mib: self.anonymous_mib / count }
     }
 }
 
-/// What processes took over some time, and held at its end.
+/// CPU usage over an interval, and memory at its end.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Sample {
     pub seconds: f64,
@@ -60,7 +60,7 @@ pub async fn sample(pids: &[u32], time: Duration) -> anyhow::Result<Sample> {
     Ok(Sample { seconds: time.as_secs_f64(), cpu_percent, memory: memory(pids)? })
 }
 
-/// The samples of a plane one after the other, with the share of each of so many where that says something.
+/// Renders samples as a table, optionally with the share per agent.
 pub fn samples_table(samples: &[Sample], share: Option<usize>) -> String {
     let mut text = "\n| over | memory | without file pages | processor time |".to_owned();
     text += if share.is_some() { " per agent |\n" } else { "\n" };
@@ -70,7 +70,7 @@ pub fn samples_table(samples: &[Sample], share: Option<usize>) -> String {
         let (resident, anonymous) = (memory.resident_mib, memory.anonymous_mib);
         let each = share.map(|count| format!(" {:.3} % of a core |", cpu_percent / count.max(1) as f64));
         let each = each.unwrap_or_default();
-        // A text is always writable.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "| {seconds:.0} s | {resident:.0} MiB | {anonymous:.0} MiB | {cpu_percent:.1} % of a core |{each}"
@@ -90,7 +90,7 @@ pub fn memory(pids: &[u32]) -> anyhow::Result<Memory> {
     Ok(sum)
 }
 
-/// What the process was started with, program first.
+/// The command line of a process, program first.
 pub fn command_line(pid: u32) -> anyhow::Result<Vec<String>> {
     let path = format!("/proc/{pid}/cmdline");
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {path}"))?;
@@ -101,24 +101,24 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Ends a process that works in this directory. A number alone is not enough: it may belong to another by now.
+/// Kills a process that runs in this directory. The pid alone is not enough, since pids are reused.
 pub fn end_in(pid: u32, directory: &Path) {
     let directory = directory.to_string_lossy();
     let is_ours = command_line(pid).is_ok_and(|line| line.iter().any(|part| part.contains(&*directory)));
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(number) = number.filter(|_| is_ours) {
-        // It may have ended by itself.
+        // It may have exited by itself.
         let _ = kill_process(number, Signal::KILL);
     }
 }
 
-/// Whether nothing runs under this number any more; what waits to be collected no longer runs.
+/// Reports whether the process has exited; zombies count as exited.
 pub fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
-/// Processor time these processes take, in hundredths of a core, over a time in which the caller does nothing else.
+/// CPU usage of these processes in percent of a core, over an interval in which the caller is idle.
 pub async fn cpu_percent(pids: &[u32], time: Duration) -> anyhow::Result<f64> {
     let (before, start) = (cpu(pids)?, Instant::now());
     tokio::time::sleep(time).await;

@@ -1,4 +1,4 @@
-//! The programs that are measured: found, or built before any clock runs.
+//! Finds the programs to measure, or builds them before the measurement.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -23,7 +23,7 @@ pub const KARMADA: &[&str] = &[
     "karmada-webhook",
 ];
 
-/// Makes the release build unless a program was named.
+/// Makes the release build unless a program was given.
 pub async fn with_flotilla(options: &Options) -> anyhow::Result<Options> {
     let mut options = options.clone();
     std::fs::create_dir_all(&options.data).with_context(|| format!("cannot create {}", options.data.display()))?;
@@ -31,13 +31,13 @@ pub async fn with_flotilla(options: &Options) -> anyhow::Result<Options> {
         eprintln!("building flotilla (release) ...");
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo).args(["build", "--release", "-p", "cli"]).current_dir(root()).status().await;
-        ensure!(built.context("cannot run cargo")?.success(), "flotilla cannot be built");
+        ensure!(built.context("cannot run cargo")?.success(), "failed to build flotilla");
         let own = std::env::current_exe().context("this program has no path")?;
         let target = own.ancestors().nth(2).context("this program is not in a target directory")?;
         options.flotilla = Some(target.join("release/flotilla"));
     }
     let program = flotilla(&options)?;
-    let program = program.canonicalize().with_context(|| format!("{} is not there", program.display()))?;
+    let program = program.canonicalize().with_context(|| format!("{} does not exist", program.display()))?;
     options.flotilla = Some(program);
     Ok(options)
 }
@@ -46,7 +46,7 @@ pub fn flotilla(options: &Options) -> anyhow::Result<&Path> {
     options.flotilla.as_deref().context("no flotilla program was built")
 }
 
-/// Builds what is missing of these.
+/// Builds the missing programs.
 pub async fn ensure_present(options: &Options, names: &[&str]) -> anyhow::Result<()> {
     let missing = |names: &[&str]| -> Vec<String> {
         let is_missing = |name: &&&str| !options.kube_bin().join(name).exists();
@@ -67,7 +67,7 @@ pub async fn ensure_present(options: &Options, names: &[&str]) -> anyhow::Result
         .context("cannot run tools/kube/build")?;
     let still = missing(names);
     if !still.is_empty() {
-        bail!("{} cannot be built: {}", still.join(", "), String::from_utf8_lossy(&built.stderr).trim());
+        bail!("failed to build {}: {}", still.join(", "), String::from_utf8_lossy(&built.stderr).trim());
     }
     Ok(())
 }
@@ -86,7 +86,7 @@ pub fn versions(options: &Options) -> anyhow::Result<Vec<String>> {
     Ok(versions)
 }
 
-/// The tree this program was built from.
+/// The root of the source tree of this program.
 pub fn root() -> PathBuf {
     let crate_folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     crate_folder.parent().map_or(crate_folder.clone(), PathBuf::from)

@@ -1,4 +1,4 @@
-//! A plane that starts again with thousands of bindings: how soon it is ready, how soon quiet, and what it writes for nothing.
+//! Restart of a control plane with thousands of bindings: time to ready, time to idle, and unnecessary writes.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -18,13 +18,13 @@ use crate::propagation::measure::measure;
 use crate::report::rows::{Better, Row, Target, grouped};
 use crate::wire::{Call, Target as Server};
 
-/// What the restart benchmark can be told.
+/// Options of the restart benchmark.
 #[derive(Clone, Default, Args)]
 pub struct RestartOptions {
-    /// Bindings both planes have [default: 500; --quick 60].
+    /// Bindings on both control planes [default: 500; --quick 60].
     #[arg(long, value_name = "N")]
     count: Option<usize>,
-    /// Bindings flotilla has in a second run [default: 5000; --quick 1000].
+    /// Bindings on flotilla in a second run [default: 5000; --quick 1000].
     #[arg(long, value_name = "N")]
     large: Option<usize>,
 }
@@ -38,18 +38,18 @@ pub struct Results {
 pub struct Restarted {
     pub plane: Which,
     pub bindings: usize,
-    /// Whether the load had come to rest before; otherwise what it left to do is part of the rest.
+    /// Whether the control plane was idle before; otherwise the result includes leftover work.
     pub was_quiet: bool,
     pub ready_seconds: f64,
-    /// From the start of the process until it did no more than before the restart; none when it never did in time.
+    /// From the start of the process until its load was as before the restart; `None` after a timeout.
     pub quiet_seconds: Option<f64>,
-    /// Of the whole plane until then.
+    /// CPU time of the whole control plane until then.
     pub cpu_seconds: f64,
-    /// Templates, bindings and works that were written, though nothing had changed.
+    /// Templates, bindings and works written although nothing had changed.
     pub written_on_plane: usize,
-    /// Deployments in members that were written.
+    /// Deployments written in members.
     pub written_in_members: usize,
-    /// Writes of any kind that the plane's store counted meanwhile, leases and events among them.
+    /// All writes counted by the store meanwhile, including leases and events.
     pub revisions: u64,
     pub memory: Memory,
 }
@@ -58,7 +58,7 @@ const NAMES: [&str; 3] = ["member1", "member2", "member3"];
 const LOAD_MAX: Duration = Duration::from_secs(200);
 const QUIET_MAX: Duration = Duration::from_secs(60);
 const WINDOW: Duration = Duration::from_millis(500);
-/// So many quiet windows in a row are the end.
+/// Consecutive quiet windows required.
 const WINDOWS: usize = 6;
 const BEFORE: Duration = Duration::from_secs(5);
 
@@ -80,26 +80,26 @@ pub async fn run(
         run_plane(Which::Karmada, &[count], options, results).await
     };
     if let Err(error) = karmada.await {
-        notes.push(format!("Karmada did not run: {error:#}"));
+        notes.push(format!("the Karmada run failed: {error:#}"));
     }
     Ok(())
 }
 
 async fn run_plane(which: Which, counts: &[usize], options: &Options, results: &mut Results) -> anyhow::Result<()> {
-    eprintln!("{which}: starts with {} members ...", NAMES.len());
+    eprintln!("{which}: starting with {} members ...", NAMES.len());
     let members = Member::start_all(&NAMES, options, Runs::Nothing).await?;
     let mut plane = Plane::start(which, options).await?;
     plane.join_all(&members, options).await.context("joining")?;
     let mut held = 0;
     for count in counts {
         if let Plane::Karmada(karmada) = &mut plane {
-            // With its own limits it would take minutes to have something to start again with.
+            // With its default limits the preparation would take minutes.
             let commands = karmada.stop_workers().await?;
             karmada.start_workers(&commands, true).await?;
         }
         let namespace = format!("restart-{count}");
         held += measure(&plane, &members, &load(&namespace, count - held, LOAD_MAX)).await?.arrived;
-        eprintln!("{which}: {held} bindings, starts again ...");
+        eprintln!("{which}: {held} bindings, restarting ...");
         let restarted = restart(&mut plane, &members, held, options).await?;
         eprintln!("  {}", line(&restarted));
         results.restarts.push(restarted);
@@ -113,7 +113,7 @@ async fn restart(
     bindings: usize,
     options: &Options,
 ) -> anyhow::Result<Restarted> {
-    // What the load left to do must not count.
+    // Leftover work of the load must not count.
     let was_quiet = until_quiet(&plane.pids(), 5.0, QUIET_MAX).await?.is_some();
     let idle = process::cpu_percent(&plane.pids(), BEFORE).await?;
     let (before, revision) = Versions::of_plane(plane.target()).await?;
@@ -149,7 +149,7 @@ async fn restart(
     })
 }
 
-/// When the first of several quiet windows began. A window is quiet when the processes did little more than when idle.
+/// Returns the start of the first of several quiet windows. A window is quiet if the CPU usage is close to idle.
 pub async fn until_quiet(pids: &[u32], idle_percent: f64, limit: Duration) -> anyhow::Result<Option<Instant>> {
     let level = (idle_percent * 1.5 + 2.0).max(4.0);
     let begin = Instant::now();
@@ -217,18 +217,18 @@ impl Versions {
         Ok(versions)
     }
 
-    /// Adds all of a kind; returns where the store stands.
+    /// Adds all objects of a kind; returns the current revision of the store.
     async fn add(&mut self, server: &Server, path: &str) -> anyhow::Result<u64> {
         let mut connection = server.connect().await?;
         let body = connection.read(Call::get(path.to_owned())).await?;
-        let list: List = serde_json::from_slice(&body).with_context(|| format!("{path} is no list"))?;
+        let list: List = serde_json::from_slice(&body).with_context(|| format!("{path} is not a list"))?;
         for Item { metadata } in list.items {
             self.0.insert(format!("{path}/{}/{}", metadata.namespace, metadata.name), metadata.resource_version);
         }
         list.metadata.resource_version.parse().context("a revision is a number")
     }
 
-    /// How many were written, made or removed in between.
+    /// The number of objects written, created or deleted in between.
     fn changed(&self, after: &Self) -> usize {
         let written = after.0.iter().filter(|(key, version)| self.0.get(*key) != Some(version)).count();
         written + self.0.keys().filter(|key| !after.0.contains_key(*key)).count()
@@ -292,12 +292,12 @@ mod tests {
     use super::Versions;
 
     #[test]
-    fn what_was_written_made_or_removed_has_changed() {
+    fn written_created_and_deleted_objects_count_as_changed() {
         let of = |pairs: &[(&str, &str)]| {
             Versions(pairs.iter().map(|(key, version)| ((*key).to_owned(), (*version).to_owned())).collect())
         };
         let before = of(&[("a", "1"), ("b", "2"), ("c", "3")]);
         assert_eq!(before.changed(&of(&[("a", "1"), ("b", "2"), ("c", "3")])), 0);
-        assert_eq!(before.changed(&of(&[("a", "1"), ("b", "9"), ("d", "4")])), 3, "written, made and removed");
+        assert_eq!(before.changed(&of(&[("a", "1"), ("b", "9"), ("d", "4")])), 3, "written, created and deleted");
     }
 }

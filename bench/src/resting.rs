@@ -1,4 +1,4 @@
-//! Looks at a plane that is at rest, several times: what it holds, and what keeping up with its members costs.
+//! Samples an idle control plane: its memory, and the CPU usage of keeping up with its members.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::process::{self, Sample};
 
 #[derive(Clone, Default, Args)]
 pub struct RestingOptions {
-    /// How often the plane is looked at [default: 3; --quick 2].
+    /// Number of samples [default: 3; --quick 2].
     #[arg(long, value_name = "N")]
     samples: Option<usize>,
-    /// Seconds between [default: 20, for agents 40; --quick 8, for agents 10].
+    /// Seconds between samples [default: 20, for agents 40; --quick 8, for agents 10].
     #[arg(long, value_name = "SECONDS")]
     interval: Option<u64>,
 }
 
 impl RestingOptions {
-    /// Adds a sample per look; the interval is the part's own, quick and full, unless it was given.
+    /// Adds samples; the interval is that of the part, quick or full, unless given.
     pub async fn look(
         &self,
         options: &Options,

@@ -1,4 +1,5 @@
-//! A hundred large simulated members: what the plane holds and does for them, and how soon a change of policy is everywhere.
+//! A hundred large simulated members: memory and CPU of the control plane, and how fast a policy change reaches all
+//! of them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use crate::resting::RestingOptions;
 use crate::wire::Call;
 use crate::{machine, process::Sample};
 
-/// What the benchmark of scale can be told.
+/// Options of the scale benchmark.
 #[derive(Clone, Default, Args)]
 pub struct ScaleOptions {
     /// Members [default: 100; --quick 5].
@@ -44,7 +45,7 @@ pub struct Results {
     pub clusters: usize,
     pub nodes: usize,
     pub pods: usize,
-    /// Pods of all members that were there when the plane was looked at.
+    /// Pods in all members when the control plane was measured.
     pub pods_in_all: usize,
     pub member_memory_mib: f64,
     pub members_cpu_percent: f64,
@@ -63,7 +64,7 @@ const FILL_MAX: Duration = Duration::from_secs(420);
 const JOIN_MAX: Duration = Duration::from_secs(120);
 const CHANGE_MAX: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_secs(10);
-/// What is left to the plane, to this program and to the system.
+/// Memory left to the control plane, this program and the system.
 const SPARE_MIB: f64 = 3000.0;
 
 pub async fn run(
@@ -80,8 +81,8 @@ pub async fn run(
     let one = process::memory(&first.pids())?.anonymous_mib;
     let needed = one * 1.2 * results.clusters as f64 + SPARE_MIB;
     let available = machine::available_mib() + one;
-    eprintln!("one member with {} nodes and {} pods holds {one:.0} MiB", results.nodes, results.pods);
-    ensure!(needed < available, "{needed:.0} MiB are needed, {available:.0} MiB are there");
+    eprintln!("one member with {} nodes and {} pods uses {one:.0} MiB", results.nodes, results.pods);
+    ensure!(needed < available, "requires {needed:.0} MiB, {available:.0} MiB are available");
     let members = start_all(first, options, results, notes).await?;
     let plane = Plane::start(Which::Flotilla, options).await?;
     results.empty = process::memory(&plane.pids())?;
@@ -140,12 +141,12 @@ async fn start_all(
     };
     match tokio::time::timeout(FILL_MAX, filling).await {
         Ok(filled) => filled?,
-        Err(_) => notes.push(format!("members were still being filled after {} s, and left so", FILL_MAX.as_secs())),
+        Err(_) => notes.push(format!("filling the members timed out after {} s", FILL_MAX.as_secs())),
     }
     Ok(members)
 }
 
-/// Pods go straight to their nodes: placing them is the member's work, and not what is measured.
+/// Pods are bound at creation, since scheduling in members is not measured.
 async fn fill(member: &LightMember, results: &Results) -> anyhow::Result<()> {
     let mut connection = member.target.connect().await?;
     for number in 0..results.pods {
@@ -188,11 +189,11 @@ async fn join_all(plane: &Plane, members: &[LightMember], options: &Options) -> 
     while let Some(joined) = joining.next().await {
         joined?;
     }
-    ensure!(all_ready(plane, members.len(), JOIN_MAX).await, "not every cluster is ready");
+    ensure!(all_ready(plane, members.len(), JOIN_MAX).await, "not all clusters are ready");
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Waits until the plane takes so many clusters for ready.
+/// Waits until this many clusters are ready.
 pub async fn all_ready(plane: &Plane, count: usize, limit: Duration) -> bool {
     eventually(limit, async || {
         let list = get(plane.target(), "/apis/cluster.karmada.io/v1alpha1/clusters").await.unwrap_or_default();
@@ -202,7 +203,7 @@ pub async fn all_ready(plane: &Plane, count: usize, limit: Duration) -> bool {
     .await
 }
 
-/// First a placement that grows from one cluster to all, then an override that changes what runs in all of them.
+/// First a placement that grows from one cluster to all, then an override that changes the image in all of them.
 async fn change_policies(plane: &Plane, members: &[LightMember], results: &mut Results) -> anyhow::Result<()> {
     make_namespace(plane.target(), NAMESPACE).await?;
     let (sender, mut arrivals) = mpsc::unbounded_channel();
@@ -212,7 +213,7 @@ async fn change_policies(plane: &Plane, members: &[LightMember], results: &mut R
         let sender = Arc::clone(&sender);
         watches.follow(member.target.clone(), format!("{}?watch=true", deployments(NAMESPACE)), move |event| {
             let image = event["object"]["spec"]["template"]["spec"]["containers"][0]["image"].as_str();
-            // The measurement may be over.
+            // The measurement may have ended.
             let _ = sender.send((index, image.unwrap_or_default().to_owned(), Instant::now()));
         });
     }
@@ -256,7 +257,7 @@ async fn patch(plane: &Plane, path: &str, body: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When the last of so many more members had a Deployment with this image.
+/// Waits until this many more members have a Deployment with this image.
 async fn all_arrived(
     arrivals: &mut mpsc::UnboundedReceiver<(usize, String, Instant)>,
     count: usize,

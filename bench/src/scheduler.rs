@@ -1,4 +1,4 @@
-//! The scheduler alone: decisions per second on one core, by the number of clusters and of bindings.
+//! The scheduler alone: decisions per second on one core, by the number of clusters and bindings.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 
 use crate::report::rows::{Better, Row, Target};
 
-/// What the scheduler is to reach over 100 clusters.
+/// The target rate with 100 clusters.
 const TARGET_PER_SECOND: f64 = 20_000.0;
 const CLUSTERS: usize = 100;
 const MIXED: &str = "mixed placements";
 const REGIONS: usize = 5;
 const NODES: usize = 50;
-/// Kinds a member serves beside its workloads, as a member with some operators does.
+/// Kinds a member serves in addition to its workloads, as with some operators installed.
 const API_GROUPS: usize = 40;
 const KINDS_PER_GROUP: usize = 6;
 
 #[derive(Clone, Default, clap::Args)]
 pub struct SchedulerOptions {
-    /// How long each figure is measured, in seconds [default: 2; --quick 0.4].
+    /// Duration of each measurement, in seconds [default: 2; --quick 0.4].
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
 }
@@ -44,7 +44,7 @@ pub struct Results {
     pub figures: Vec<Figure>,
 }
 
-/// On a thread of its own, so that it can be left.
+/// On a separate thread, so that it can be abandoned.
 pub async fn run(
     options: &crate::options::Options,
     own: &SchedulerOptions,
@@ -52,7 +52,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let time = Duration::from_secs_f64(options.size(own.seconds, 0.4, 2.0).clamp(0.1, 60.0));
     let measuring = tokio::task::spawn_blocking(move || measure_all(time));
-    results.figures = measuring.await.context("the scheduler broke down")??;
+    results.figures = measuring.await.context("the scheduler failed")??;
     Ok(())
 }
 
@@ -137,7 +137,7 @@ fn tell(snapshot: &Snapshot, spec: &BindingSpec) -> bool {
     explain(snapshot, &Request { spec, status: &status, peers: &peers, options: &options }).0.result.is_ok()
 }
 
-/// New bindings one after the other, each on top of what those before have reserved.
+/// New bindings one after the other, each on top of the reservations of earlier ones.
 fn burst(time: Duration) -> anyhow::Result<Figure> {
     let mut snapshot = fleet(CLUSTERS, NODES)?;
     let all = bindings(20_000)?;

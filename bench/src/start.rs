@@ -1,4 +1,4 @@
-//! How long a whole plane takes from an empty directory to ready, and what it holds with nothing to do.
+//! Time from an empty directory to ready, and idle memory of a whole control plane.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::programs;
 use crate::report::rows::{Better, Row, Target};
 
 const FLOTILLA_STARTS: usize = 5;
-/// Let what happens only once after a start come to its end.
+/// Lets one-time work after a start finish.
 const SETTLE: Duration = Duration::from_secs(15);
 const IDLE: Duration = Duration::from_secs(15);
 
@@ -43,7 +43,7 @@ pub async fn run(options: &Options, results: &mut Results, notes: &mut Vec<Strin
     };
     match karmada.await {
         Ok(started) => results.planes.push(started),
-        Err(error) => notes.push(format!("Karmada did not run: {error:#}")),
+        Err(error) => notes.push(format!("the Karmada run failed: {error:#}")),
     }
     Ok(())
 }

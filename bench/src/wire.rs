@@ -18,11 +18,11 @@ use tokio_rustls::TlsConnector;
 
 use crate::options::Protocol;
 
-/// The windows that Go's HTTP/2 client opens, so that long answers flow as they would to kubectl or a controller.
+/// The window sizes of Go's HTTP/2 client, so that long responses flow as to kubectl or a controller.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
-/// Where a server is and who we are there.
+/// A server's address and our credentials.
 #[derive(Clone)]
 pub struct Target {
     authority: String,
@@ -30,7 +30,7 @@ pub struct Target {
     protocol: Protocol,
 }
 
-/// PEM texts of the CA the server is verified with and of the client's certificate and key.
+/// PEM texts of the server's CA and of the client's certificate and key.
 pub struct Identity<'a> {
     pub ca: &'a [u8],
     pub certificate: &'a [u8],
@@ -65,7 +65,7 @@ impl Call {
 
 pub struct Answer {
     pub status: StatusCode,
-    /// Of the body on the wire.
+    /// Body size on the wire.
     pub bytes: usize,
 }
 
@@ -96,10 +96,10 @@ impl Target {
         let stream = TcpStream::connect(&self.authority).await.context("cannot connect")?;
         stream.set_nodelay(true).context("cannot set TCP_NODELAY")?;
         let host = self.authority.rsplit_once(':').map_or(&*self.authority, |(host, _)| host).to_owned();
-        let name = ServerName::try_from(host).context("the server's address is no name for TLS")?;
+        let name = ServerName::try_from(host).context("the server's address is not a valid TLS server name")?;
         let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await.context("TLS failed")?;
         let io = TokioIo::new(stream);
-        // A connection that breaks shows as a failed request, so its driver's own error is not needed.
+        // A broken connection shows as a failed request, so the driver's own error is not needed.
         let sender = match self.protocol {
             Protocol::Http1 => {
                 let (sender, driver) = http1::handshake(io).await.context("HTTP/1.1 failed")?;
@@ -137,28 +137,28 @@ enum Sender {
 }
 
 impl Connection {
-    /// Sends and reads the answer to its end.
+    /// Sends a request and reads the complete response.
     pub async fn call(&mut self, call: Call) -> anyhow::Result<Answer> {
         let (status, mut body) = self.open(call).await?;
         let mut bytes = 0;
         while let Some(frame) = body.frame().await {
-            bytes += frame.context("the answer broke off")?.data_ref().map_or(0, Bytes::len);
+            bytes += frame.context("the response was cut off")?.data_ref().map_or(0, Bytes::len);
         }
         Ok(Answer { status, bytes })
     }
 
-    /// The body of an answer that must be a success.
+    /// Returns the body of a successful response.
     pub async fn read(&mut self, call: Call) -> anyhow::Result<Bytes> {
         let path = call.path.clone();
         let (status, body) = self.open(call).await?;
-        let body = body.collect().await.context("the answer broke off")?.to_bytes();
+        let body = body.collect().await.context("the response was cut off")?.to_bytes();
         if !status.is_success() {
             bail!("{path}: {status}: {}", String::from_utf8_lossy(&body));
         }
         Ok(body)
     }
 
-    /// Sends and leaves the body to the caller, who may read it for as long as a watch lasts.
+    /// Sends a request and leaves the body to the caller, for watches.
     pub async fn open(&mut self, call: Call) -> anyhow::Result<(StatusCode, Incoming)> {
         let mut request = Request::builder().method(call.method).header(ACCEPT, "application/json");
         request = request.header(USER_AGENT, "bench");
@@ -181,7 +181,7 @@ impl Connection {
                 sender.send_request(request).await
             }
         };
-        let response = response.context("no answer")?;
+        let response = response.context("no response")?;
         Ok((response.status(), response.into_body()))
     }
 }

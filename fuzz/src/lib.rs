@@ -1,4 +1,4 @@
-//! What bytes from strangers meet inside the server, one function per door; each must return, whatever it is given.
+//! The fuzzed entry points for untrusted bytes; each function must return for any input.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use object::selector::{FieldSelector, LabelSelector};
 use object::{FieldPath, Object, schema};
 use serde_json::Value;
 
-/// Far above what any one patch may make of a small object.
+/// Far above the size any patch may produce from a small object.
 const PATCHED_BYTES_MAX: usize = 16 << 20;
 
 fn all_kinds() -> &'static [Kind] {
@@ -18,19 +18,19 @@ fn all_kinds() -> &'static [Kind] {
     KINDS.get_or_init(kinds::builtin)
 }
 
-/// The first two bytes choose a kind, the rest is for it.
+/// The first two bytes choose a kind, the rest is its input.
 fn choose(data: &[u8]) -> Option<(&'static Kind, &[u8])> {
     let (choice, rest) = data.split_first_chunk::<2>()?;
     let kinds = all_kinds();
     Some((&kinds[usize::from(u16::from_le_bytes(*choice)) % kinds.len()], rest))
 }
 
-/// Pieces of an input that stands for several, separated by a byte that no UTF-8 text has.
+/// Splits an input into several at a byte that is not valid in UTF-8.
 fn pieces(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     data.split(|byte| *byte == 0xff)
 }
 
-/// The way of a body from JSON to a validated object of some kind, and of its update.
+/// Decodes and validates JSON as an object of some kind, and its update.
 pub fn decode(data: &[u8]) {
     let Some((kind, rest)) = choose(data) else { return };
     let mut shaped = pieces(rest).filter_map(|body| shape(kind, serde_json::from_slice(body).ok()?));
@@ -55,29 +55,30 @@ pub fn decode(data: &[u8]) {
     let _ = kind.strategy.warnings(&changed, Some(&created));
 }
 
-/// In the order of the server: what the schema knows, then what the kind knows.
+/// In the order of the server: schema defaults first, then those of the kind.
 fn shape(kind: &Kind, mut value: Value) -> Option<Object> {
     schema::drop_nulls(&kind.schema, &mut value);
     schema::decode_check(&kind.schema, &value).ok()?;
     schema::canonicalize(&kind.schema, &mut value);
     schema::prune(&kind.schema, &mut value);
-    assert!(schema::unknown_fields(&kind.schema, &value).is_empty(), "what was pruned has no unknown fields");
+    assert!(schema::unknown_fields(&kind.schema, &value).is_empty(), "a pruned object has no unknown fields");
     schema::apply_defaults(&kind.schema, &mut value);
     let _ = schema::validate(&kind.schema, &value, &FieldPath::new("root"));
     let mut object = Object::from_value(value)?;
     kind.strategy.default(&mut object);
     let once = object.clone();
     kind.strategy.default(&mut object);
-    assert_eq!(once.to_value(), object.to_value(), "defaulting twice is defaulting once: {}", kind.gvk.kind);
+    assert_eq!(once.to_value(), object.to_value(), "defaulting is idempotent: {}", kind.gvk.kind);
     Some(object)
 }
 
-/// A document and a patch for it, tried as each of the four kinds of patch.
+/// A document and a patch for it, tried as each of the four patch types.
 pub fn patch(data: &[u8]) {
     let Some((kind, rest)) = choose(data) else { return };
     let mut values = pieces(rest).map(serde_json::from_slice::<Value>);
     let (Some(Ok(document)), Some(Ok(change))) = (values.next(), values.next()) else { return };
-    let check = |patched: Value| assert!(patched.to_string().len() < PATCHED_BYTES_MAX, "the patch blew up");
+    let check =
+        |patched: Value| assert!(patched.to_string().len() < PATCHED_BYTES_MAX, "the patched object is too large");
     let mut patched = document.clone();
     if json::apply(&mut patched, &change).is_ok() {
         check(patched);
@@ -124,7 +125,7 @@ pub fn quantity(data: &[u8]) {
     let Ok(read) = Quantity::parse(&text) else { return };
     let written = read.to_string();
     let again =
-        Quantity::parse(&written).unwrap_or_else(|error| panic!("{text:?} was written as {written:?}: {error}"));
+        Quantity::parse(&written).unwrap_or_else(|error| panic!("{text:?} was formatted as {written:?}: {error}"));
     assert_eq!(written, again.to_string(), "{text:?}");
     let _ = (read.value(), read.milli_value(), read.plus(&again), read.minus(&again), read.negated());
 }
@@ -133,7 +134,7 @@ pub fn protobuf(data: &[u8]) {
     for bytes in [data.to_vec(), [kinds::protobuf::MAGIC.as_slice(), data].concat()] {
         let Ok(Value::Object(object)) = kinds::protobuf::decode(&bytes) else { continue };
         let encoded = kinds::protobuf::encode(&object);
-        assert!(encoded.is_ok(), "{object:?} was read but cannot be written: {encoded:?}");
+        assert!(encoded.is_ok(), "{object:?} was decoded but cannot be encoded: {encoded:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Holds the map of layers: every edge between our crates must be written in `layers.toml` and point down.
+//! Checks the layer map: every edge between our crates must be listed in `layers.toml` and point down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,15 +14,15 @@ struct Map {
     edges: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Every edge that is not allowed, and every entry of the map that no longer is one.
+/// Returns every edge that is not allowed, and every listed edge that points up.
 pub fn complaints(root: &Path) -> anyhow::Result<Vec<String>> {
-    let text = std::fs::read_to_string(root.join("xtask/layers.toml")).context("cannot read xtask/layers.toml")?;
-    let map: Map = toml::from_str(&text).context("xtask/layers.toml is not valid")?;
+    let text = std::fs::read_to_string(root.join("xtask/layers.toml")).context("failed to read xtask/layers.toml")?;
+    let map: Map = toml::from_str(&text).context("xtask/layers.toml is invalid")?;
     let actual = edges(root)?;
     let mut complaints = Vec::new();
     for (from, targets) in &actual {
         let Some(layer) = map.layers.get(from) else {
-            complaints.push(format!("crate {from} has no layer in xtask/layers.toml"));
+            complaints.push(format!("crate {from} is missing in [layers] of xtask/layers.toml"));
             continue;
         };
         let allowed = map.edges.get(from).cloned().unwrap_or_default();
@@ -35,10 +35,10 @@ pub fn complaints(root: &Path) -> anyhow::Result<Vec<String>> {
                     complaints.push(format!("{from} → {to} points up (layer {layer} → {below})"))
                 }
                 Some(1) if *layer == 2 => {
-                    complaints.push(format!("{from} → {to}: engines and decisions meet only in rooms"))
+                    complaints.push(format!("{from} → {to}: layers 1 and 2 must not depend on each other"))
                 }
                 Some(2) if *layer == 1 => {
-                    complaints.push(format!("{from} → {to}: engines and decisions meet only in rooms"))
+                    complaints.push(format!("{from} → {to}: layers 1 and 2 must not depend on each other"))
                 }
                 Some(_) => {}
                 None => complaints.push(format!("{from} → {to}: {to} has no layer")),
@@ -53,9 +53,9 @@ fn edges(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root)
         .output()
-        .context("cannot run cargo metadata")?;
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata did not answer with JSON")?;
-    let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
+        .context("failed to run cargo metadata")?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata did not return JSON")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata returned no packages")?;
     let ours: BTreeSet<&str> = packages.iter().filter_map(|p| p["name"].as_str()).filter(|n| *n != "xtask").collect();
     let mut edges = BTreeMap::new();
     for package in packages.iter().filter(|p| ours.contains(p["name"].as_str().unwrap_or_default())) {

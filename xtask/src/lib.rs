@@ -1,4 +1,4 @@
-//! Repository chores as code: what the house rules read of the workspace, and how the tests are run.
+//! Repository automation: source checks and the test runner.
 
 pub mod layers;
 pub mod tests_runner;

@@ -1,4 +1,4 @@
-//! `xtask` prints what the house rules find; `xtask tests` builds and runs every test.
+//! `xtask` prints violations of the source rules; `xtask tests` builds and runs every test.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
             }
         },
         Some(other) => {
-            eprintln!("xtask: no chore is called {other:?}; there is `tests`, and without a word the house rules");
+            eprintln!("xtask: unknown command {other:?}; use `tests`, or no command to check the source rules");
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! House rules over the source text: first lines, sizes, names of modules, words that must not stay.
+//! Rules over the source text: first lines, sizes, module names, banned words.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 const FILE_LINES_MAX: usize = 700;
 const FUNCTION_LINES_MAX: usize = 70;
 const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
-/// Split so that this file does not find itself.
+/// Split so that this file does not match itself.
 const BANNED_WORDS: &[&str] =
     &[concat!("FIX", "ME"), concat!("dbg", "!("), concat!("todo", "!("), concat!("unimplemented", "!(")];
 
@@ -20,7 +20,7 @@ struct Exceptions {
     functions: BTreeMap<String, usize>,
 }
 
-/// Everything in the tree that breaks a rule, as `path:line: what`.
+/// Returns every violation as `path:line: text`.
 pub fn complaints(root: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(root.join("xtask/exceptions.toml")).unwrap_or_default();
     let exceptions: Exceptions = match toml::from_str(&text) {
@@ -48,14 +48,14 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn check_file(root: &Path, file: &Path, exceptions: &Exceptions) -> Vec<String> {
     let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
-    let Ok(text) = std::fs::read_to_string(file) else { return vec![format!("{name}: cannot be read")] };
+    let Ok(text) = std::fs::read_to_string(file) else { return vec![format!("{name}: failed to read")] };
     let mut found = Vec::new();
     if !text.starts_with("//!") {
-        found.push(format!("{name}:1: the first line must say what the file is for (`//! …`)"));
+        found.push(format!("{name}:1: the first line must describe the file (`//! …`)"));
     }
     let stem = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
     if BANNED_NAMES.contains(&stem) {
-        found.push(format!("{name}: name the module after what it holds, not {stem}"));
+        found.push(format!("{name}: name the module after its contents, not {stem}"));
     }
     let is_test = name.contains("/tests/") || stem == "tests" || name.contains("/benches/");
     let code = if is_test { &text[..] } else { text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(&text) };
@@ -66,7 +66,7 @@ fn check_file(root: &Path, file: &Path, exceptions: &Exceptions) -> Vec<String> 
     }
     for (index, line) in text.lines().enumerate() {
         for word in BANNED_WORDS.iter().filter(|word| line.contains(**word)) {
-            found.push(format!("{name}:{}: {word} must not stay", index + 1));
+            found.push(format!("{name}:{}: {word} is not allowed", index + 1));
         }
     }
     if !is_test {
@@ -75,7 +75,7 @@ fn check_file(root: &Path, file: &Path, exceptions: &Exceptions) -> Vec<String> 
     found
 }
 
-/// Finds functions by their indentation, which rustfmt guarantees: the closing brace stands under the `fn`.
+/// Finds functions by their indentation, which rustfmt guarantees: the closing brace is aligned with `fn`.
 fn long_functions(name: &str, code: &str, exceptions: &Exceptions) -> Vec<String> {
     let lines: Vec<&str> = code.lines().collect();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The house rules as tests, so that `cargo test` is the whole gate.
+//! The source rules as tests, so that `cargo test` covers them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn crates_only_use_what_lies_below_them() {
+fn crates_depend_only_on_lower_layers() {
     let complaints = xtask::layers::complaints(&root()).expect("the map of layers can be read");
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 #[test]
-fn every_file_keeps_the_house_rules() {
+fn every_file_follows_the_source_rules() {
     let complaints = xtask::tidy::complaints(&root());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! Operations on one object beside 1,000, 10,000 and 100,000 others: none may get slower.
+//! Operations on one object with 1,000, 10,000 and 100,000 objects in the store: none may get slower.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ const NAMESPACE: &str = "growth";
 const CLIENTS: usize = 4;
 const REQUESTS_EACH: usize = 300;
 
-/// On fresh servers, so that the sizes are true.
+/// On fresh servers, so that the sizes are exact.
 pub async fn measure(sides: &[Side], options: Api<'_>) -> anyhow::Result<Vec<Grown>> {
     let mut grown = Vec::new();
     for side in sides {
@@ -35,7 +35,7 @@ pub async fn measure(sides: &[Side], options: Api<'_>) -> anyhow::Result<Vec<Gro
         for size in sizes {
             let start = Instant::now();
             fill(&server, NAMESPACE, held..size, options.own.clients).await?;
-            eprintln!("  {side:?} holds {size} objects after {:.1} s more", start.elapsed().as_secs_f64());
+            eprintln!("  {side:?} has {size} objects after {:.1} s more", start.elapsed().as_secs_f64());
             held = size;
             pause().await;
             grown.extend(measure_at(&server, size).await?);
@@ -44,7 +44,7 @@ pub async fn measure(sides: &[Side], options: Api<'_>) -> anyhow::Result<Vec<Gro
     Ok(grown)
 }
 
-/// Creates, reads, patches and deletes the same extra objects, so that the size is the same afterwards.
+/// Creates, reads, patches and deletes the same extra objects, so that the size is unchanged afterwards.
 async fn measure_at(server: &Server, size: usize) -> anyhow::Result<Vec<Grown>> {
     let mut clients = server.target.connect_many(CLIENTS).await?;
     let extra = move |client: usize, request: usize| format!("extra-{size}-{client}-{request}");

@@ -44,12 +44,12 @@ pub async fn measure(
     Ok(sides.zip(samples).map(|(side, sample)| Measured { side, figures: sample.figures() }).collect())
 }
 
-/// Both servers must give the same thing before they are compared. ConfigMaps of a controller may stand beside ours.
+/// Both servers must return the same list before they are compared. Controllers may have added ConfigMaps.
 fn check_list(body: &[u8], objects: usize) -> anyhow::Result<()> {
     let list: Value = serde_json::from_slice(body).context("the list is not JSON")?;
     let items = list["items"].as_array().context("the list has no items")?;
     let ours = items.iter().filter(|object| object["metadata"]["labels"]["app"] == "bench");
     let complete = ours.filter(|object| object["data"]["payload"].is_string()).count();
-    ensure!(complete == objects, "the list holds {complete} complete objects, not {objects}");
+    ensure!(complete == objects, "the list has {complete} complete objects, not {objects}");
     Ok(())
 }

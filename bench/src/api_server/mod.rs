@@ -1,4 +1,4 @@
-//! The API server beside kube-apiserver on etcd: start, single operations, lists, watches, growth.
+//! The API server compared with kube-apiserver on etcd: start, single operations, lists, watches, growth.
 
 mod growth;
 mod list;
@@ -18,9 +18,9 @@ use crate::options::{Api, Protocol, Scenario};
 use crate::programs;
 use crate::server::{Server, Side};
 
-/// Holds the objects that are read, patched and listed.
+/// The namespace of objects that are read, patched and listed.
 const FILLED: &str = "filled";
-/// Takes what the create load makes.
+/// The namespace of the create load.
 const CREATED: &str = "created";
 
 pub async fn run(api: Api<'_>, report: &mut Results, notes: &mut Vec<String>) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! The objects both servers are loaded with, and how they take turns.
+//! The objects in both servers, and the order in which the servers are loaded.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::load::{Calls, Until, drive};
 use crate::server::Server;
 use crate::wire::Call;
 
-/// What the other server still has to finish must not fall into this one's turn.
+/// Lets the other server finish its background work.
 const PAUSE: Duration = Duration::from_millis(300);
 const PAYLOAD_BYTES: usize = 1024;
 
@@ -34,7 +34,7 @@ pub fn item(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
 }
 
-/// A ConfigMap with 1 KiB of data that differs from object to object.
+/// A ConfigMap with 1 KiB of unique data.
 pub fn config_map(name: &str) -> Bytes {
     let mut state = name
         .bytes()
@@ -59,7 +59,7 @@ pub async fn make_namespace(server: &Server, namespace: &str) -> anyhow::Result<
     Ok(())
 }
 
-/// Fills a namespace up with objects `from..to`, named by `object_name`.
+/// Fills a namespace with objects `from..to`, named by `object_name`.
 pub async fn fill(
     server: &Server,
     namespace: &str,
@@ -89,7 +89,7 @@ async fn create_range(
     });
     let figures = drive(server, connections, Until::Count(each), &calls).await?.figures();
     if figures.refused > 0 {
-        bail!("{} of {} creates were refused while filling {namespace}", figures.refused, figures.requests);
+        bail!("{} of {} creates failed while filling {namespace}", figures.refused, figures.requests);
     }
     Ok(())
 }

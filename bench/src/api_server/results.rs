@@ -1,4 +1,4 @@
-//! What was measured of the API servers.
+//! Results of the API server benchmark.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct Measured {
 pub struct FannedOut {
     pub side: Side,
     pub bursts: usize,
-    /// Watches the server closed for not keeping up, and that were opened again.
+    /// Watches closed by the server for being too slow, and opened again.
     pub reopened: usize,
     pub median_ms: f64,
     pub deliveries_per_second: f64,
@@ -57,7 +57,7 @@ pub struct Grown {
 }
 
 impl Results {
-    /// Answers other than success, by measurement; they make its figures worthless.
+    /// Failed responses by measurement; they make its figures invalid.
     pub fn refusals(&self) -> Vec<String> {
         let measured = [("create", &self.create), ("get", &self.get), ("patch", &self.patch), ("list", &self.list)];
         let measured = measured.into_iter().chain([("list with gzip", &self.list_gzip)]);

@@ -1,18 +1,18 @@
-//! The figures of both sides brought together in rows.
+//! Combines the figures of both sides in rows.
 
 use crate::api_server::results::{FannedOut, Measured, Results, Started};
 use crate::report::rows::{Better, Row, Target, grouped};
 use crate::server::Side;
 
-/// How much slower the largest size may look before it counts as growth rather than noise.
+/// A larger slowdown at the largest size counts as growth rather than noise.
 const GROWTH_FACTOR_MAX: f64 = 1.5;
 
 pub struct Growth {
     pub operation: String,
     pub side: Side,
-    /// Size, p50 and p99 in milliseconds, server processor time in microseconds.
+    /// Size, p50 and p99 in milliseconds, server CPU time in microseconds.
     pub sizes: Vec<(usize, f64, f64, f64)>,
-    /// The p50 at the largest size over that at the smallest.
+    /// The p50 at the largest size relative to the smallest.
     pub factor: f64,
 }
 

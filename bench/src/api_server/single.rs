@@ -21,7 +21,7 @@ pub enum Operation {
     Patch,
 }
 
-/// Loads the servers in turns; gets and patches meet the objects that `namespace` was filled with.
+/// Loads the servers in turns; gets and patches use the objects in `namespace`.
 pub async fn measure(
     operation: Operation,
     namespace: &str,
@@ -35,7 +35,7 @@ pub async fn measure(
     let mut samples: Vec<Sample> = servers.iter().map(|_| Sample::default()).collect();
     for round in 0..=options.rounds() {
         for turn in turns(round, servers) {
-            // Round 0 warms up and does not count.
+            // Round 0 is a warm-up and does not count.
             let length = if round == 0 { WARM_UP } else { options.turn() };
             let calls = calls(operation, namespace, round, options);
             let sample = drive(&servers[turn], &mut clients[turn], Until::Elapsed(length), &calls).await?;
@@ -70,7 +70,7 @@ fn calls(operation: Operation, namespace: &str, round: usize, options: Api<'_>) 
     }
 }
 
-/// Every client goes through objects of its own in an order without locality, so that patches never meet.
+/// Every client uses its own objects in an order without locality, so that patches never conflict.
 fn scattered(client: usize, request: usize, clients: usize, objects: usize) -> usize {
     let own = objects / clients;
     client + clients * (request * 7919 % own.max(1))

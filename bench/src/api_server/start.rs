@@ -1,4 +1,4 @@
-//! How long a server takes from an empty directory to ready, and what it holds in memory with nothing to do.
+//! Time from an empty directory to ready, and idle memory of a server.
 
 use std::time::Duration;
 

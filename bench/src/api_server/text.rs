@@ -1,4 +1,4 @@
-//! What stands below the rows: how it was measured, and how operations fare beside many objects.
+//! The text below the rows: the method, and the growth of operations with the number of objects.
 
 use std::fmt::Write;
 

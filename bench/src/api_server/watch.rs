@@ -1,4 +1,4 @@
-//! Watch fan-out: how long until every watcher has seen every event of a burst.
+//! Watch fan-out: the time until every watcher has received every event of a burst.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Audience {
     writers: Vec<Connection>,
-    /// One message per watcher that has seen all events of the burst, or why it never will.
+    /// One message per watcher that has received all events of the burst, or its error.
     seen: mpsc::Receiver<anyhow::Result<()>>,
     reopened: Arc<AtomicUsize>,
     bursts: Vec<Duration>,
@@ -39,12 +39,12 @@ pub async fn measure(servers: &[Server], options: Api<'_>) -> anyhow::Result<Vec
     let mut audiences = Vec::new();
     for server in servers {
         make_namespace(server, "watched").await?;
-        // Controllers put their own objects into a new namespace; these must not count as events.
+        // Controllers create objects in a new namespace; these must not count as events.
         tokio::time::sleep(Duration::from_secs(1)).await;
         audiences.push(gather_audience(server).await?);
     }
     let bursts = if options.options.quick { 3 } else { BURSTS };
-    // Burst 0 warms up and does not count.
+    // Burst 0 is a warm-up and does not count.
     for burst in 0..=bursts {
         for turn in turns(burst, servers) {
             run_burst(&servers[turn], &mut audiences[turn], burst).await?;
@@ -72,7 +72,7 @@ async fn gather_audience(server: &Server) -> anyhow::Result<Audience> {
         let (report, reopened) = (report.clone(), reopened.clone());
         tokio::spawn(async move {
             if let Err(error) = watcher.follow(body, &report, &reopened).await {
-                // The measurement may be over, and nobody listening.
+                // The measurement may have ended.
                 let _ = report.send(Err(error)).await;
             }
         });
@@ -84,7 +84,7 @@ async fn gather_audience(server: &Server) -> anyhow::Result<Audience> {
 
 struct Watcher {
     connection: Connection,
-    /// Where the watch begins.
+    /// The start of the watch.
     revision: String,
     lines: Lines,
 }
@@ -93,11 +93,11 @@ impl Watcher {
     async fn open(&mut self) -> anyhow::Result<Incoming> {
         let query = format!("watch=true&resourceVersion={}&timeoutSeconds=600", self.revision);
         let (status, body) = self.connection.open(Call::get(format!("{}?{query}", collection("watched")))).await?;
-        ensure!(status.is_success(), "a watch was refused: {status}");
+        ensure!(status.is_success(), "a watch failed: {status}");
         Ok(body)
     }
 
-    /// kube-apiserver closes watches that do not keep up; like any client, the watcher then goes on from where it was.
+    /// kube-apiserver closes slow watches; like any client, the watcher then resumes.
     async fn follow(
         &mut self,
         mut body: Incoming,
@@ -126,7 +126,7 @@ impl Watcher {
 struct Lines {
     count: usize,
     last: Bytes,
-    /// What came of a line that has not ended.
+    /// The part of an incomplete line.
     part: Vec<u8>,
 }
 
@@ -169,8 +169,8 @@ async fn run_burst(server: &Server, audience: &mut Audience, burst: usize) -> an
         anyhow::Ok(start.elapsed())
     };
     let (written, elapsed) = tokio::join!(write, tokio::time::timeout(TIMEOUT, all_seen));
-    ensure!(written?.figures().refused == 0, "creates were refused");
-    let elapsed = elapsed.with_context(|| format!("{:?}: not every watcher has seen every event", server.side))??;
+    ensure!(written?.figures().refused == 0, "creates failed");
+    let elapsed = elapsed.with_context(|| format!("{:?}: not all watchers received all events", server.side))??;
     if burst > 0 {
         audience.bursts.push(elapsed);
         audience.server_cpu += process::cpu(&server.pids())?.saturating_sub(server_before);

@@ -1,4 +1,4 @@
-//! The stages an application passes from a lost member to another, as watches on the plane and on members show them.
+//! The stages of an application's failover, observed by watches on the control plane and members.
 
 use std::time::Instant;
 
@@ -14,17 +14,17 @@ use crate::propagation::objects::deployments;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Its binding has a task that drives it out.
+    /// Its binding has an eviction task.
     Evicted,
-    /// Its binding names another cluster.
+    /// Its binding has another cluster.
     Scheduled,
-    /// A work for that cluster exists.
+    /// A Work for that cluster exists.
     Worked,
     /// The other member has it.
     Applied,
-    /// The other member says it is ready.
+    /// It is ready in the other member.
     Ready,
-    /// Its binding knows that.
+    /// Its binding reports that.
     Reported,
 }
 
@@ -53,11 +53,11 @@ pub enum Seen {
 type Sender = mpsc::UnboundedSender<(Seen, Instant)>;
 
 fn tell(sender: &Sender, seen: Seen) {
-    // The measurement may be over.
+    // The measurement may have ended.
     let _ = sender.send((seen, Instant::now()));
 }
 
-/// Every application that arrives is ready at once, and told of when it is.
+/// Every application that arrives is marked ready at once and reported.
 pub fn follow_member(watches: &mut Watches, member: &Member, sender: Sender) {
     let (arrived, arrivals) = mpsc::unbounded_channel();
     say_ready(watches, member.target(), NAMESPACE, 1, arrivals);
@@ -65,7 +65,7 @@ pub fn follow_member(watches: &mut Watches, member: &Member, sender: Sender) {
     watches.follow(member.target().clone(), path, move |event| {
         let name = name_of(event);
         if event["type"] == "ADDED" {
-            // Who is gone needs to know nothing.
+            // The measurement may have ended.
             let _ = arrived.send(name.clone());
             tell(&sender, Seen::Reached { stage: Stage::Applied, name: name.clone() });
         }

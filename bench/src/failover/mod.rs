@@ -1,5 +1,5 @@
-//! Loses one of three members with hundreds of applications on it: how soon they are ready elsewhere, how many leave in a
-//! second, whether that keeps to the rate that was set, and where the time goes.
+//! Loses one of three members with hundreds of applications: time until they are ready elsewhere, evictions per
+//! second compared with the configured rate, and the time of each stage.
 
 mod follow;
 pub mod table;
@@ -27,13 +27,13 @@ use crate::propagation::objects::{deployment, deployments, policies};
 use crate::restart::until_quiet;
 use crate::wire::Call;
 
-/// What the failover benchmark can be told.
+/// Options of the failover benchmark.
 #[derive(Clone, Default, Args)]
 pub struct FailoverOptions {
-    /// Applications on the member that is lost [default: 500; --quick 100].
+    /// Applications on the lost member [default: 500; --quick 100].
     #[arg(long, value_name = "N")]
     applications: Option<usize>,
-    /// `--resource-eviction-rate` of the plane, one run for each [default: 50,1000; --quick 50].
+    /// `--resource-eviction-rate` of the control plane, one run for each [default: 50,1000; --quick 50].
     #[arg(long, value_delimiter = ',', value_name = "RATE,...")]
     rates: Option<Vec<f64>>,
     /// `tolerationSeconds` of the applications [default: 5].
@@ -51,30 +51,30 @@ pub struct Measured {
     pub applications: usize,
     pub rate: f64,
     pub patience_seconds: u64,
-    /// From the death of the member's API server until the plane taints it.
+    /// From the kill of the member's API server until the control plane taints it.
     pub detection_seconds: f64,
-    /// From the taint until the first application was ready elsewhere, beyond its patience.
+    /// From the taint until the first application was ready elsewhere, beyond its toleration.
     pub first_ready_beyond_patience_seconds: f64,
     pub last_ready_seconds: f64,
-    /// From leaving to being ready elsewhere.
+    /// From eviction to ready elsewhere.
     pub moves: Percentiles,
     pub stages: Vec<StageTimes>,
     /// Evictions per second from the first to the last.
     pub evictions_per_second: f64,
-    /// The most in one second of the plane's own clock, as the bindings remember it.
+    /// The maximum in one second of the control plane's own clock, as recorded in the bindings.
     pub evictions_in_a_second_max: usize,
     pub rate_holds: bool,
     pub cpu_ms_per_application: f64,
-    /// Of the members that are left and of this program: they share the processors with the plane.
+    /// Of the remaining members and of this program: they share the processors with the control plane.
     pub others_cpu_ms_per_application: f64,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct StageTimes {
     pub name: String,
-    /// Since the stage before, application by application.
+    /// Since the previous stage, per application.
     pub step: Percentiles,
-    /// How many came to this stage in a second, from the first to the last.
+    /// Applications per second at this stage, from the first to the last.
     pub per_second: f64,
 }
 
@@ -82,7 +82,7 @@ const NAMESPACE: &str = "bench-failover";
 const LOST: &str = "lost";
 const OTHERS: [&str; 2] = ["north", "south"];
 const CREATORS: usize = 8;
-/// Nothing new for this long is the end of a run that will not end by itself.
+/// Without an event for this long, a run is aborted.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const QUIET_MAX: Duration = Duration::from_secs(30);
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -93,7 +93,7 @@ pub async fn run(options: &Options, own: &FailoverOptions, results: &mut Results
     programs::ensure_present(options, programs::MEMBERS).await?;
     for rate in options.size(own.rates.clone(), vec![50.0], vec![50.0, 1000.0]) {
         let applications = options.size(own.applications, 100, 500);
-        eprintln!("{applications} applications leave a lost member, at most {rate} in a second ...");
+        eprintln!("{applications} applications leave a lost member, at most {rate} per second ...");
         let patience = own.patience.unwrap_or(5);
         let measured = measure(options, applications, rate, patience).await?;
         eprintln!("  {}\n{}", table::line(&measured), table::stages(&measured));
@@ -121,9 +121,9 @@ async fn measure(options: &Options, applications: usize, rate: f64, patience: u6
     }
     create_all(&plane, applications).await?;
     until_ready(&mut receiver, applications).await?;
-    eprintln!("  all are ready on the member that will be lost");
+    eprintln!("  all are ready on the first member");
     follow_plane(&mut watches, &plane, &sender);
-    // A plane that still sums up what it was just given would be slow for another reason than the loss.
+    // Work left over from the preparation must not slow down the failover.
     until_quiet(&plane.pids(), 5.0, QUIET_MAX).await?;
     let left: Vec<u32> = members[1..].iter().flat_map(Member::pids).chain([std::process::id()]).collect();
     let before = (process::cpu(&plane.pids())?, process::cpu(&left)?);
@@ -138,7 +138,7 @@ async fn measure(options: &Options, applications: usize, rate: f64, patience: u6
     summarize(&run, &seen)
 }
 
-/// Half of the applications go north first, half south.
+/// Half of the applications prefer north, half south.
 async fn prepare(plane: &Plane, patience: u64) -> anyhow::Result<()> {
     make_namespace(plane.target(), NAMESPACE).await?;
     for (index, first) in OTHERS.iter().enumerate() {
@@ -179,14 +179,14 @@ async fn create_all(plane: &Plane, count: usize) -> anyhow::Result<()> {
         });
     }
     while let Some(creator) = creators.join_next().await {
-        creator.context("a client ended badly")??;
+        creator.context("a client failed")??;
     }
     Ok(())
 }
 
 async fn next(receiver: &mut Receiver) -> anyhow::Result<(Seen, Instant)> {
     let seen = tokio::time::timeout(SILENCE_MAX, receiver.recv()).await;
-    seen.ok().flatten().context("nothing more happens")
+    seen.ok().flatten().context("no more events")
 }
 
 async fn until_ready(receiver: &mut Receiver, count: usize) -> anyhow::Result<()> {
@@ -202,9 +202,9 @@ async fn until_ready(receiver: &mut Receiver, count: usize) -> anyhow::Result<()
 struct Collected {
     lost_at: Instant,
     tainted: Option<Instant>,
-    /// When each application came to each stage first.
+    /// When each application first reached each stage.
     reached: [HashMap<String, Instant>; Stage::ALL.len()],
-    /// When they left by the clock of the plane, in whole seconds.
+    /// Eviction times by the clock of the control plane, in whole seconds.
     told: HashMap<String, String>,
 }
 
@@ -222,7 +222,7 @@ impl Collected {
     }
 }
 
-/// Until every application has come to the last stage.
+/// Runs until every application has reached the last stage.
 async fn collect(receiver: &mut Receiver, count: usize, collected: &mut Collected) -> anyhow::Result<()> {
     let mut told = Instant::now();
     while collected.count(Stage::Reported) < count || collected.count(Stage::Ready) < count {
@@ -235,7 +235,7 @@ async fn collect(receiver: &mut Receiver, count: usize, collected: &mut Collecte
         match seen {
             Seen::Tainted => drop(collected.tainted.get_or_insert(at)),
             Seen::LeftAt { name, told } => drop(collected.told.entry(name).or_insert(told)),
-            // What the lost member said last may still be on its way.
+            // Last events of the lost member may still arrive.
             Seen::Reached { stage, name } if collected.tainted.is_some() => {
                 collected.reached[stage as usize].entry(name).or_insert(at);
             }
@@ -254,7 +254,7 @@ struct Run {
 }
 
 fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<Measured> {
-    let tainted = seen.tainted.context("the member was never tainted")?;
+    let tainted = seen.tainted.context("the member was not tainted")?;
     let ready = seen.at(Stage::Ready);
     let first_ready = *ready.values().min().context("nothing was ready")?;
     let last_ready = *ready.values().max().context("nothing was ready")?;
@@ -278,7 +278,7 @@ fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<Measured> {
         stages,
         evictions_per_second: average,
         evictions_in_a_second_max: most,
-        // A second holds both of its ends, and what a tenth of one before it missed.
+        // A second includes both ends, plus the tenth of a second before it.
         rate_holds: average <= run.rate * 1.02 && most as f64 <= run.rate * 1.1 + 1.0,
         cpu_ms_per_application: each(run.cpu),
         others_cpu_ms_per_application: each(run.others),

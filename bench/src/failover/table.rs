@@ -1,4 +1,4 @@
-//! What the failover benchmark found.
+//! The tables of the failover benchmark.
 
 use std::fmt::Write;
 
@@ -41,7 +41,7 @@ pub fn details(results: &Results) -> String {
                     |---:|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();
     for run in &results.runs {
-        // A text is always writable.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", line(run));
     }
     text.push_str("\nWhere the time of a move goes, step by step, and how many come to each stage in a second. Where evictions come \

@@ -1,4 +1,4 @@
-//! The real Karmada as `tools/kube/karmada/up` starts it: its processes, how they end, and how two of them start again.
+//! The real Karmada as started by `tools/kube/karmada/up`: its processes, and restarts of two of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,10 +14,10 @@ use crate::{process, programs};
 const POLL: Duration = Duration::from_millis(5);
 const END_WAIT: Duration = Duration::from_secs(10);
 
-/// What is ended and started again when the plane's own code is to restart while its API stays.
+/// The processes restarted to measure a restart while the API stays up.
 pub const WORKERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler"];
 
-/// Settings beyond the defaults for who wants to see Karmada without its limits on requests per second.
+/// Settings beyond the defaults that raise Karmada's client rate limits.
 pub const RAISED: [(&str, &[&str]); 2] = [
     (
         WORKERS[0],
@@ -42,21 +42,21 @@ pub const RAISED: [(&str, &[&str]); 2] = [
 pub struct Karmada {
     pub target: Target,
     pub kubeconfig: PathBuf,
-    /// From the start of its etcd until the controller manager is healthy; its kinds are installed on the way.
+    /// From the start of its etcd until the controller manager is healthy, including the installation of its CRDs.
     pub ready_after: Duration,
     running: Running,
-    /// The workers that this program has started itself.
+    /// The workers started by this program.
     own: Children,
     bin: PathBuf,
 }
 
-/// Ends the processes the script has started, even when it did not come to its end.
+/// Stops the processes started by the script, even if it failed.
 struct Running {
     directory: tempfile::TempDir,
 }
 
 impl Running {
-    /// Names and process ids in the order of their start.
+    /// Names and process ids in start order.
     fn processes(&self) -> Vec<(String, u32)> {
         let text = std::fs::read_to_string(self.directory.path().join("pids")).unwrap_or_default();
         text.lines()
@@ -83,11 +83,11 @@ impl Karmada {
         let script = script.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let script = script.context("cannot run tools/kube/karmada/up")?;
         let ended = script.wait_with_output();
-        // Its keys are made before etcd starts, as any installer would, and do not count.
+        // Keys are created before etcd starts, as by any installer, and do not count.
         let (start, ended) = tokio::join!(first_process(directory), ended);
         let ended = ended.context("tools/kube/karmada/up")?;
         if !ended.status.success() {
-            bail!("karmada did not start: {}", String::from_utf8_lossy(&ended.stderr).trim());
+            bail!("failed to start karmada: {}", String::from_utf8_lossy(&ended.stderr).trim());
         }
         let kubeconfig = directory.join("kubeconfig");
         let target = target_of_kubeconfig(&kubeconfig, options.protocol)?;
@@ -96,7 +96,7 @@ impl Karmada {
         Ok(Self { target, kubeconfig, ready_after, running, own: Children::default(), bin })
     }
 
-    /// Names and process ids of what runs now.
+    /// Names and process ids of the running processes.
     pub fn processes(&self) -> Vec<(String, u32)> {
         let all = self.running.processes().into_iter().chain(self.own.pids().into_iter().filter_map(|pid| {
             let program = process::command_line(pid).ok()?.into_iter().next()?;
@@ -105,17 +105,17 @@ impl Karmada {
         all.filter(|(_, pid)| !process::has_ended(*pid)).collect()
     }
 
-    /// Ends the controller manager and the scheduler.
+    /// Stops the controller manager and the scheduler.
     pub async fn stop_workers(&mut self) -> anyhow::Result<Vec<Vec<String>>> {
         let mut commands = Vec::new();
         for (name, pid) in self.processes().into_iter().filter(|(name, _)| WORKERS.contains(&name.as_str())) {
             commands.push(process::command_line(pid)?);
             process::end_in(pid, self.running.directory.path());
             let start = Instant::now();
-            // Those of our own are collected below, and count as ended before that.
+            // Our own children are reaped below, and count as exited before that.
             while !process::has_ended(pid) {
                 if start.elapsed() > END_WAIT {
-                    bail!("{name} does not end");
+                    bail!("{name} does not exit");
                 }
                 tokio::time::sleep(POLL).await;
             }
@@ -124,7 +124,8 @@ impl Karmada {
         Ok(commands)
     }
 
-    /// Starts them with what they had, without or with the raised settings; waits until they are healthy.
+    /// Starts them with their previous arguments, with or without the raised settings, and waits until they are
+    /// healthy.
     pub async fn start_workers(&mut self, commands: &[Vec<String>], raised: bool) -> anyhow::Result<Duration> {
         let begin = Instant::now();
         let mut health = Vec::new();
@@ -149,7 +150,7 @@ impl Karmada {
     }
 }
 
-/// When the script has started the first of its processes; none when it ended before.
+/// When the script started its first process; `None` if it exited before.
 async fn first_process(directory: &Path) -> Option<Instant> {
     let limit = Instant::now() + Duration::from_secs(60);
     while Instant::now() < limit {
@@ -170,7 +171,7 @@ async fn wait_until_healthy(address: &str) -> anyhow::Result<()> {
     let start = Instant::now();
     while !crate::server::answers_ok(address, "/healthz").await {
         if start.elapsed() > Duration::from_secs(60) {
-            bail!("nothing healthy at {address}");
+            bail!("no healthy server at {address}");
         }
         tokio::time::sleep(POLL).await;
     }
@@ -182,7 +183,7 @@ mod tests {
     use super::health_address;
 
     #[test]
-    fn the_address_of_health_stands_behind_its_option() {
+    fn the_health_address_is_parsed_from_its_option() {
         let arguments = ["--kubeconfig", "x", "--health-probe-bind-address", "127.0.0.1:1"].map(str::to_owned);
         assert_eq!(health_address(&arguments).as_deref(), Some("127.0.0.1:1"));
         assert_eq!(health_address(&arguments[..3]), None);

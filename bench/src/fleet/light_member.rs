@@ -1,4 +1,4 @@
-//! Many `flotilla member` processes with simulated nodes, and the agents beside them.
+//! Many `flotilla member` processes with simulated nodes, and their agents.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ pub struct LightMember {
 }
 
 impl LightMember {
-    /// Keeps its objects in memory; returns when its API is ready.
+    /// Uses an in-memory store; returns when its API is ready.
     pub async fn start(name: &str, options: &Options, arguments: &[String]) -> anyhow::Result<Self> {
         let directory = data_directory(options)?;
         let mut command = Command::new(programs::flotilla(options)?);
@@ -35,7 +35,7 @@ impl LightMember {
         Ok(Self { name: name.to_owned(), kubeconfig, target, children, directory })
     }
 
-    /// The agent that registers it with a plane and looks after it.
+    /// Starts its agent, which registers it with a control plane.
     pub fn start_agent(&self, plane: &Path, options: &Options) -> anyhow::Result<Agent> {
         let mut command = Command::new(programs::flotilla(options)?);
         command.args(["agent", "--log", "warn", "--cluster-name", &self.name, "--karmada-kubeconfig"]).arg(plane);

@@ -1,4 +1,4 @@
-//! What is started to be measured together: planes, and members that are real, light, or looked after by an agent.
+//! The systems under test: control planes, and members that are real, light, or in pull mode.
 
 pub mod karmada;
 pub mod light_member;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::wire::{Call, Target};
 
-/// Creates a namespace that is there afterwards, whoever made it.
+/// Creates a namespace if it does not exist.
 pub async fn make_namespace(target: &Target, name: &str) -> anyhow::Result<()> {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     create(target, "/api/v1/namespaces", &body).await
@@ -29,7 +29,7 @@ pub async fn get(target: &Target, path: &str) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&connection.read(Call::get(path.to_owned())).await?)?)
 }
 
-/// Asks again and again until the answer is yes or the time is over.
+/// Polls until the condition holds or the time limit is reached.
 pub async fn eventually(limit: Duration, mut holds: impl AsyncFnMut() -> bool) -> bool {
     let wait = async {
         while !holds().await {

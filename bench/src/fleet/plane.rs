@@ -1,4 +1,4 @@
-//! The two planes, `flotilla server` and Karmada, and how a member joins either.
+//! The two control planes, `flotilla server` and Karmada, and joining members.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ impl Plane {
         }
     }
 
-    /// `flotilla server` with settings of its own.
+    /// `flotilla server` with additional flags.
     pub async fn start_flotilla(options: &Options, arguments: &[String]) -> anyhow::Result<Self> {
         Ok(Self::Flotilla(Server::start_flotilla(options, arguments).await?))
     }
@@ -80,7 +80,7 @@ impl Plane {
         }
     }
 
-    /// Names and process ids of all it consists of.
+    /// Names and process ids of all its processes.
     pub fn processes(&self) -> Vec<(String, u32)> {
         match self {
             Self::Flotilla(server) => server.pids().into_iter().map(|pid| ("flotilla".to_owned(), pid)).collect(),
@@ -92,13 +92,13 @@ impl Plane {
         self.processes().into_iter().map(|(_, pid)| pid).collect()
     }
 
-    /// Joins members with Karmada's own command, one after the other, and waits until the plane takes them for ready.
+    /// Joins members with karmadactl, one after the other, and waits until they are ready.
     pub async fn join_all(&self, members: &[Member], options: &Options) -> anyhow::Result<()> {
         for member in members {
             let mut command = Command::new(options.kube_bin().join("karmadactl"));
             command.args(["join", &member.name, "--kubeconfig"]).arg(self.kubeconfig());
             command.arg("--cluster-kubeconfig").arg(&member.kubeconfig);
-            let output = command.kill_on_drop(true).output().await.context("cannot run karmadactl")?;
+            let output = command.kill_on_drop(true).output().await.context("failed to run karmadactl")?;
             if !output.status.success() {
                 bail!("karmadactl join: {}", String::from_utf8_lossy(&output.stderr));
             }
@@ -109,7 +109,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Waits until a cluster is ready and nothing keeps workloads away from it.
+    /// Waits until a cluster is ready and has no taints.
     pub async fn takes_for_ready(&self, cluster: &str, limit: Duration) -> bool {
         let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}");
         eventually(limit, async || {

@@ -1,4 +1,4 @@
-//! A real Kubernetes cluster as a member: kube-apiserver on etcd, controllers, scheduler, and nodes without machines.
+//! A real Kubernetes cluster as a member: kube-apiserver on etcd, controllers, scheduler, and simulated nodes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,12 +17,12 @@ garbage-collector-controller,serviceaccount-controller,serviceaccount-token-cont
 const NODES: usize = 4;
 const READY_WAIT: Duration = Duration::from_secs(60);
 
-/// What becomes of Deployments in a member.
+/// The handling of Deployments in a member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
-    /// Real controllers, scheduler and nodes without machines.
+    /// Real controllers, scheduler and simulated nodes.
     Pods,
-    /// Nothing: whoever measures says that they are ready.
+    /// None: the benchmark marks them as ready.
     Nothing,
 }
 
@@ -38,7 +38,7 @@ impl Member {
         let server = Server::start_member(options).await.with_context(|| format!("member {name}"))?;
         let kubeconfig = server.directory().join("admin.kubeconfig");
         let mut member = Self { name: name.to_owned(), kubeconfig, server, children: Children::default() };
-        // Token secrets are filled by a controller, and joining needs them.
+        // A controller fills token secrets, which joining needs.
         let controllers = match runs {
             Runs::Pods => CONTROLLERS,
             Runs::Nothing => "serviceaccount-token-controller,namespace-controller",
@@ -52,7 +52,7 @@ impl Member {
         Ok(member)
     }
 
-    /// Three by these names, or however many there are.
+    /// Starts one member for each name.
     pub async fn start_all(names: &[&str], options: &Options, runs: Runs) -> anyhow::Result<Vec<Self>> {
         let mut members = Vec::new();
         for name in names {

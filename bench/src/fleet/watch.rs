@@ -1,4 +1,4 @@
-//! Watches that last as long as a measurement, and tell of every event.
+//! Watches that last as long as a measurement and report every event.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use tokio::task::JoinSet;
 
 use crate::wire::{Call, Target};
 
-/// Before a watch that broke off is opened again.
+/// Delay before a broken watch is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Ends all its watches when it goes.
+/// Stops all its watches when dropped.
 #[derive(Default)]
 pub struct Watches(JoinSet<()>);
 
 impl Watches {
-    /// Calls with every event. Servers close watches of clients that do not keep up; a watch opened again begins with
-    /// all there is, so whoever listens must not mind to hear of an object twice.
+    /// Calls a function with every event. Servers close slow watches; a reopened watch starts with all objects, so
+    /// the function must accept duplicates.
     pub fn follow(&mut self, target: Target, path: String, mut tell: impl FnMut(&Value) + Send + 'static) {
         self.0.spawn(async move {
             loop {
-                // A server that has ended is found out by those who need it.
+                // A stopped server is detected elsewhere.
                 let _ = follow_once(&target, &path, &mut tell).await;
                 tokio::time::sleep(PAUSE).await;
             }
         });
     }
 
-    /// Work that ends with the watches.
+    /// Runs a task that ends with the watches.
     pub fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.spawn(work);
     }

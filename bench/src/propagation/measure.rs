@@ -1,4 +1,5 @@
-//! One run: Deployments are created on the plane, watches tell when each is in every member and ready on its template.
+//! One run: creates Deployments on the control plane and watches when each is in every member and ready on its
+//! template.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,45 +21,45 @@ use crate::wire::{Call, Target};
 const CLIENTS: usize = 16;
 const STATUS_WRITERS: usize = 4;
 
-/// What is to be done in a run.
+/// The parameters of a run.
 #[derive(Clone)]
 pub struct Task {
     pub namespace: String,
     pub count: usize,
-    /// Created per second; all at once without.
+    /// Creations per second; unlimited if unset.
     pub pace: Option<f64>,
     pub replicas: u32,
-    /// Whether members have controllers of their own, or are to be told that what arrives is ready.
+    /// Whether members run real controllers, or the benchmark marks Deployments as ready.
     pub real_workloads: bool,
-    /// A plane that needs longer is not waited for.
+    /// Time limit of a run.
     pub limit: Duration,
-    /// Nothing new for this long ends a run as well.
+    /// Maximum time without an event.
     pub silence: Duration,
-    /// Rate, processor time and memory are noted after each so many. No more than these are on their way at once, so that
-    /// the plane holds about as many as have arrived.
+    /// Records rate, CPU time and memory after each block. At most one block is in flight, so that the control plane
+    /// has about as many objects as have arrived.
     pub block: Option<usize>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Measured {
     pub plane: Which,
-    /// Settings other than the defaults.
+    /// With settings other than the defaults.
     pub raised: bool,
     pub count: usize,
     pub pace: Option<f64>,
-    /// How many were in all members when the run ended; fewer than `count` when time was over.
+    /// How many were in all members at the end; fewer than `count` after a timeout.
     pub arrived: usize,
     pub seconds: f64,
     /// Deployments per second until the last was in all members.
     pub present_per_second: f64,
-    /// From the create on the plane, of those that arrived.
+    /// Since the creation on the control plane, of those that arrived.
     pub present: Percentiles,
-    /// Templates that said that all their replicas are ready.
+    /// Templates that reported all replicas as ready.
     pub ready_count: usize,
     pub ready_per_second: f64,
     pub ready: Percentiles,
     pub cpu_ms_per_object: f64,
-    /// Of all members together, and of this program: they share the processors with the plane.
+    /// Of all members together, and of this program: they share the processors with the control plane.
     pub members_cpu_ms_per_object: f64,
     pub client_cpu_ms_per_object: f64,
     pub idle: Memory,
@@ -66,7 +67,7 @@ pub struct Measured {
     pub blocks: Vec<Block>,
 }
 
-/// Where the growth curve stands after so many.
+/// A point of the growth curve.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Block {
     pub until: usize,
@@ -81,7 +82,7 @@ impl Measured {
         self.arrived == self.count
     }
 
-    /// Whether it kept up: all arrived, the last no more than two seconds after it was made.
+    /// Reports whether it kept up: all arrived, the last within two seconds of its creation.
     pub fn holds_pace(&self) -> Option<bool> {
         let pace = self.pace?;
         Some(self.is_complete() && self.seconds <= self.count as f64 / pace + 2.0)
@@ -93,7 +94,7 @@ enum Seen {
     Ready { name: String },
 }
 
-/// When each was asked for.
+/// Creation times.
 type Created = Arc<Mutex<HashMap<String, Instant>>>;
 type Sender = mpsc::UnboundedSender<(Seen, Instant)>;
 
@@ -112,7 +113,7 @@ pub async fn measure(plane: &Plane, members: &[Member], task: &Task) -> anyhow::
     collect(receiver, task, &mut collected, &meter, &room).await?;
     let taken = meter.read()?;
     if creating.is_finished() {
-        creating.await.context("the load ended badly")??;
+        creating.await.context("the load failed")??;
     } else {
         creating.abort();
     }
@@ -156,7 +157,7 @@ fn watch_all(watches: &mut Watches, plane: &Plane, members: &[Member], task: &Ta
             if event["type"] == "ADDED" {
                 let name = name_of(event);
                 if event["object"]["status"]["readyReplicas"].is_null() {
-                    // Nobody listens where real controllers run.
+                    // There is no receiver with real controllers.
                     let _ = arrived.send(name.clone());
                 }
                 let _ = sender.send((Seen::In { name, member: index }, Instant::now()));
@@ -172,7 +173,7 @@ fn watch_all(watches: &mut Watches, plane: &Plane, members: &[Member], task: &Ta
     });
 }
 
-/// Each client asks for its next when the last is answered; with a pace, not before its time.
+/// Each client creates its next Deployment after the last response; with a pace, not before its time.
 async fn create_all(target: Target, task: Task, created: Created, room: Arc<Semaphore>) -> anyhow::Result<()> {
     let task = Arc::new(task);
     let start = Instant::now();
@@ -187,7 +188,7 @@ async fn create_all(target: Target, task: Task, created: Created, room: Arc<Sema
                     let due = start + Duration::from_secs_f64(number as f64 / pace);
                     tokio::time::sleep_until(due.into()).await;
                 }
-                // Given back when it has arrived.
+                // Released on arrival.
                 room.acquire().await.context("room is never closed")?.forget();
                 let name = format!("web-{number:05}");
                 created.lock().insert(name.clone(), Instant::now());
@@ -198,12 +199,12 @@ async fn create_all(target: Target, task: Task, created: Created, room: Arc<Sema
         });
     }
     while let Some(client) = clients.join_next().await {
-        client.context("a client ended badly")??;
+        client.context("a client failed")??;
     }
     Ok(())
 }
 
-/// Plays the controllers of a member: every Deployment that arrives is ready at once.
+/// Acts as the controllers of a member: marks every Deployment as ready on arrival.
 pub fn say_ready(
     watches: &mut Watches,
     target: &Target,
@@ -223,7 +224,7 @@ pub fn say_ready(
             loop {
                 let Some(name) = arrivals.lock().await.recv().await else { return };
                 let path = format!("{collection}/{name}/status");
-                // A writer that gave up at its first refusal would leave its share to the others unseen.
+                // A writer that gave up at its first error would silently leave its share to the others.
                 while !wrote(&target, &mut connection, &path, &body).await {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -243,7 +244,7 @@ async fn wrote(
     }
     let Some(open) = connection else { return false };
     match open.call(Call::merge_patch(path.to_owned(), body.clone())).await {
-        // What is gone needs to be told nothing.
+        // A deleted object needs no status.
         Ok(answer) => answer.status.is_success() || answer.status == http::StatusCode::NOT_FOUND,
         Err(_) => {
             *connection = None;
@@ -252,7 +253,7 @@ async fn wrote(
     }
 }
 
-/// Processor seconds of all sides since it was made.
+/// CPU seconds of all sides since its creation.
 struct Meter {
     plane: Vec<u32>,
     members: Vec<u32>,
@@ -290,7 +291,7 @@ impl Meter {
 
 struct Collected {
     members: usize,
-    /// In which members each has been seen, a bit for each.
+    /// The members in which each was seen, as bits.
     arrivals: HashMap<String, u64>,
     present: HashMap<String, Instant>,
     ready: HashMap<String, Instant>,
@@ -344,7 +345,8 @@ impl Collected {
     }
 }
 
-/// When each Deployment was in the last member, and when its template was ready first. Ends when all are, or at the limit.
+/// Records when each Deployment was in the last member, and when its template was first ready. Ends when all are, or
+/// at the limit.
 async fn collect(
     mut receiver: mpsc::UnboundedReceiver<(Seen, Instant)>,
     task: &Task,
@@ -359,7 +361,7 @@ async fn collect(
         let patience = task.silence.min(end.saturating_duration_since(Instant::now()));
         let Ok(Some((seen, at))) = tokio::time::timeout(patience, receiver.recv()).await else {
             let (arrived, ready) = (collected.present.len(), collected.ready.len());
-            eprintln!("  time is over: {arrived} of {} arrived, {ready} are ready", task.count);
+            eprintln!("  timed out: {arrived} of {} arrived, {ready} are ready", task.count);
             return Ok(());
         };
         if collected.add(seen, at)

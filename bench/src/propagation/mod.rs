@@ -1,4 +1,4 @@
-//! From a Deployment on the plane to three real members and back: flotilla beside Karmada, same members, same run.
+//! From a Deployment on the control plane to three real members and back: flotilla compared with Karmada.
 
 pub mod measure;
 pub mod objects;
@@ -17,29 +17,30 @@ use crate::programs;
 use crate::propagation::measure::{Measured, Task, measure};
 use crate::restart::until_quiet;
 
-/// What the propagation benchmark can be told.
+/// Options of the propagation benchmark.
 #[derive(Clone, Default, Args)]
 pub struct PropagationOptions {
-    /// Deployments both planes get at once [default: 1000; --quick 60].
+    /// Deployments created at once on both control planes [default: 1000; --quick 60].
     #[arg(long, value_name = "N")]
     count: Option<usize>,
     /// Deployments per second [default: 1,10,100].
     #[arg(long, value_delimiter = ',', value_name = "RATE,...")]
     paces: Option<Vec<f64>>,
-    /// How long each pace is kept up, in seconds [default: 20; --quick 6].
+    /// Duration of each pace, in seconds [default: 20; --quick 6].
     #[arg(long, value_name = "SECONDS")]
     pace_seconds: Option<f64>,
-    /// Up to how many Deployments flotilla grows; 0 leaves that out [default: 20000; --quick 2000].
+    /// Number of Deployments of the growth run of flotilla; 0 disables it [default: 20000; --quick 2000].
     #[arg(long, value_name = "N")]
     growth: Option<usize>,
-    /// Measure one plane alone.
+    /// Measure one control plane alone.
     #[arg(long, value_enum, value_name = "PLANE")]
     only: Option<Which>,
     /// Replicas of each Deployment in each member [default: 1].
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
-    /// Run the real controllers, scheduler and simulated nodes in the members. On a small machine they take far more time
-    /// than either plane; without it, the benchmark says ready for each Deployment with one write, as they would with many.
+    /// Run the real controllers, scheduler and simulated nodes in the members. On a small machine they take far more
+    /// time than either control plane; without it, the benchmark marks each Deployment as ready with one write
+    /// instead of many.
     #[arg(long)]
     real_workloads: bool,
 }
@@ -48,7 +49,7 @@ pub struct PropagationOptions {
 pub struct Results {
     pub members: usize,
     pub real_workloads: bool,
-    /// All at once, one for each plane and Karmada once more with its limits raised.
+    /// All at once, one for each control plane, and Karmada again with raised limits.
     pub flat_out: Vec<Measured>,
     pub paced: Vec<Measured>,
     /// Of flotilla alone, in blocks.
@@ -57,15 +58,15 @@ pub struct Results {
 
 const NAMES: [&str; 3] = ["member1", "member2", "member3"];
 pub const BLOCK: usize = 1000;
-/// Karmada needs over ten minutes for a thousand; how many it had by then is a rate too.
+/// Karmada needs over ten minutes for a thousand; the number reached by then also gives a rate.
 const FLAT_OUT_MAX: Duration = Duration::from_secs(11 * 60);
 const RAISED_MAX: Duration = Duration::from_secs(2 * 60);
-/// What a plane may need beyond the time of a pace before it counts as one that does not hold it.
+/// Additional time beyond that of a pace before it counts as not held.
 const PACE_GRACE: Duration = Duration::from_secs(30);
 const GROWTH_MAX: Duration = Duration::from_secs(12 * 60);
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const REST_MAX: Duration = Duration::from_secs(100);
-/// An idle Karmada takes as much.
+/// An idle Karmada uses as much.
 const AT_REST_PERCENT: f64 = 5.0;
 
 pub async fn run(
@@ -87,27 +88,27 @@ pub async fn run(
             run_plane(Which::Karmada, options, own, results).await
         };
         if let Err(error) = karmada.await {
-            notes.push(format!("Karmada's side ended early: {error:#}"));
+            notes.push(format!("the Karmada run failed: {error:#}"));
         }
     }
     Ok(())
 }
 
-/// New members for each plane: what one left behind must not weigh on the other.
+/// New members for each control plane, so that remains of one do not affect the other.
 async fn run_plane(
     which: Which,
     options: &Options,
     own: &PropagationOptions,
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    eprintln!("{which}: starts with {} members ...", NAMES.len());
+    eprintln!("{which}: starting with {} members ...", NAMES.len());
     let runs = if own.real_workloads { Runs::Pods } else { Runs::Nothing };
     let members = Member::start_all(&NAMES, options, runs).await?;
     let mut plane = Plane::start(which, options).await?;
     plane.join_all(&members, options).await.context("joining")?;
     let count = options.size(own.count, 60, 1000);
     let flat_out = Task { count, limit: FLAT_OUT_MAX, ..task(own, "flat-out") };
-    // First, so that both planes hold nothing else: what they hold afterwards is compared.
+    // First, so that both control planes are empty: their memory afterwards is compared.
     results.flat_out.push(report(measure(&plane, &members, &flat_out).await?));
     until_quiet(&plane.pids(), AT_REST_PERCENT, REST_MAX).await?;
     run_paces(&plane, &members, options, own, results).await?;
@@ -117,7 +118,7 @@ async fn run_plane(
         results.growth = Some(report(measure(&plane, &members, &task).await?));
     }
     if let Plane::Karmada(karmada) = &mut plane {
-        eprintln!("karmada: once more with its limits on requests raised ...");
+        eprintln!("karmada: again with raised request limits ...");
         let commands = karmada.stop_workers().await?;
         karmada.start_workers(&commands, true).await?;
         let raised = Task { namespace: "flat-out-raised".to_owned(), limit: RAISED_MAX, ..flat_out };
@@ -127,7 +128,8 @@ async fn run_plane(
     Ok(())
 }
 
-/// Slow to fast; whoever does not hold a pace is not asked for a faster one, since what is left of it would still run.
+/// From slow to fast; after a pace that is not held, faster ones are skipped, since the backlog would still be
+/// processed.
 async fn run_paces(
     plane: &Plane,
     members: &[Member],
@@ -150,7 +152,7 @@ async fn run_paces(
         let holds = measured.holds_pace() == Some(true);
         results.paced.push(measured);
         if !holds {
-            // What is left of it must not weigh on what comes next.
+            // The backlog must not affect the next measurement.
             until_quiet(&plane.pids(), AT_REST_PERCENT, REST_MAX).await?;
             break;
         }
@@ -171,7 +173,7 @@ fn task(own: &PropagationOptions, namespace: &str) -> Task {
     }
 }
 
-/// What restarts and others need on a plane before they begin.
+/// The load of other benchmarks before they start.
 pub fn load(namespace: &str, count: usize, limit: Duration) -> Task {
     Task { count, limit, ..task(&PropagationOptions::default(), namespace) }
 }

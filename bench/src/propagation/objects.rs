@@ -1,4 +1,4 @@
-//! What is propagated: plain Deployments, in a namespace whose policy sends them everywhere.
+//! The propagated objects: plain Deployments, and a policy that propagates them everywhere.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub fn policies(namespace: &str) -> String {
     format!("/apis/policy.karmada.io/v1alpha1/namespaces/{namespace}/propagationpolicies")
 }
 
-/// A namespace that is everywhere, and a policy that sends its Deployments everywhere.
+/// Creates a namespace that is synced everywhere, and a policy that propagates its Deployments everywhere.
 pub async fn prepare(plane: &Plane, members: &[Member], namespace: &str) -> anyhow::Result<()> {
     make_namespace(plane.target(), namespace).await.context("a namespace")?;
     let policy = json!({

@@ -1,4 +1,4 @@
-//! What the propagation benchmark found, with the ratios that count.
+//! The tables of the propagation benchmark.
 
 use std::fmt::Write;
 
@@ -54,7 +54,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
     rows
 }
 
-/// A pace that is not held says so by itself; the latencies of those that arrived would flatter.
+/// A pace that is not held has no latencies, since those of the arrived ones would be misleading.
 fn pace_rows(results: &Results, ours: &Measured) -> Vec<Row> {
     let theirs = results.paced.iter().find(|m| m.plane == Which::Karmada && m.pace == ours.pace);
     let pace = ours.pace.unwrap_or_default();
@@ -74,7 +74,7 @@ fn pace_rows(results: &Results, ours: &Measured) -> Vec<Row> {
     rows
 }
 
-/// The last blocks against the first: a rate that falls shows here. Averages, since one block alone is noise.
+/// The last blocks relative to the first, to show a falling rate. Averages, since a single block is noisy.
 fn growth_row(results: &Results) -> Option<Row> {
     let blocks = &results.growth.as_ref()?.blocks;
     let share = (blocks.len() / 4).max(1);
@@ -171,7 +171,7 @@ fn paced_line(m: &Measured) -> String {
     )
 }
 
-/// The growth curve in three panels, with Karmada's flat-out run as a level to compare with.
+/// The growth curve in three panels, with Karmada's flat-out run as reference.
 pub fn growth_panels(results: &Results) -> Vec<Panel> {
     let Some(growth) = results.growth.as_ref().filter(|growth| growth.blocks.len() > 1) else { return Vec::new() };
     let theirs = results.flat_out.iter().find(|m| m.plane == Which::Karmada && !m.raised);

@@ -1,4 +1,4 @@
-//! One report of all parts: what is better and by how much, what is not, what did not run, and two plots.
+//! One report of all parts: comparison, targets, missing parts, and two plots.
 
 pub mod plot;
 pub mod rows;
@@ -17,12 +17,12 @@ use crate::report::plot::{Bar, bars, panels};
 use crate::report::rows::{Row, Target, table};
 use crate::{agents, api_server, failover, propagation, restart, scale, scheduler, start};
 
-/// What a part has to say, whatever its figures are.
+/// The report of a part.
 struct Chapter {
     part: Part,
     title: &'static str,
     other: &'static str,
-    /// None where it was never run here.
+    /// `None` if it was never run here.
     found: Option<Found>,
 }
 
@@ -35,7 +35,7 @@ struct Found {
     details: String,
 }
 
-/// Writes report.md and its plots from the figures in the folder.
+/// Writes report.md and its plots from the figures in the directory.
 pub fn write(folder: &Path) -> anyhow::Result<()> {
     let chapters: Vec<Chapter> = Part::ALL.into_iter().map(|part| chapter(part, folder)).collect();
     let propagated = Outcome::<propagation::Results>::load(folder, Part::Propagation.name());
@@ -119,7 +119,7 @@ fn markdown(chapters: &[Chapter], has_growth: bool) -> String {
     text
 }
 
-/// Which machine and programs; when parts are of several runs, which are of which, so that nobody compares across them.
+/// The machine and programs; if parts are from several runs, which part is from which, so that they are not compared.
 fn runs(chapters: &[Chapter]) -> String {
     let mut runs: Vec<(&Run, Vec<&str>)> = Vec::new();
     for chapter in chapters {
@@ -199,7 +199,7 @@ fn in_short(chapters: &[Chapter]) -> String {
     text
 }
 
-/// Errors may show the end of a log; a report has room for its beginning.
+/// Errors may contain the end of a log; only the first part is shown.
 fn one_line(text: &str) -> String {
     const CHARACTERS_MAX: usize = 400;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! Plots as SVG text: bars of ratios on a logarithmic scale, and panels with lines.
+//! Plots as SVG: bars of ratios on a logarithmic scale, and panels with lines.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::report::rows::number;
 
 pub struct Bar {
     pub name: String,
-    /// How many times better; below one is worse.
+    /// Factor by which flotilla is better; below one it is worse.
     pub ratio: f64,
 }
 
@@ -28,10 +28,10 @@ const BAR_HEIGHT: f64 = 22.0;
 const LABEL_WIDTH: f64 = 430.0;
 const BARS_WIDTH: f64 = 420.0;
 const PANEL: (f64, f64) = (360.0, 290.0);
-/// Above, to the right, below, to the left; the names of the lines stand above.
+/// Top, right, bottom, left; the legend is at the top.
 const MARGIN: (f64, f64, f64, f64) = (70.0, 14.0, 44.0, 52.0);
 
-/// One bar for each, growing to the right of one where ahead and to the left where behind.
+/// One bar each, to the right of one if ahead and to the left if behind.
 pub fn bars(title: &str, bars: &[Bar]) -> String {
     let least = bars.iter().map(|bar| bar.ratio).fold(1.0, f64::min).max(0.01);
     let most = bars.iter().map(|bar| bar.ratio).fold(10.0, f64::max);
@@ -65,7 +65,7 @@ pub fn bars(title: &str, bars: &[Bar]) -> String {
     document(LABEL_WIDTH + BARS_WIDTH + 70.0, height, &body)
 }
 
-/// Panels side by side, each with its own scale from zero.
+/// Adjacent panels, each with its own scale from zero.
 pub fn panels(panels: &[Panel]) -> String {
     let mut body = String::new();
     for (index, panel) in panels.iter().enumerate() {
@@ -102,7 +102,7 @@ fn draw(panel: &Panel) -> String {
     body
 }
 
-/// A figure with one digit that matters, at or above this.
+/// Rounds up to one significant digit.
 fn round_up(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_is_drawn_to_the_left_in_another_color() {
+    fn worse_ratios_are_drawn_to_the_left_in_another_color() {
         let svg =
             bars("a < b", &[Bar { name: "ahead".into(), ratio: 12.0 }, Bar { name: "behind".into(), ratio: 0.5 }]);
         let rects: Vec<&str> = svg.lines().filter(|line| line.starts_with("<rect x")).collect();

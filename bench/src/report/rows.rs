@@ -1,8 +1,8 @@
-//! A figure of ours beside theirs, with the ratio and, where one was set, a target.
+//! A figure of both sides with the ratio and an optional target.
 
 use std::fmt::Write;
 
-/// Differences below this are noise, and neither side is ahead.
+/// Smaller differences are noise.
 const NOISE: f64 = 1.05;
 
 pub struct Row {
@@ -10,18 +10,18 @@ pub struct Row {
     pub unit: &'static str,
     pub flotilla: f64,
     pub other: Option<f64>,
-    /// How many times better flotilla is.
+    /// Factor by which flotilla is better.
     pub ratio: Option<f64>,
     pub target: Option<Target>,
 }
 
 #[derive(Clone, Copy)]
 pub enum Target {
-    /// At least so many times better.
+    /// At least this factor better.
     Ratio(f64),
     /// Ours alone, below this.
     Below(f64),
-    /// Ours alone, no less than this.
+    /// Ours alone, at least this.
     AtLeast(f64),
 }
 
@@ -40,7 +40,7 @@ impl Row {
         other: Option<f64>,
         target: Option<Target>,
     ) -> Self {
-        // Nothing at all on one side is not so many times better; a ratio would be noise over zero.
+        // A ratio to zero would be meaningless.
         let ratio = other.filter(|other| *other > 0.0 && flotilla > 0.0).map(|other| match better {
             Better::Higher => flotilla / other,
             Better::Lower => other / flotilla,
@@ -102,7 +102,7 @@ pub fn table(rows: &[Row], other: &str) -> String {
     }
     let mut text = format!("|  | flotilla | {other} | times better | target |  |\n|---|---:|---:|---:|---:|---|\n");
     for row in rows {
-        // A text is always writable.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", row.line());
     }
     text
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_plainly_who_is_behind() {
+    fn a_row_names_the_side_that_is_behind() {
         let check = |ours, theirs, behind, level| {
             let row = Row::new("x", "s", Better::Lower, ours, Some(theirs), None);
             assert_eq!((row.is_behind(), row.is_level()), (behind, level), "{ours} against {theirs}");

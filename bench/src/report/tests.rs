@@ -1,4 +1,4 @@
-//! The report says what was found, what was not run and where we are not ahead.
+//! The report contains the results, the parts that were not run, and where we are behind.
 
 use crate::machine::Machine;
 use crate::outcome::{Outcome, Run};
@@ -46,7 +46,7 @@ fn save_start(folder: &std::path::Path, ours: f64, failed: Option<&str>) {
 }
 
 #[test]
-fn the_report_names_the_machine_and_what_did_not_run() {
+fn the_report_names_the_machine_and_missing_parts() {
     let folder = tempfile::tempdir().expect("a folder");
     save_start(folder.path(), 30.0, Some("no port\nwas free"));
     write(folder.path()).expect("a report");
@@ -65,7 +65,7 @@ fn the_report_names_the_machine_and_what_did_not_run() {
 }
 
 #[test]
-fn the_report_says_plainly_where_we_are_not_ahead() {
+fn the_report_lists_where_we_are_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     save_start(folder.path(), 900.0, None);
     let text = markdown(&[chapter(Part::Start, folder.path())], false);
@@ -75,7 +75,7 @@ fn the_report_says_plainly_where_we_are_not_ahead() {
 }
 
 #[test]
-fn parts_of_several_runs_are_told_apart() {
+fn parts_of_several_runs_are_distinguished() {
     let of = |part, started: &str| Chapter {
         part,
         title: "x",
@@ -94,7 +94,7 @@ fn parts_of_several_runs_are_told_apart() {
 }
 
 #[test]
-fn figures_of_another_kind_are_left_out() {
+fn figures_of_another_format_are_ignored() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("start.json"), "[]").expect("a file");
     assert!(chapter(Part::Start, folder.path()).found.is_none());

@@ -1,4 +1,4 @@
-//! `flotilla server`, with its default settings unless a measurement needs others, and what its kubeconfig says.
+//! `flotilla server` with default settings unless a measurement needs others, and its kubeconfig.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::{process, programs};
 
 pub async fn start(options: &Options, arguments: &[String]) -> anyhow::Result<Server> {
     let directory = data_directory(options)?;
-    // One of its own rather than any, so that it comes back where its members and clients know it.
+    // A fixed port, so that members and clients find it after a restart.
     let [port] = free_ports()?;
     let mut command = Command::new(programs::flotilla(options)?);
     command.args(["server", "--bind", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(directory.path().join("data"));
@@ -26,7 +26,7 @@ pub async fn start(options: &Options, arguments: &[String]) -> anyhow::Result<Se
     Ok(Server { side: Side::Flotilla, target, ready_after, children, directory })
 }
 
-/// Runs it until it is ready.
+/// Starts it and waits until it is ready.
 async fn run(
     command: Command,
     directory: &Path,
@@ -47,7 +47,7 @@ async fn run(
 }
 
 impl Server {
-    /// Ends `flotilla server` the hard way and starts it again on its data; says how long that took to ready.
+    /// Kills `flotilla server` and restarts it on its data; returns the time to ready.
     pub async fn start_again(&mut self, options: &Options) -> anyhow::Result<Duration> {
         let pid = *self.pids().first().context("the server has a process")?;
         let mut arguments = process::command_line(pid)?.into_iter();
@@ -68,7 +68,7 @@ pub async fn wait_for_kubeconfig(
 ) -> anyhow::Result<Target> {
     let start = Instant::now();
     loop {
-        // Half a file is not an error yet: the server may still be writing.
+        // The file may be incomplete while the server writes it.
         if let Ok(text) = std::fs::read_to_string(path)
             && let Ok(target) = read_kubeconfig(&text, protocol)
         {
@@ -79,7 +79,7 @@ pub async fn wait_for_kubeconfig(
     }
 }
 
-/// Where a kubeconfig leads, with certificates inside it or in files it names.
+/// Reads a kubeconfig, with embedded certificates or file references.
 pub fn target_of_kubeconfig(path: &Path, protocol: Protocol) -> anyhow::Result<Target> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     read_kubeconfig(&text, protocol)
@@ -89,7 +89,7 @@ fn read_kubeconfig(text: &str, protocol: Protocol) -> anyhow::Result<Target> {
     let config: Value = serde_saphyr::from_str(text).context("the kubeconfig is not YAML")?;
     let cluster = &config["clusters"][0]["cluster"];
     let user = &config["users"][0]["user"];
-    let url = cluster["server"].as_str().context("the kubeconfig names no server")?;
+    let url = cluster["server"].as_str().context("the kubeconfig has no server")?;
     let authority = url.strip_prefix("https://").context("the server is not reached by https")?.trim_end_matches('/');
     let identity = Identity {
         ca: &decode(cluster, "certificate-authority-data")?,

@@ -1,4 +1,4 @@
-//! kube-apiserver on etcd as in production: every write reaches the disk, RBAC decides, clients show certificates.
+//! kube-apiserver on etcd as in production: synced writes, RBAC, client certificates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub async fn start(options: &Options, durability: Durability) -> anyhow::Result<
     let directory = data_directory(options)?;
     let ports = free_ports()?;
     let [_, _, api_port] = ports;
-    // Keys are made before the clock starts: kube-apiserver is given them, as by any installer.
+    // Keys are created before the measurement, as by any installer.
     let admin = write_keys(directory.path()).context("keys for kube-apiserver")?;
     let ca = fs::read(directory.path().join("ca.crt")).context("cannot read the CA")?;
     let identity = Identity { ca: &ca, certificate: admin.0.as_bytes(), key: admin.1.as_bytes() };
@@ -37,7 +37,7 @@ pub async fn start(options: &Options, durability: Durability) -> anyhow::Result<
 struct Run<'a> {
     bin: PathBuf,
     directory: &'a Path,
-    /// etcd's for clients and for peers, kube-apiserver's.
+    /// The client and peer ports of etcd, and the port of kube-apiserver.
     ports: [u16; 3],
     durability: Durability,
 }
@@ -83,7 +83,7 @@ impl Run<'_> {
         command
     }
 
-    /// kube-apiserver would otherwise lose time between its own attempts to reach etcd.
+    /// Otherwise kube-apiserver would lose time in its own retries.
     async fn wait_for_etcd(&self, children: &mut Children, log: &Path) -> anyhow::Result<()> {
         let start = Instant::now();
         while !answers_ok(&format!("127.0.0.1:{}", self.ports[0]), "/health").await {
@@ -94,7 +94,7 @@ impl Run<'_> {
     }
 }
 
-/// For the programs that work beside the API server.
+/// For the other programs of the cluster.
 fn write_kubeconfig(directory: &Path, port: u16, ca: &[u8], admin: &(String, String)) -> anyhow::Result<()> {
     let [ca, certificate, key] = [ca, admin.0.as_bytes(), admin.1.as_bytes()].map(|pem| BASE64_STANDARD.encode(pem));
     let text = format!(
@@ -106,7 +106,7 @@ fn write_kubeconfig(directory: &Path, port: u16, ca: &[u8], admin: &(String, Str
     fs::write(directory.join("admin.kubeconfig"), text).context("cannot write the kubeconfig")
 }
 
-/// A CA with a server certificate and an administrator's; returns the administrator's certificate and key.
+/// Creates a CA with a server certificate and an administrator's; returns the latter with its key.
 fn write_keys(directory: &Path) -> anyhow::Result<(String, String)> {
     let write = |name: &str, text: String| {
         fs::write(directory.join(name), text).with_context(|| format!("cannot write {name}"))

@@ -1,4 +1,4 @@
-//! A server under measurement: its processes, where it answers and how long it took to get ready.
+//! A server under measurement: its processes, address and time to ready.
 
 mod flotilla;
 mod kube;
@@ -31,23 +31,23 @@ pub enum Side {
 pub struct Server {
     pub side: Side,
     pub target: Target,
-    /// From the start of the first process until /readyz said yes.
+    /// From the start of the first process until /readyz succeeded.
     pub ready_after: Duration,
     children: Children,
-    /// Held so that the data lives as long as the server.
+    /// Keeps the data alive.
     directory: tempfile::TempDir,
 }
 
-/// How long its data is waited for on the disk is part of what is measured, except where the server is only a member.
+/// Waiting for the disk is part of the measurement, except where the server is only a member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     Disk,
-    /// Writes may be lost with the machine: the disk is left to what is measured.
+    /// Writes may be lost with the machine: the disk is left to the system under test.
     None,
 }
 
 impl Server {
-    /// Where its data, keys and logs are.
+    /// The directory of its data, keys and logs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -65,7 +65,7 @@ impl Server {
         kube::start(options, Durability::None).await
     }
 
-    /// `flotilla server` with settings of its own.
+    /// `flotilla server` with additional flags.
     pub async fn start_flotilla(options: &Options, arguments: &[String]) -> anyhow::Result<Self> {
         flotilla::start(options, arguments).await
     }
@@ -75,7 +75,7 @@ impl Server {
     }
 }
 
-/// Programs this one has started; they end with it, in reversed order, whatever the reason.
+/// Started programs; killed on drop, in reverse order.
 #[derive(Default)]
 pub struct Children(Vec<Child>);
 
@@ -99,7 +99,7 @@ impl Children {
         self.0.iter_mut().any(|child| child.try_wait().is_ok_and(|status| status.is_some()))
     }
 
-    /// Ends them the hard way, as a power cut would. They may have ended by themselves.
+    /// Kills them, as in a power failure. They may have exited by themselves.
     pub fn end(&mut self) {
         for child in self.0.iter_mut().rev() {
             let _ = child.kill();
@@ -122,7 +122,7 @@ pub fn data_directory(options: &Options) -> anyhow::Result<tempfile::TempDir> {
     tempfile::tempdir_in(parent).context("cannot make a data directory")
 }
 
-/// Asks /readyz over one connection, opened again when it breaks, until the answer is yes.
+/// Polls /readyz over one connection, reopened when it breaks, until it succeeds.
 pub async fn wait_until_ready(target: &Target, children: &mut Children, log: &Path) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut connection = None;
@@ -154,12 +154,12 @@ fn check_alive(children: &mut Children, start: Instant, log: &Path) -> anyhow::R
         let text = std::fs::read_to_string(log).unwrap_or_default();
         let tail: Vec<&str> = text.lines().rev().take(20).collect();
         let tail: Vec<&str> = tail.into_iter().rev().collect();
-        bail!("the server did not get ready; the end of its log:\n{}", tail.join("\n"));
+        bail!("the server did not become ready; the end of its log:\n{}", tail.join("\n"));
     }
     Ok(())
 }
 
-/// Asks a plain HTTP server at HOST:PORT.
+/// Sends a request to a plain HTTP server at HOST:PORT.
 pub async fn answers_ok(address: &str, path: &str) -> bool {
     let ask = async {
         let mut stream = TcpStream::connect(address).await?;

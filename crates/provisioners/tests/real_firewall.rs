@@ -37,7 +37,7 @@ fn in_a_network_of_its_own(test: &str) -> bool {
 
 #[test]
 fn missing_rules_are_inserted_once_and_others_are_kept() {
-    if !in_a_network_of_its_own("missing_rules_are_put_in_front_once_and_others_stay") {
+    if !in_a_network_of_its_own("missing_rules_are_inserted_once_and_others_are_kept") {
         return;
     }
     iptables("-P FORWARD DROP").unwrap();

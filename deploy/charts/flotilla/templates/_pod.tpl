@@ -24,7 +24,7 @@ metadata:
   {{- end }}
 spec:
   serviceAccountName: {{ include "flotilla.account" . }}
-  # The server asks nothing of the cluster it runs in.
+  # The server does not use the API of the cluster it runs in.
   automountServiceAccountToken: false
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext:
@@ -54,7 +54,7 @@ spec:
   {{- end }}
   {{- if .Values.pkiSecret }}
   initContainers:
-    # The server keeps its directory of keys to itself, with files it may replace; a mounted secret is neither.
+    # The key directory must be private and writable, which a mounted secret is not.
     - name: keys
       image: {{ include "flotilla.image" . | quote }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -89,7 +89,7 @@ spec:
         {{- end }}
         {{- if eq .Values.storage.type "etcd" }}
         - --storage=etcd
-        # Where the other replicas reach this one.
+        # The address of this replica for the others.
         - --peer-address=$(POD_IP):5443
         - --etcd-servers={{ join "," .Values.storage.etcd.servers }}
         - --etcd-prefix={{ .Values.storage.etcd.prefix }}
@@ -120,7 +120,7 @@ spec:
         httpGet: {path: /readyz, port: https, scheme: HTTPS}
         periodSeconds: 5
       livenessProbe:
-        # Starting anew does not bring etcd back.
+        # A restart does not help if etcd is unavailable.
         httpGet: {path: "/livez?exclude=etcd", port: https, scheme: HTTPS}
         periodSeconds: 10
         failureThreshold: 6
