@@ -23,6 +23,13 @@ fn any_patch_is_applied_or_rejected() {
 }
 
 #[test]
+fn patches_that_nest_are_refused() {
+    let document = br#"{"a":{}}"#;
+    let patch = br#"[{"op":"add","path":"/b","value":{"x":{"x":{}}}},{"op":"move","from":"/a","path":"/b/x/x/y"},{"op":"move","from":"/b","path":"/a"}]"#;
+    targets::patch(&[&[0, 0], document.as_slice(), &[0xff], patch.as_slice()].concat());
+}
+
+#[test]
 fn any_selector_is_parsed_or_rejected() {
     run(targets::selectors, SELECTORS, Framing::Plain);
 }

@@ -5,6 +5,7 @@ mod refusal;
 use std::fmt;
 
 use kinds::protobuf::{self, ProtobufError};
+use object::depth::{self, DEPTH_MAX, READ_DEPTH_MAX};
 use object::{GroupVersion, GroupVersionKind, Object, Status, schema};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -61,6 +62,7 @@ pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
         BodyFormat::Yaml => decode_yaml(bytes),
         BodyFormat::Protobuf => {
             let value = protobuf::decode(bytes).map_err(|error| Status::bad_request(error.to_string()))?;
+            check_depth(&value)?;
             Ok(Decoded { value, duplicates: Vec::new() })
         }
     }
@@ -97,6 +99,7 @@ fn decode_protobuf(expected: &GroupVersionKind, bytes: &[u8]) -> Result<Decoded,
         ProtobufError::UnknownKind { .. } => not_registered(found, expected),
         error => cannot_be_handled(found, expected, &error.to_string()),
     })?;
+    check_depth(&value)?;
     Ok(Decoded { value, duplicates: Vec::new() })
 }
 
@@ -111,9 +114,26 @@ fn decode_json(bytes: &[u8]) -> Result<Decoded, serde_json::Error> {
 
 fn decode_yaml(bytes: &[u8]) -> Result<Decoded, Status> {
     let text = std::str::from_utf8(bytes).map_err(|e| Status::bad_request(format!("yaml: invalid UTF-8: {e}")))?;
-    let value = serde_saphyr::from_str(text)
+    let mut options = serde_saphyr::Options::default();
+    if let Some(budget) = &mut options.budget {
+        budget.max_depth = READ_DEPTH_MAX;
+    }
+    let value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
+    check_depth(&value)?;
     Ok(Decoded { value, duplicates: Vec::new() })
+}
+
+/// The JSON parser limits the depth of bodies itself. The readers of other formats have limits of their own, which may be
+/// higher than that of stored objects.
+fn check_depth(value: &Value) -> Result<(), Status> {
+    match depth::of(value) {
+        depth if depth > DEPTH_MAX => {
+            let text = format!("the request body is nested {depth} levels deep, at most {DEPTH_MAX} are allowed");
+            Err(Status::bad_request(text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks that a decoded body is an object of the resource and brings it to the form validation expects: known fields

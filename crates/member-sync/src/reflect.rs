@@ -1,8 +1,9 @@
-//! From an object in the member to what its work says of it: the status that matters, and health.
+//! Reflects an object in the member into the status of its Work: the collected status and the health.
 
 use api::work::{ManifestStatus, ResourceIdentifier, STATUS_UNSCHEDULABLE};
 use interpreter::{InterpretError, Operation};
 use object::Object;
+use object::depth::{self, EMBEDDED_DEPTH_MAX};
 use reconcile::{ObjectKey, Regarding};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ pub const HEALTHY: &str = "Healthy";
 pub const UNHEALTHY: &str = "Unhealthy";
 pub const UNKNOWN: &str = "Unknown";
 
-/// What the object in the member says, as the work shows it.
+/// Returns the status and health of the object in the member, as the Work shows them.
 pub async fn reflect(
     member: &Member,
     work: &Object,
@@ -39,7 +40,17 @@ pub async fn reflect(
             }
         }
     };
-    let status = with_unschedulable(member, observed, status);
+    let status = with_unschedulable(member, observed, status).filter(|status| {
+        let depth = depth::of(status);
+        if depth > EMBEDDED_DEPTH_MAX {
+            let text = format!(
+                "Status of object({}) is nested {depth} levels deep and is left out; at most {EMBEDDED_DEPTH_MAX} can be reflected.",
+                name(manifest)
+            );
+            member.plane.recorders.work_status.warning(Regarding::from(work), "ReflectStatusFailed", text);
+        }
+        depth <= EMBEDDED_DEPTH_MAX
+    });
     Ok(ManifestStatus { identifier: identifier(manifest), status, health: health.to_owned() })
 }
 

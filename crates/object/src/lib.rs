@@ -1,5 +1,6 @@
-//! The words every layer speaks: dynamic Kubernetes objects, their names, selectors, schemas, errors and patches.
+//! Types that every layer uses: dynamic Kubernetes objects, their names, selectors, schemas, errors and patches.
 
+pub mod depth;
 pub mod duration;
 pub mod field;
 pub mod gvk;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::depth::{self, READ_DEPTH_MAX};
 use crate::gvk::{GroupVersion, GroupVersionKind};
 use crate::unmanaged;
 
@@ -316,6 +317,22 @@ impl Object {
     pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes).map(Self::from_map)
     }
+
+    /// Reads a stored object of any depth. Objects written before the depth limit existed may be deeper than a tree can
+    /// be; in their trees the values below [`READ_DEPTH_MAX`] levels are null.
+    pub fn decode_stored(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        Self::decode(bytes).or_else(|error| Self::decode(&cut_deep(bytes).ok_or(error)?))
+    }
+
+    /// The same without managedFields.
+    pub fn decode_stored_unmanaged(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        Self::decode_unmanaged(bytes).or_else(|error| Self::decode_unmanaged(&cut_deep(bytes).ok_or(error)?))
+    }
+}
+
+/// `None` for bytes of a depth that the parser reads: another error made it fail.
+fn cut_deep(bytes: &[u8]) -> Option<Vec<u8>> {
+    (depth::of_json(bytes) > READ_DEPTH_MAX).then(|| depth::cut_json(bytes, READ_DEPTH_MAX))
 }
 
 fn begin_field(out: &mut Vec<u8>, index: usize, name: &str) {
@@ -363,6 +380,19 @@ mod tests {
         let text = String::from_utf8(object.encode().to_vec()).expect("utf-8");
         assert!(text.starts_with(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"#), "{text}");
         assert_eq!(Object::decode(text.as_bytes()).expect("valid"), object);
+    }
+
+    #[test]
+    fn stored_objects_of_any_depth_can_be_read() {
+        for depth in [1, READ_DEPTH_MAX - 1, READ_DEPTH_MAX, 1_000, 100_000] {
+            let nested = "[".repeat(depth) + &"]".repeat(depth);
+            let bytes = format!(r#"{{"kind":"A","metadata":{{"name":"x","managedFields":[]}},"spec":{nested}}}"#);
+            let object = Object::decode_stored(bytes.as_bytes()).expect("readable");
+            assert_eq!(depth::of(object.as_value()), (depth + 1).clamp(3, READ_DEPTH_MAX));
+            let object = Object::decode_stored_unmanaged(bytes.as_bytes()).expect("readable");
+            assert_eq!((object.name(), object.get(&["metadata", "managedFields"])), ("x", None));
+        }
+        assert!(Object::decode_stored(b"{").is_err());
     }
 
     #[test]

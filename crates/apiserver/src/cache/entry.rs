@@ -48,7 +48,7 @@ impl Entry {
         let fields = if selectable.is_empty() {
             Box::default()
         } else {
-            let object = Object::decode(&bytes).map_err(|e| unreadable(e.to_string()))?;
+            let object = Object::decode_stored(&bytes).map_err(|e| unreadable(e.to_string()))?;
             selectable.iter().map(|field| field.value(&object).into_boxed_str()).collect()
         };
         let stored = Stored::new(bytes, revision).ok_or_else(|| unreadable("it has no metadata".to_owned()))?;

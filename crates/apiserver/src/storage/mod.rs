@@ -5,6 +5,7 @@ mod leases;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use object::depth::{self, DEPTH_MAX};
 use object::{GroupResource, Object, Status};
 use packing::{Dictionary, Packed};
 use store::{Error, Store};
@@ -27,6 +28,8 @@ pub struct Current {
     pub object: Object,
     pub revision: u64,
     pub bytes: Bytes,
+    /// The stored object is deeper than a tree can be: values in `object` below that depth are null.
+    pub is_cut: bool,
 }
 
 /// How a guarded write went.
@@ -51,7 +54,7 @@ impl Objects {
     }
 
     pub async fn create(&self, key: &str, bytes: Bytes, lease: Option<i64>) -> Result<Outcome, Status> {
-        check_size(&bytes)?;
+        check_new(&bytes)?;
         match self.store.create(key, bytes, lease).await {
             Ok(revision) => Ok(Outcome::Written(revision)),
             Err(Error::Exists { current }) => Ok(Outcome::Raced(Some(Box::new(read_current(current)?)))),
@@ -60,10 +63,25 @@ impl Objects {
     }
 
     pub async fn update(&self, key: &str, bytes: Bytes, expected: u64, lease: Option<i64>) -> Result<Outcome, Status> {
-        check_size(&bytes)?;
+        self.check_update(key, &bytes).await?;
         match self.store.update(key, bytes, expected, lease).await {
             Ok(revision) => Ok(Outcome::Written(revision)),
             Err(error) => raced(error),
+        }
+    }
+
+    /// Refuses bytes that are too large or too deep to be stored. An object that already is too deep may keep its depth,
+    /// so that its finalizers can be removed.
+    pub async fn check_update(&self, key: &str, bytes: &Bytes) -> Result<(), Status> {
+        check_size(bytes)?;
+        let depth = depth::of_json(bytes);
+        if depth <= DEPTH_MAX {
+            return Ok(());
+        }
+        let (found, _) = self.store.get(key).await.map_err(status_of_store)?;
+        match found {
+            Some(current) if depth <= depth::of_json(&current.value) => Ok(()),
+            _ => Err(too_deep(depth)),
         }
     }
 
@@ -84,10 +102,29 @@ fn raced(error: Error) -> Result<Outcome, Status> {
 }
 
 fn read_current(kv: store::KeyValue) -> Result<Current, Status> {
-    let mut object = Object::decode(&kv.value)
-        .map_err(|error| Status::internal(format!("stored object {} cannot be read: {error}", kv.key)))?;
+    let (object, is_cut) = match Object::decode(&kv.value) {
+        Ok(object) => (Ok(object), false),
+        Err(_) => (Object::decode_stored(&kv.value), true),
+    };
+    let unreadable = |error| Status::internal(format!("stored object {} cannot be read: {error}", kv.key));
+    let mut object = object.map_err(unreadable)?;
     object.set_resource_version(kv.mod_revision);
-    Ok(Current { object, revision: kv.mod_revision, bytes: kv.value })
+    Ok(Current { object, revision: kv.mod_revision, bytes: kv.value, is_cut })
+}
+
+/// Refuses bytes of a new object that are too large or too deep to be stored.
+pub fn check_new(bytes: &Bytes) -> Result<(), Status> {
+    check_size(bytes)?;
+    match depth::of_json(bytes) {
+        depth if depth > DEPTH_MAX => Err(too_deep(depth)),
+        _ => Ok(()),
+    }
+}
+
+fn too_deep(depth: usize) -> Status {
+    let text =
+        format!("object is nested {depth} levels deep, managedFields included; at most {DEPTH_MAX} can be stored");
+    Status::new(422, "Invalid", text)
 }
 
 fn check_size(bytes: &Bytes) -> Result<(), Status> {
@@ -187,12 +224,12 @@ impl Stored {
 
     /// The object as a tree, in the storage version, with its resourceVersion.
     pub fn decode(&self) -> Result<Object, Status> {
-        self.tree(Object::decode(&self.value.unpack()))
+        self.tree(Object::decode_stored(&self.value.unpack()))
     }
 
     /// The same without managedFields.
     pub fn decode_unmanaged(&self) -> Result<Object, Status> {
-        self.tree(Object::decode_unmanaged(&self.value.unpack()))
+        self.tree(Object::decode_stored_unmanaged(&self.value.unpack()))
     }
 
     fn tree(&self, decoded: Result<Object, serde_json::Error>) -> Result<Object, Status> {

@@ -99,6 +99,7 @@ async fn store_new(
         let key = resource.key(&target.namespace, &name);
         let bytes = storage::encode(&object);
         let outcome = if options.dry_run {
+            storage::check_new(&bytes)?;
             dry_run_create(server, &key).await?
         } else {
             let lease = server.lease_for(resource).await?;

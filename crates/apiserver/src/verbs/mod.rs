@@ -11,9 +11,12 @@ mod write;
 
 use std::sync::Arc;
 
+use access::Action;
+use access::user::ResourceAction;
 use object::{Object, Status};
 use serde_json::Value;
 
+use crate::context::Context;
 use crate::convert;
 use crate::served_resources::Resource;
 use crate::server::Server;
@@ -34,6 +37,22 @@ pub struct Target {
 impl Target {
     pub fn key(&self) -> String {
         self.resource.key(&self.namespace, &self.name)
+    }
+
+    /// Refuses a write that would create the object unless the user may create it. Authorization of the request only
+    /// covered its own verb (`update` or `patch`). The name is known, so `resourceNames` apply.
+    pub async fn require_create(&self, server: &Server, ctx: &Context) -> Result<(), Status> {
+        let kind = &self.resource.kind;
+        let action = Action::Resource(ResourceAction {
+            verb: "create",
+            group: &kind.gvk.group,
+            version: &kind.gvk.version,
+            resource: &kind.plural,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+        });
+        server.auth.require(server, &ctx.user, &action).await
     }
 
     pub fn not_found(&self) -> Status {

@@ -211,7 +211,7 @@ async fn apply(
     if server.objects.get(&target.key()).await?.is_some() {
         let applied = Applied { object: object.clone(), options };
         match update::change(server, ctx, target, &applied, options).await {
-            // Deleted in between: the apply makes it anew.
+            // Deleted in between: the apply creates it.
             Err(status) if status.is_not_found() && target.subresource.is_empty() => {}
             other => return other,
         }
@@ -226,6 +226,7 @@ async fn apply(
         );
         return Err(Status::conflict(&target.resource.kind.group_resource(), &target.name, detail));
     }
+    target.require_create(server, ctx).await?;
     let merged = managed::apply(server, ctx, target, None, &object, options)?;
     let shaped = decode::shape(ctx, &target.resource, merged, options.validation, Vec::new())?;
     create::create_applied(server, ctx, target, shaped, options).await

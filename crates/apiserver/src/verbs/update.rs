@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use kinds::strategies::certificates;
 use kinds::strategies::core::{namespace, pod};
 use kinds::strategies::metadata::validate_object_meta_update;
+use object::depth::READ_DEPTH_MAX;
 use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::Value;
 
@@ -106,6 +107,7 @@ pub async fn replace(
     }
     let creates = strategy.allows_create_on_update() && target.subresource.is_empty();
     if creates && object.resource_version().is_empty() && server.objects.get(&target.key()).await?.is_none() {
+        target.require_create(server, ctx).await?;
         return create::create(server, ctx, target, object, options).await;
     }
     change(server, ctx, target, &Replace { object, options }, options).await
@@ -136,17 +138,23 @@ pub async fn change(
                 }
             }
         }
+        let bytes = storage::encode(&new.object);
         if options.dry_run {
+            server.objects.check_update(&key, &bytes).await?;
             let object = convert::to_served(server, &target.resource, new.object).await?;
             return Ok(Answer::Object { code: 200, object: object.into() });
         }
-        let bytes = storage::encode(&new.object);
         if bytes == current.bytes {
             return Ok(Answer::stored(200, Stored::written(bytes, current.revision)));
         }
         let lease = server.lease_for(&target.resource).await?;
         match server.objects.update(&key, bytes.clone(), current.revision, lease).await? {
             Outcome::Written(revision) => {
+                if current.is_cut {
+                    ctx.warn(format!(
+                        "values nested deeper than {READ_DEPTH_MAX} levels in the stored object were removed"
+                    ));
+                }
                 return Ok(Answer::written(200, Stored::written(bytes, revision), new.object));
             }
             Outcome::Raced(None) => return Err(target.not_found()),

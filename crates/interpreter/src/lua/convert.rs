@@ -1,13 +1,11 @@
-//! JSON to Lua and back. An empty table is neither list nor map, so what it was is looked up where it came from.
+//! JSON to Lua and back. An empty table is neither list nor map; the original value decides which of the two it is.
 
 use std::collections::HashSet;
 use std::ffi::c_void;
 
 use mlua::{Lua, Table, Value};
+use object::depth::DEPTH_MAX;
 use serde_json::{Map, Number, Value as Json};
-
-/// As deep as any JSON may be that we read.
-const DEPTH_MAX: usize = 128;
 
 /// Null is nothing in Lua: a field that is not there, an item that is left out.
 pub fn to_lua(lua: &Lua, json: &Json) -> mlua::Result<Value> {

@@ -1,18 +1,21 @@
-//! JSON patch (RFC 6902), with the habits of the library kube-apiserver uses: negative indices count from the end,
-//! replacing a missing key adds it, null means absent on the way down.
+//! JSON patch (RFC 6902) as kube-apiserver's library applies it: negative indices count from the end, replacing a missing
+//! key adds it, and null on the way to a target counts as absent.
 
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use crate::depth;
 
-/// More operations than this are refused.
+/// Maximum number of operations in one patch.
 pub const OPERATIONS_MAX: usize = 10_000;
-/// All `copy` operations of one patch together may not copy more.
+/// Maximum number of bytes that all `copy` operations of one patch add together.
 pub const COPIED_BYTES_MAX: usize = 3 << 20;
-/// Deeper paths than this are refused, so that a patch cannot build what no parser would accept.
-const PATH_DEPTH_MAX: usize = 128;
+/// Maximum number of nodes visited to find the depth of moved values in one patch.
+const MOVED_NODES_MAX: usize = 1 << 20;
 
 /// Applies a patch to a document. On an error the document may be half patched: work on a copy.
+///
+/// No operation makes the document deeper than [`depth::DEPTH_MAX`], or deeper than it was if it already passes that.
 pub fn apply(document: &mut Value, patch: &Value) -> Result<(), PatchError> {
     let Value::Array(operations) = patch else {
         let word = kind_word(patch);
@@ -25,7 +28,7 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), PatchError> {
         let message = format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}");
         return Err(PatchError::TooLarge(message));
     }
-    let mut copied_bytes = 0;
+    let mut budget = Budget::of(document);
     for operation in operations {
         let Value::Object(operation) = operation else {
             let word = kind_word(operation);
@@ -34,68 +37,134 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), PatchError> {
             );
             return Err(PatchError::BadRequest(message));
         };
-        step(document, operation, &mut copied_bytes).map_err(PatchError::DoesNotApply)?;
+        step(document, operation, &mut budget)?;
     }
     Ok(())
 }
 
-fn step(document: &mut Value, operation: &Map<String, Value>, copied_bytes: &mut usize) -> Result<(), String> {
+fn step(document: &mut Value, operation: &Map<String, Value>, budget: &mut Budget) -> Result<(), PatchError> {
     let kind = operation.get("op").and_then(Value::as_str).unwrap_or("unknown");
     let text = |field: &str| {
         let found = operation.get(field).and_then(Value::as_str);
-        found.ok_or_else(|| format!("{kind} operation failed to decode {field}: missing value"))
+        found.ok_or_else(|| refused(format!("{kind} operation failed to decode {field}: missing value")))
     };
-    let value = || operation.get("value").cloned().unwrap_or(Value::Null);
+    let value = operation.get("value").unwrap_or(&Value::Null);
     match kind {
-        "add" => place(document, "add", text("path")?)?.add(value()),
-        "remove" => place(document, "remove", text("path")?)?.remove().map(drop),
-        "replace" if text("path")?.is_empty() => match value() {
-            root @ (Value::Object(_) | Value::Array(_)) => {
-                *document = root;
-                Ok(())
+        "add" => {
+            budget.add(text("path")?, value)?;
+            locate(document, "add", text("path")?)?.add(value.clone())
+        }
+        "remove" => locate(document, "remove", text("path")?)?.remove().map(drop),
+        "replace" => {
+            budget.add(text("path")?, value)?;
+            if !text("path")?.is_empty() {
+                return locate(document, "replace", text("path")?)?.set(value.clone());
             }
-            _ => Err("replace operation value must be object or array".to_owned()),
-        },
-        "replace" => place(document, "replace", text("path")?)?.set(value()),
+            if !matches!(value, Value::Object(_) | Value::Array(_)) {
+                return Err(refused("replace operation value must be object or array".to_owned()));
+            }
+            *document = value.clone();
+            Ok(())
+        }
         "move" => {
-            let moved = place(document, "move", text("from")?)?.remove()?;
-            place(document, "move", text("path")?)?.add(moved)
+            let (from, path) = (text("from")?, text("path")?);
+            let moved = locate(document, "move", from)?.remove()?;
+            budget.move_value(from, path, &moved)?;
+            locate(document, "move", path)?.add(moved)
         }
         "copy" => {
-            let copied = place(document, "copy", text("from")?)?.get()?.unwrap_or(Value::Null);
-            *copied_bytes += copied.to_string().len();
-            if *copied_bytes > COPIED_BYTES_MAX {
-                return Err(format!(
-                    "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, exceeding the limit {COPIED_BYTES_MAX}"
-                ));
-            }
-            place(document, "copy", text("path")?)?.add(copied)
+            let copied = locate(document, "copy", text("from")?)?.get()?.unwrap_or(&Value::Null);
+            budget.copy(copied)?;
+            budget.add(text("path")?, copied)?;
+            let copied = copied.clone();
+            locate(document, "copy", text("path")?)?.add(copied)
         }
         "test" => {
             let path = text("path")?;
-            let found = if path.is_empty() { Some(document.clone()) } else { place(document, "test", path)?.get()? };
-            if found.unwrap_or(Value::Null) == value() {
+            let found = if path.is_empty() { Some(&*document) } else { locate(document, "test", path)?.get()? };
+            if found.unwrap_or(&Value::Null) == value {
                 Ok(())
             } else {
-                Err(format!("testing value {path} failed: test failed"))
+                Err(refused(format!("testing value {path} failed: test failed")))
             }
         }
-        other => Err(format!("Unexpected kind: {other}")),
+        other => Err(refused(format!("Unexpected kind: {other}"))),
     }
 }
 
-/// A spot in a document: the container and the key in it, which need not exist yet.
-enum Place<'d> {
+fn refused(reason: String) -> PatchError {
+    PatchError::DoesNotApply(reason)
+}
+
+/// Limits on the result of a patch, checked before each operation without walking the document.
+struct Budget {
+    depth_max: usize,
+    /// Upper bound of the document's depth. Operations that remove values leave it as it is.
+    depth: usize,
+    copied_bytes: usize,
+    moved_nodes_left: usize,
+}
+
+impl Budget {
+    fn of(document: &Value) -> Self {
+        let depth = depth::of(document);
+        let depth_max = depth.max(depth::DEPTH_MAX);
+        Self { depth_max, depth, copied_bytes: 0, moved_nodes_left: MOVED_NODES_MAX }
+    }
+
+    fn add(&mut self, path: &str, value: &Value) -> Result<(), PatchError> {
+        self.reach(segments(path) + depth::of(value))
+    }
+
+    /// A move to a path that is not longer cannot make the document deeper. Others are first judged by the bound, so that
+    /// the moved value is only walked when the bound reaches the limit.
+    fn move_value(&mut self, from: &str, path: &str, moved: &Value) -> Result<(), PatchError> {
+        let bound = self.depth.saturating_sub(segments(from)) + segments(path);
+        if bound <= self.depth_max {
+            return self.reach(bound);
+        }
+        let Some(exact) = depth::of_within(moved, &mut self.moved_nodes_left) else {
+            let message = format!("the moved values have more than {MOVED_NODES_MAX} fields and items together");
+            return Err(PatchError::TooLarge(message));
+        };
+        self.reach(segments(path) + exact)
+    }
+
+    fn copy(&mut self, copied: &Value) -> Result<(), PatchError> {
+        self.copied_bytes += copied.to_string().len();
+        if self.copied_bytes <= COPIED_BYTES_MAX {
+            return Ok(());
+        }
+        let copied_bytes = self.copied_bytes;
+        Err(refused(format!(
+            "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, exceeding the limit {COPIED_BYTES_MAX}"
+        )))
+    }
+
+    fn reach(&mut self, depth: usize) -> Result<(), PatchError> {
+        if depth > self.depth_max {
+            return Err(PatchError::too_deep(depth));
+        }
+        self.depth = self.depth.max(depth);
+        Ok(())
+    }
+}
+
+/// Number of maps and lists above the value that the path names.
+fn segments(path: &str) -> usize {
+    path.split('/').count() - 1
+}
+
+/// A target in a document: the container and the key in it, which may be absent.
+enum Target<'d> {
     Field(&'d mut Map<String, Value>, String),
     Item(&'d mut Vec<Value>, String),
 }
 
-fn place<'d>(document: &'d mut Value, operation: &str, path: &str) -> Result<Place<'d>, String> {
-    let missing = || format!("{operation} operation does not apply: doc is missing path: \"{path}\": missing value");
+fn locate<'d>(document: &'d mut Value, operation: &str, path: &str) -> Result<Target<'d>, PatchError> {
+    let missing =
+        || refused(format!("{operation} operation does not apply: doc is missing path: \"{path}\": missing value"));
     let mut parts = path.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
-    if path.split('/').count() > PATH_DEPTH_MAX {
-        return Err(format!("{operation} operation has a path deeper than {PATH_DEPTH_MAX} levels"));
-    }
     let mut key = parts.next().ok_or_else(missing)?;
     let mut at = document;
     for next in parts {
@@ -111,14 +180,14 @@ fn place<'d>(document: &'d mut Value, operation: &str, path: &str) -> Result<Pla
         key = next;
     }
     match at {
-        Value::Object(map) => Ok(Place::Field(map, key)),
-        Value::Array(items) => Ok(Place::Item(items, key)),
+        Value::Object(map) => Ok(Target::Field(map, key)),
+        Value::Array(items) => Ok(Target::Item(items, key)),
         _ => Err(missing()),
     }
 }
 
-impl Place<'_> {
-    fn add(self, value: Value) -> Result<(), String> {
+impl<'d> Target<'d> {
+    fn add(self, value: Value) -> Result<(), PatchError> {
         match self {
             Self::Field(map, key) => {
                 map.insert(key, value);
@@ -132,7 +201,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn set(self, value: Value) -> Result<(), String> {
+    fn set(self, value: Value) -> Result<(), PatchError> {
         match self {
             Self::Field(map, key) => {
                 map.insert(key, value);
@@ -145,17 +214,18 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn get(self) -> Result<Option<Value>, String> {
+    fn get(self) -> Result<Option<&'d Value>, PatchError> {
         match self {
-            Self::Field(map, key) => Ok(map.get(&key).cloned()),
-            Self::Item(items, key) => index_of(&key, items.len()).map(|index| items.get(index).cloned()),
+            Self::Field(map, key) => Ok(map.get(&key)),
+            Self::Item(items, key) => index_of(&key, items.len()).map(|index| items.get(index)),
         }
     }
 
-    fn remove(self) -> Result<Value, String> {
+    fn remove(self) -> Result<Value, PatchError> {
         match self {
             Self::Field(map, key) => {
-                map.remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
+                let missing = || refused(format!("Unable to remove nonexistent key: {key}: missing value"));
+                map.remove(&key).ok_or_else(missing)
             }
             Self::Item(items, key) => index_of(&key, items.len()).map(|index| items.remove(index)),
         }
@@ -163,16 +233,16 @@ impl Place<'_> {
 }
 
 /// An index below `length`; a negative one counts from the end.
-fn index_of(key: &str, length: usize) -> Result<usize, String> {
-    let index: i64 = key.parse().map_err(|_| format!("value was not a proper array index: '{key}'"))?;
+fn index_of(key: &str, length: usize) -> Result<usize, PatchError> {
+    let index: i64 = key.parse().map_err(|_| refused(format!("value was not a proper array index: '{key}'")))?;
     let from_start = if index < 0 { index + length as i64 } else { index };
     usize::try_from(from_start)
         .ok()
         .filter(|index| *index < length)
-        .ok_or_else(|| format!("Unable to access invalid index: {index}: invalid index referenced"))
+        .ok_or_else(|| refused(format!("Unable to access invalid index: {index}: invalid index referenced")))
 }
 
-/// What Go's decoder calls a JSON value it cannot store.
+/// The name Go's decoder gives to a JSON value it cannot store.
 pub(super) fn kind_word(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -240,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_refused() {
+    fn patches_that_grow_or_cost_without_end_are_refused() {
         let many = Value::from(vec![json!({"op": "add", "path": "/a", "value": 1}); OPERATIONS_MAX + 1]);
         let refusal = apply(&mut json!({}), &many).expect_err("too many");
         assert_eq!(refusal.to_status().code, 413);
@@ -248,6 +318,13 @@ mod tests {
         let patch = Value::from(vec![double; 100]);
         let refusal = apply(&mut json!({"a": ["x"]}), &patch).expect_err("grows without end");
         assert_eq!(refusal.to_status().code, 422);
+        let mut names = json!({"a": (0..50_000).collect::<Vec<_>>(), "b": {}});
+        let deepest = (2..depth::DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
+        let fill = json!({"op": "add", "path": "/b/x", "value": deepest});
+        let down = json!({"op": "move", "from": "/a", "path": "/b/a"});
+        let up = json!({"op": "move", "from": "/b/a", "path": "/a"});
+        let patch = Value::from([vec![fill], vec![[down, up]; 100].concat()].concat());
+        assert_eq!(apply(&mut names, &patch).expect_err("walks without end").to_status().code, 413);
         let deep = json!([{"op": "add", "path": "/a".repeat(200), "value": 1}]);
         assert!(apply(&mut json!({}), &deep).is_err());
     }

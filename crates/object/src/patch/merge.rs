@@ -7,6 +7,7 @@ use super::json::kind_word;
 
 /// Applies a merge patch to a document.
 pub fn apply(document: &mut Value, patch: &Value) -> Result<(), PatchError> {
+    PatchError::check_depth(patch)?;
     let Value::Object(patch) = patch else {
         let word = kind_word(patch);
         let message = format!(

@@ -10,6 +10,7 @@ pub mod typed;
 
 use thiserror::Error;
 
+use crate::depth::{self, DEPTH_MAX};
 use crate::field::{FieldError, FieldPath};
 use crate::gvk::GroupKind;
 use crate::status::{Status, StatusDetails};
@@ -26,6 +27,9 @@ pub enum PatchError {
     /// 413: the patch asks for more work than is allowed.
     #[error("{0}")]
     TooLarge(String),
+    /// 422: the object would be nested deeper than can be stored.
+    #[error("the object would be nested {depth} levels deep, at most {DEPTH_MAX} are allowed")]
+    TooDeep { depth: usize },
     /// 500 in Kubernetes, although the patch is to blame.
     #[error("{0}")]
     Unexpected(String),
@@ -39,6 +43,18 @@ pub fn undecodable(shown: String, why: &str) -> Status {
 }
 
 impl PatchError {
+    pub(crate) fn too_deep(depth: usize) -> Self {
+        Self::TooDeep { depth }
+    }
+
+    /// Refuses a patch that is itself deeper than any object may be; merging it would build such an object.
+    fn check_depth(patch: &serde_json::Value) -> Result<(), Self> {
+        match depth::of(patch) {
+            depth if depth > DEPTH_MAX => Err(Self::too_deep(depth)),
+            _ => Ok(()),
+        }
+    }
+
     pub fn to_status(&self) -> Status {
         match self {
             Self::BadRequest(message) => Status::bad_request(message.clone()),
@@ -46,6 +62,7 @@ impl PatchError {
                 let message = "the server rejected our request due to an error in our request";
                 Status::new(422, "Invalid", message).with_details(StatusDetails::default())
             }
+            Self::TooDeep { .. } => Status::new(422, "Invalid", self.to_string()),
             Self::TooLarge(message) => Status::too_large(format!("Request entity too large: {message}")),
             Self::Unexpected(message) => Status::new(500, "", message.clone()),
         }

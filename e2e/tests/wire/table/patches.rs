@@ -29,7 +29,22 @@ fn json() -> Vec<Case> {
     )
     .chain((0..40).map(|_| r#"{"op":"copy","from":"/x","path":"/x/0"}"#.to_owned()))
     .collect();
+    let nested = format!("{}{{}}{}", r#"{"x":"#.repeat(99), "}".repeat(99));
+    let nesting: Vec<String> = std::iter::once(r#"{"op":"add","path":"/q0","value":{}}"#.to_owned())
+        .chain((0..200).flat_map(|round| {
+            let (from, to) = (round % 2, (round + 1) % 2);
+            let path = "/x".repeat(100);
+            [
+                format!(r#"{{"op":"add","path":"/q{to}","value":{nested}}}"#),
+                format!(r#"{{"op":"move","from":"/q{from}","path":"/q{to}{path}"}}"#),
+            ]
+        }))
+        .collect();
     vec![
+        patch("moves that nest 20000 levels", JSON_PATCH, format!("[{}]", nesting.join(",")))
+            .is(422, "Invalid")
+            .says("levels deep")
+            .ours_alone(),
         patch("a JSON patch that is no list", JSON_PATCH, "{}").bad(),
         patch("a JSON patch that is no JSON", JSON_PATCH, "[{").bad(),
         patch("60000 operations", JSON_PATCH, many).is(413, "RequestEntityTooLarge"),

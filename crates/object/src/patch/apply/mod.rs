@@ -10,9 +10,11 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::PatchError;
 use super::fieldset::Set;
 use super::managed::{ManagedEntry, ManagedFields, Operation};
 use super::typed;
+use crate::depth;
 use crate::object::Object;
 use crate::schema::{self, Schema};
 use crate::status::Status;
@@ -56,8 +58,12 @@ impl<F: Fn(&str) -> Option<Schema>> Versions for F {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyError {
     Conflicts(Conflicts),
-    /// The request is wrong whatever is stored.
+    /// The request is wrong, independent of the stored object.
     BadRequest(String),
+    /// The applied configuration is nested deeper than can be stored.
+    TooDeep {
+        depth: usize,
+    },
     /// An object does not fit its schema; Kubernetes answers these with a plain 500.
     Untyped(String),
 }
@@ -67,6 +73,7 @@ impl ApplyError {
         match self {
             Self::Conflicts(conflicts) => conflicts.to_status(),
             Self::BadRequest(message) => Status::bad_request(message.clone()),
+            Self::TooDeep { depth } => PatchError::too_deep(*depth).to_status(),
             Self::Untyped(message) => Status::new(500, "", message.clone()),
         }
     }
@@ -86,6 +93,10 @@ pub fn apply(
 ) -> Result<Object, ApplyError> {
     if applied.get(&["metadata", "managedFields"]).is_some_and(|fields| !fields.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
+    }
+    let depth = depth::of(applied.as_value());
+    if depth > depth::DEPTH_MAX {
+        return Err(ApplyError::TooDeep { depth });
     }
     let subject = Subject::of(ctx, live, applied)?;
     let outcome = match subject.apply(ctx, manager, force) {

@@ -21,6 +21,7 @@ const SET_ORDER: &str = "$setElementOrder";
 /// Applies a strategic merge patch to an object of a built-in kind. On an error the object may be half patched: work on
 /// a copy.
 pub fn apply(schema: &Schema, document: &mut Value, patch: Value) -> Result<(), PatchError> {
+    PatchError::check_depth(&patch)?;
     let Value::Object(patch) = patch else {
         let word = kind_word(&patch);
         let message = format!("json: cannot unmarshal {word} into Go value of type map[string]interface {{}}");
