@@ -5,7 +5,7 @@ mod refusal;
 use std::fmt;
 
 use kinds::protobuf::{self, ProtobufError};
-use object::depth::{self, DEPTH_MAX, READ_DEPTH_MAX};
+use object::depth::{self, DEPTH_MAX};
 use object::{GroupVersion, GroupVersionKind, Object, Status, schema};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -114,11 +114,7 @@ fn decode_json(bytes: &[u8]) -> Result<Decoded, serde_json::Error> {
 
 fn decode_yaml(bytes: &[u8]) -> Result<Decoded, Status> {
     let text = std::str::from_utf8(bytes).map_err(|e| Status::bad_request(format!("yaml: invalid UTF-8: {e}")))?;
-    let mut options = serde_saphyr::Options::default();
-    if let Some(budget) = &mut options.budget {
-        budget.max_depth = READ_DEPTH_MAX;
-    }
-    let value = serde_saphyr::from_str_with_options(text, options)
+    let value = serde_saphyr::from_str(text)
         .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
     check_depth(&value)?;
     Ok(Decoded { value, duplicates: Vec::new() })

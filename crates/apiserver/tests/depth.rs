@@ -77,13 +77,14 @@ async fn check_stored(world: &World, path: &str) {
 async fn created_objects_are_refused_at_the_limit_and_deletable_below_it() {
     let world = world().await;
     let mut refused = 0;
-    for depth in (80..=READ_DEPTH_MAX + 3).chain([1_000]) {
+    for depth in (58..=READ_DEPTH_MAX + 3).chain([1_000]) {
         let name = format!("b{depth}");
         let body = blob(&name, nested(depth)).to_string();
-        for (method, path, content_type) in [
-            ("POST", BLOBS.to_owned(), "application/json"),
-            ("POST", BLOBS.to_owned(), "application/yaml"),
-            ("PATCH", format!("{BLOBS}/{name}?fieldManager=m"), "application/apply-patch+yaml"),
+        // The YAML reader needs more stack for a level and stops at 64 of them.
+        for (method, path, content_type, accepted_to) in [
+            ("POST", BLOBS.to_owned(), "application/json", DEPTH_MAX - 10),
+            ("POST", BLOBS.to_owned(), "application/yaml", 60),
+            ("PATCH", format!("{BLOBS}/{name}?fieldManager=m"), "application/apply-patch+yaml", 60),
         ] {
             let (dry, _) = send(&world, method, &with_dry_run(&path), content_type, body.clone()).await;
             let (code, text) = send(&world, method, &path, content_type, body.clone()).await;
@@ -94,7 +95,7 @@ async fn created_objects_are_refused_at_the_limit_and_deletable_below_it() {
                 other => panic!("{depth} {content_type}: {other} {text}"),
             }
             assert!(code != 201 || depth <= DEPTH_MAX, "{depth} {content_type}");
-            assert!(code == 201 || depth > DEPTH_MAX - 10, "{depth} {content_type}: {text}");
+            assert!(code == 201 || depth > accepted_to, "{depth} {content_type}: {text}");
         }
     }
     assert!(refused > 50);
