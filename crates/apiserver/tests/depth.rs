@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission_world::World;
-use api::features::Features;
 use apiserver::storage::Stored;
 use bytes::Bytes;
 use http::Request;
@@ -16,7 +15,6 @@ use serde_json::{Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const BLOBS: &str = "/apis/example.com/v1/namespaces/team/blobs";
-const WORKS: &str = "/apis/work.karmada.io/v1alpha1/namespaces/team/works";
 
 fn definition() -> Value {
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -32,9 +30,8 @@ fn definition() -> Value {
 }
 
 async fn world() -> World {
-    let features = Arc::new(Features::parse("").expect("gates"));
-    let world = World::serving([kinds::builtin(), validation::kinds(&features)].concat(), Vec::new()).await;
-    apiserver::prepare(&world.server).await.expect("prepared");
+    let world = World::new().await;
+    apiserver::prepare(&world.server, Vec::new()).await.expect("prepared");
     world.make(DEFINITIONS, definition()).await;
     for _ in 0..400 {
         if world.ask("GET", BLOBS, Value::Null).await.code == 200 {
@@ -109,9 +106,9 @@ fn with_dry_run(path: &str) -> String {
 async fn patches_cannot_nest_an_object_deeper_than_the_limit() {
     let world = world().await;
     world.make(BLOBS, blob("b", json!({"q0": {}}))).await;
-    let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "w"},
-        "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}]}}});
-    world.make(WORKS, work).await;
+    // The form of a Work, whose manifests are free-form.
+    let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+    world.make(BLOBS, blob("w", json!({"workload": {"manifests": [manifest]}}))).await;
     world.make("/api/v1/namespaces/team/configmaps", json!({"metadata": {"name": "c"}})).await;
     let moves = |base: &str, rounds: usize, levels: usize| {
         let mut operations = vec![json!({"op": "add", "path": format!("{base}/q0"), "value": {}})];
@@ -128,17 +125,17 @@ async fn patches_cannot_nest_an_object_deeper_than_the_limit() {
     let cases = [
         (format!("{BLOBS}/b"), json_patch, moves("/spec", 200, 99)),
         (format!("{BLOBS}/b"), json_patch, moves("/spec", 4_000, 20)),
-        (format!("{WORKS}/w"), json_patch, moves("/spec/workload/manifests/0", 10, 20)),
+        (format!("{BLOBS}/w"), json_patch, moves("/spec/workload/manifests/0", 10, 20)),
         ("/api/v1/namespaces/team/configmaps/c".to_owned(), json_patch, moves("", 200, 99)),
         (format!("{BLOBS}/b"), merge, json!({"spec": nested(110)})),
-        (format!("{WORKS}/w"), merge, json!({"spec": {"workload": {"manifests": [nested(110)]}}})),
+        (format!("{BLOBS}/w"), merge, json!({"spec": {"workload": {"manifests": [nested(110)]}}})),
     ];
     for (path, content_type, body) in cases {
         let (code, text) = send(&world, "PATCH", &path, content_type, body.to_string()).await;
         assert_eq!(code, 422, "{path}: {text}");
         assert!(text.contains("levels deep"), "{text}");
     }
-    for path in [format!("{BLOBS}/b"), format!("{WORKS}/w")] {
+    for path in [format!("{BLOBS}/b"), format!("{BLOBS}/w")] {
         check_stored(&world, &path).await;
     }
 }

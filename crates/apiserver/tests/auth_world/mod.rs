@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use access::User;
-use apiserver::admission::Chain;
+use apiserver::admission::{Admission, Chain};
 use apiserver::aggregate::Aggregator;
 use apiserver::audit::Audit;
 use apiserver::auth::escalation::EscalationCheck;
@@ -80,6 +80,13 @@ impl World {
         Self::trusting(None).await
     }
 
+    /// With more admission steps.
+    pub async fn admitting(steps: Vec<Box<dyn Admission>>) -> Self {
+        let world = Self::build(None, steps);
+        bootstrap::ensure(&world.server, Vec::new()).await.expect("an empty store takes the defaults");
+        world
+    }
+
     pub async fn trusting(oidc: Option<OidcConfig>) -> Self {
         let world = Self::empty(oidc);
         bootstrap::ensure(&world.server, Vec::new()).await.expect("an empty store takes the defaults");
@@ -88,6 +95,10 @@ impl World {
 
     /// Without default policy.
     pub fn empty(oidc: Option<OidcConfig>) -> Self {
+        Self::build(oidc, Vec::new())
+    }
+
+    fn build(oidc: Option<OidcConfig>, more_steps: Vec<Box<dyn Admission>>) -> Self {
         let now = Timestamp::now();
         let ca = CertificateAuthority::self_signed("test-ca", now).expect("an authority");
         let front_proxy_ca = CertificateAuthority::self_signed("front-proxy-ca", now).expect("an authority");
@@ -104,11 +115,13 @@ impl World {
             static_tokens: vec![(Secret::new(BOB_TOKEN), bob)],
             anonymous: true,
         });
+        let mut steps: Vec<Box<dyn Admission>> = vec![Box::new(EscalationCheck)];
+        steps.extend(more_steps);
         let server = Server::new(ServerConfig {
             store: Arc::new(store::memory::Memory::new()),
             kinds: kinds::builtin(),
             auth,
-            admission: Chain::new(vec![Box::new(EscalationCheck)]),
+            admission: Chain::new(steps),
             aggregator: Aggregator::default(),
             audit: Audit::off(),
             limits: LimitsConfig::default(),
@@ -131,7 +144,8 @@ impl World {
     }
 
     pub async fn ask(&self, caller: &Caller, method: &str, path: &str, body: Value) -> Reply {
-        let mut request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let content_type = if method == "PATCH" { "application/apply-patch+yaml" } else { "application/json" };
+        let mut request = Request::builder().method(method).uri(path).header("content-type", content_type);
         for (name, value) in &caller.headers {
             request = request.header(name, value);
         }
