@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use apiserver::admission::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use apiserver::admission::ingress_class::DefaultIngressClass;
 use apiserver::admission::limit_ranger::LimitRanger;
 use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
 use apiserver::admission::policies::ValidatingPolicies;
@@ -251,8 +253,12 @@ fn admission_steps(judges: Vec<Box<dyn Admission>>, last: Vec<Box<dyn Admission>
         Box::new(LimitRanger),
         Box::new(ServiceAccountDefaults),
         Box::new(MutatingWebhooks::default()),
+        Box::new(DefaultIngressClass),
         Box::new(ServiceAddresses),
         Box::new(EscalationCheck),
+        Box::new(CertificateApproval),
+        Box::new(CertificateSigning),
+        Box::new(CertificateSubjectRestriction),
     ];
     steps.extend(judges);
     steps.push(Box::new(ValidatingPolicies::default()));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api_host::{Additions, ApiHost};
+use apiserver::admission::claim_resize::ClaimResize;
 use apiserver::admission::default_tolerations::DefaultTolerations;
 use apiserver::admission::priority::Priorities;
 use apiserver::admission::storage_class::DefaultStorageClass;
@@ -136,8 +137,13 @@ fn additions(backends: &Backends) -> Additions {
     let usage = UsageApi { source: Arc::new(Usage { backends: backends.clone() }) };
     Additions {
         kinds: apiserver::usage::kinds(),
-        // Admission plugins of a cluster with nodes and volumes, which set defaults of pods and claims.
-        judges: vec![Box::new(Priorities), Box::new(DefaultTolerations), Box::new(DefaultStorageClass)],
+        // Admission plugins of a cluster with nodes and volumes.
+        judges: vec![
+            Box::new(Priorities),
+            Box::new(DefaultTolerations),
+            Box::new(DefaultStorageClass),
+            Box::new(ClaimResize),
+        ],
         connect_handlers: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
         extensions: vec![Box::new(Disturbing)],
         ..Additions::default()

@@ -1,7 +1,10 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
 
+pub mod certificates;
+pub mod claim_resize;
 pub mod default_tolerations;
 pub mod dynamic;
+pub mod ingress_class;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;
 pub mod policies;

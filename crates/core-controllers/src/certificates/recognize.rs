@@ -6,6 +6,7 @@ use object::Object;
 use pki::csr::Csr;
 use serde_json::Value;
 
+const MASTERS: &str = "system:masters";
 const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
 const AGENTS: &str = "system:karmada:agents";
@@ -56,6 +57,14 @@ pub fn api_client(usages: &BTreeSet<&str>, in_order: &[&str]) -> Result<(), Stri
     match usages.contains("client auth") {
         true => Ok(()),
         false => Err("missing required usage for client certificate: client auth".to_owned()),
+    }
+}
+
+/// Members of `system:masters` pass every authorization check: such a certificate cannot be revoked by any role.
+pub fn not_masters(csr: &Csr) -> Result<(), String> {
+    match csr.subject().organizations.iter().any(|organization| organization == MASTERS) {
+        true => Err(format!("subject organization {MASTERS} is not allowed")),
+        false => Ok(()),
     }
 }
 

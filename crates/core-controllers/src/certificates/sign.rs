@@ -28,6 +28,8 @@ pub fn answer(request: &Object, csr: &Csr, authority: &CertificateAuthority, now
         "kubernetes.io/legacy-unknown" => Ok(()),
         _ => return None,
     };
+    // Admission refuses such requests to the client signer. A request from before it, or to another signer, is not signed either.
+    let verdict = verdict.and_then(|()| recognize::not_masters(csr));
     let granted = verdict.map_err(|text| ("SignerValidationFailure", text)).and_then(|()| {
         let usages: Result<Vec<Usage>, _> = in_order.iter().map(|name| Usage::from_kubernetes(name)).collect();
         let signed = usages.and_then(|usages| authority.sign_csr(csr, &usages, duration(request), now));
@@ -123,6 +125,10 @@ mod tests {
         let legacy =
             Asked { signer: "kubernetes.io/legacy-unknown", common_name: "x", usages: CLIENT, ..Asked::default() };
         check(&legacy, "");
+        let masters = "subject organization system:masters is not allowed";
+        check(&Asked { organization: "system:masters", ..legacy }, masters);
+        let client = Asked { signer: any, common_name: "jane", usages: CLIENT, ..Asked::default() };
+        check(&Asked { organization: "system:masters", ..client }, masters);
     }
 
     #[test]
