@@ -11,7 +11,16 @@ pub fn on_create(ctx: &Context, resource: &Resource, object: &Object) -> Vec<Fie
     let mut errors = validate_object_meta(object, kind.namespaced, |name| kind.strategy.validate_name(name));
     errors.extend(on_custom(ctx, resource, object, None));
     errors.extend(kind.strategy.validate_create(object));
+    if errors.is_empty() {
+        errors.extend(names_that_break_paths(object));
+    }
     errors
+}
+
+/// As in kube-apiserver no kind may have a name that is not one segment of a path, whatever its own rules allow.
+fn names_that_break_paths(object: &Object) -> Vec<FieldError> {
+    let refuse = |problem| FieldError::invalid(FieldPath::new("metadata.name"), object.name(), problem);
+    object::names::path_segment(object.name()).into_iter().map(refuse).collect()
 }
 
 pub fn on_update(ctx: &Context, resource: &Resource, new: &Object, old: &Object) -> Vec<FieldError> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::restored;
+use access::Action;
 use api::safe_mode::{CONFIRM_PATH, Held, STATE_PATH};
 use api::work::WORKS;
 use apiserver::extension::{Extension, ExtensionRequest};
@@ -94,7 +95,10 @@ impl Extension for Telling {
     }
 }
 
-/// Ends safe mode for those who may post to its path.
+/// The right to end safe mode. A right to post to all paths of the plane does not include it.
+const CONFIRM_VERB: &str = "confirm";
+
+/// Ends safe mode for users who may post to its path and have the verb `confirm` on it.
 pub struct Confirming {
     pub mode: SafeMode,
 }
@@ -109,6 +113,8 @@ impl Extension for Confirming {
         if request.incoming.method != Method::POST {
             return Err(Status::new(405, "MethodNotAllowed", "confirm with POST"));
         }
+        let action = Action::NonResource { verb: CONFIRM_VERB, path: CONFIRM_PATH };
+        server.auth.require(server, &request.user, &action).await?;
         restored::confirm(server, &self.mode).await?;
         tracing::warn!(user = request.user.name, "safe mode was ended");
         Ok(respond::value(200, &json!({"on": false})))

@@ -202,7 +202,7 @@ fn answer(request: Object, account: &Object, asked: &Asked, token: String, now: 
     if asked.bound.is_none() {
         out.set(&["spec", "boundObjectRef"], Value::Null);
     }
-    let expires = Timestamp::from_second(now.as_second() + asked.seconds).unwrap_or(Timestamp::MAX);
+    let expires = object::time::after(now, asked.seconds);
     out.set(&["status"], json!({"token": token, "expirationTimestamp": object::time::format_seconds(expires)}));
     out
 }

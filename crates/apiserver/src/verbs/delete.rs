@@ -124,11 +124,11 @@ fn mark(ctx: &Context, target: &Target, object: &Object, options: &DeleteOptions
     }
     let shortens = object.i64_at(&["metadata", "deletionGracePeriodSeconds"]).is_some_and(|left| grace < left);
     if !object.is_deleting() || shortens {
-        let now = ctx.now + jiff::SignedDuration::from_secs(grace);
-        marked.set(&["metadata", "deletionTimestamp"], object::time::format_seconds(now));
+        let ends = object::time::after(ctx.now, grace);
+        marked.set(&["metadata", "deletionTimestamp"], object::time::format_seconds(ends));
         marked.set(&["metadata", "deletionGracePeriodSeconds"], grace);
         if marked.generation() > 0 {
-            marked.set_generation(marked.generation() + 1);
+            marked.set_generation(marked.generation().saturating_add(1));
         }
         strategy.begin_deletion(&mut marked);
     }

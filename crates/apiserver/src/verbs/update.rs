@@ -212,7 +212,7 @@ async fn prepare(
             }
             strategy.prepare_update(&mut new, &old, &write);
             if counts_generation(resource) && spec_differs(resource, &new, &old) {
-                new.set_generation(old.generation() + 1);
+                new.set_generation(old.generation().saturating_add(1));
             }
             match subresource {
                 // A scheduler's choice of node is the one change of a pod that its rules for updates would refuse.
@@ -290,7 +290,7 @@ fn change_pod_part(target: &Target, new: &mut Object, old: &Object) -> Vec<Field
         pod::prepare_ephemeral_containers(new, old);
     }
     if pod::spec_changed(new, old) {
-        new.set_generation(old.generation() + 1);
+        new.set_generation(old.generation().saturating_add(1));
     }
     let mut errors = validate_object_meta_update(new, old);
     errors.extend(if is_resize {
@@ -334,8 +334,10 @@ pub fn keep_outside_subresource(target: &Target, new: &mut Object, old: &Object)
             kept.remove(&["status"]);
         }
     }
-    // Built-in kinds let a status update carry annotations and finalizers too; labels and the rest stay.
-    if target.resource.custom.is_none() {
+    // As in kube-apiserver a status update of a built-in kind may carry annotations, finalizers and owners. Other kinds are
+    // defined by CustomResourceDefinitions there, whose status updates change no metadata but managedFields.
+    let is_built_in = target.resource.custom.is_none() && target.resource.kind.own_schema.is_none();
+    if is_built_in {
         for field in ["annotations", "finalizers", "ownerReferences"] {
             copy(&mut kept, new, &["metadata", field]);
         }

@@ -21,6 +21,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Watches without a timeout end after this long, plus up to as much again so that they do not all end at once.
 const DURATION_MIN: Duration = Duration::from_secs(1800);
+/// Longer timeouts are cut to this; far larger ones overflow the clock.
+const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What a watcher is told.
 pub enum WatchItem {
@@ -76,7 +78,7 @@ pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> R
     };
     let now = Instant::now();
     let duration = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds).min(DURATION_MAX),
         _ => DURATION_MIN.mul_f64(rand::rng().random_range(1.0..2.0)),
     };
     Ok(Watch {
