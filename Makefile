@@ -9,10 +9,11 @@ KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok c
 KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver karmada-agent
 
 .PHONY: kube-and-karmada
-.PHONY: help up down test check fmt bench bench-quick soak setup setup-tests kube karmada python lxd
+.PHONY: help up dist down test check fmt bench bench-quick soak setup setup-tests kube karmada python lxd
 
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
+	@echo "make dist   build the fully optimised binary, target/dist/flotilla"
 	@echo "make down   stop it and keep its data"
 	@echo "make test   install the test dependencies and run all tests"
 	@echo "make check  check formatting, lints and source rules only"
@@ -21,12 +22,16 @@ help:
 	@echo "make soak SEED=1 MINUTES=10  seeded user actions and faults against a whole fleet; SOAK='--engine etcd' for three replicas"
 
 up: setup
-	@echo "==> building the release binary (the first time takes minutes)"
-	cargo build --release --locked -p cli
-	./target/release/flotilla up
+	@echo "==> building flotilla (the first build takes several minutes)"
+	cargo build --profile local --locked -p cli
+	./target/local/flotilla up
+
+# The fully optimised binary, which benchmarks and releases use.
+dist: setup
+	cargo build --profile dist --locked -p cli
 
 down:
-	./target/release/flotilla down
+	./target/local/flotilla down
 
 test: setup-tests check kube-and-karmada python lxd
 	@echo "==> building the tests"
@@ -44,18 +49,18 @@ check: setup
 fmt:
 	cargo fmt --all
 
-BENCH = FLOTILLA_BIN=target/release/flotilla ./target/release/bench
+BENCH = FLOTILLA_BIN=target/dist/flotilla ./target/dist/bench
 
 bench: setup kube karmada
-	cargo build --release --locked -p cli -p bench
+	cargo build --profile dist --locked -p cli -p bench
 	$(BENCH) all
 
 bench-quick: setup kube karmada
-	cargo build --release --locked -p cli -p bench
+	cargo build --profile dist --locked -p cli -p bench
 	$(BENCH) all --quick
 
 bench-%: setup kube karmada
-	cargo build --release --locked -p cli -p bench
+	cargo build --profile dist --locked -p cli -p bench
 	$(BENCH) $*
 
 soak: setup kube

@@ -23,18 +23,19 @@ pub const KARMADA: &[&str] = &[
     "karmada-webhook",
 ];
 
-/// Makes the release build unless a program was given.
+/// Builds flotilla with the dist profile unless a program was given.
 pub async fn with_flotilla(options: &Options) -> anyhow::Result<Options> {
     let mut options = options.clone();
     std::fs::create_dir_all(&options.data).with_context(|| format!("cannot create {}", options.data.display()))?;
     if options.flotilla.is_none() {
-        eprintln!("building flotilla (release) ...");
+        eprintln!("building flotilla (dist profile) ...");
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo).args(["build", "--release", "-p", "cli"]).current_dir(root()).status().await;
+        let built =
+            Command::new(cargo).args(["build", "--profile", "dist", "-p", "cli"]).current_dir(root()).status().await;
         ensure!(built.context("cannot run cargo")?.success(), "failed to build flotilla");
         let own = std::env::current_exe().context("this program has no path")?;
         let target = own.ancestors().nth(2).context("this program is not in a target directory")?;
-        options.flotilla = Some(target.join("release/flotilla"));
+        options.flotilla = Some(target.join("dist/flotilla"));
     }
     let program = flotilla(&options)?;
     let program = program.canonicalize().with_context(|| format!("{} does not exist", program.display()))?;
