@@ -8,7 +8,7 @@ use cluster_client::remote::gate::Gate;
 use cluster_client::{ClusterClient, Endpoint};
 use core_controllers::{Clients, Parameters};
 use member_sync::push::Connect;
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
 use reconcile::{Clock, Fence, LeaderElection, LeaderElector, SystemClock};
@@ -33,7 +33,7 @@ pub struct Shared {
     pub interpreter: interpreter::Shared,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
 }
 
 /// Components at work.

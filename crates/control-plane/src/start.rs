@@ -15,6 +15,7 @@ use plane_api::admission::safe_mode::SafeModeStep;
 use plane_api::cluster_proxy::ClusterProxy;
 use plane_api::cluster_proxy::peers::{PeerDoor, Peers};
 use plane_api::cluster_proxy::tunnels::{TunnelDoor, Tunnels};
+use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
 use plane_state::SafeMode;
@@ -59,7 +60,7 @@ impl ControlPlane {
             interpreter,
             member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
-            metrics: host.server.metrics.rooms.clone(),
+            metrics: plane_metrics(&host.server),
         };
         explaining.answer_with(Explainer::new(explain::Parts {
             client: shared.client.clone(),
@@ -135,4 +136,11 @@ fn candidate(options: &Options, address: SocketAddr) -> anyhow::Result<Option<St
         api_host::Storage::Etcd(_) => Some(format!("{address}_{}", pki::token::random_lowercase(12)?)),
         api_host::Storage::Embedded | api_host::Storage::Memory => None,
     })
+}
+
+/// Declares Karmada's metrics among those of the API server.
+fn plane_metrics(server: &Server) -> PlaneMetrics {
+    let metrics = PlaneMetrics::new(&server.metrics.components);
+    metrics.build(&server.version.git_version);
+    metrics
 }

@@ -6,7 +6,7 @@ use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use cluster_client::ClusterClient;
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use object::{GroupVersionResource, Object};
 use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub struct Plane {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     pub features: Arc<Features>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub settings: Settings,
     pub clusters: Mirror,
     pub namespaces: Mirror,

@@ -9,7 +9,7 @@ use api::core::{Condition, find_condition};
 use api::features::Features;
 use api::names;
 use cluster_client::{ClusterClient, RestMapper};
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
 use plane_state::MemberCapacity;
@@ -60,7 +60,7 @@ pub struct Plane {
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub recorders: Recorders,
     pub settings: Settings,
 }

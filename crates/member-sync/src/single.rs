@@ -7,7 +7,7 @@ use api::features::Features;
 use api::names;
 use api::work::WORKS;
 use cluster_client::ClusterClient;
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use parking_lot::Mutex;
 use plane_state::MemberCapacity;
 use reconcile::{Change, Clock, Mirror, MirrorSpec};
@@ -27,7 +27,7 @@ pub struct MemberParts {
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub recorders: Recorders,
     pub settings: Settings,
 }
