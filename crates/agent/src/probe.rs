@@ -22,7 +22,11 @@ pub async fn serve(address: SocketAddr, cancel: CancellationToken) -> std::io::R
 }
 
 /// Serves /metrics until cancelled.
-pub async fn serve_metrics(address: SocketAddr, metrics: PlaneMetrics, cancel: CancellationToken) -> std::io::Result<()> {
+pub async fn serve_metrics(
+    address: SocketAddr,
+    metrics: PlaneMetrics,
+    cancel: CancellationToken,
+) -> std::io::Result<()> {
     listen(address, Some(metrics), cancel).await
 }
 

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
-use plane_metrics::PlaneMetrics;
 use parking_lot::Mutex;
+use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::{Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use scheduler::{Options, Plugins, Snapshot};

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use plane_metrics::{QueueReason, PlaneMetrics, SchedulingMetrics};
 use parking_lot::Mutex;
+use plane_metrics::{PlaneMetrics, QueueReason, SchedulingMetrics};
 use reconcile::backoff::{Backoff, KEY_BACKOFF};
 use reconcile::queue::KEYS_WAITING_MAX;
 use reconcile::{ObjectKey, Priority, WorkQueue};

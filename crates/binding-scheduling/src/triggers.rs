@@ -6,8 +6,8 @@ use api::cluster::ClusterSpec;
 use api::policy::{ClusterAffinity, DEFAULT_SCHEDULER, LABEL_CLUSTER_PROPAGATION_ID, LABEL_PROPAGATION_ID, Placement};
 use api::work::LABEL_BINDING_MANAGED_BY;
 use futures::FutureExt;
-use plane_metrics::QueueReason;
 use object::Object;
+use plane_metrics::QueueReason;
 use reconcile::{Change, Mirror, ObjectKey};
 
 use crate::Room;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::work::BindingStatus;
-use plane_metrics::{ScheduleType, SchedulingMetrics};
 use object::Object;
+use plane_metrics::{ScheduleType, SchedulingMetrics};
 use plane_state::Remembered;
 use propagation::binding_scope::check_stored;
 use reconcile::{ObjectKey, Regarding};

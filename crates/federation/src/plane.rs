@@ -11,8 +11,8 @@ use api::policy::{
 };
 use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_DEPENDED_BY_PREFIX, RESOURCE_BINDINGS, WORKS};
 use cluster_client::ClusterClient;
-use plane_metrics::PlaneMetrics;
 use object::Object;
+use plane_metrics::PlaneMetrics;
 use reconcile::{Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
 

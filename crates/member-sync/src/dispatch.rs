@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use api::work::{ANNOTATION_TEMPLATE_UID, ManifestStatus, WorkStatus};
-use plane_metrics::AppliedObject;
 use object::Object;
 use object::time::format_seconds;
+use plane_metrics::AppliedObject;
 use reconcile::{Outcome as Next, ReconcileError, Regarding};
 
 use crate::apply::{self, Action, Applied, ApplyError, Place};

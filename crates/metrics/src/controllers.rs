@@ -124,7 +124,11 @@ impl Controllers {
                 CONTROLLER,
                 "Reconciles that failed and are not retried; always 0.",
             ),
-            panics: registry.counter("controller_runtime_reconcile_panics_total", CONTROLLER, "Reconciles that panicked."),
+            panics: registry.counter(
+                "controller_runtime_reconcile_panics_total",
+                CONTROLLER,
+                "Reconciles that panicked.",
+            ),
             reconcile_time: registry.histogram(
                 "controller_runtime_reconcile_time_seconds",
                 CONTROLLER,

@@ -7,7 +7,6 @@ use api::core::{ResourceList, find_condition};
 use metrics::{Counter, Gauge, Histogram, Registry, exponential};
 use object::quantity::Quantity;
 
-
 /// Label of member clusters.
 const MEMBER: &[&str] = &["member_cluster"];
 const RESULT: &[&str] = &["result"];
