@@ -87,7 +87,7 @@ fn other_callers_cannot_use_the_replica_endpoint(replicas: &Replicas, holder: us
     assert!(replica.kubectl(&bound).status.success());
     for user in [vec!["--as=someone"], vec!["--as=system:flotilla:replica"]] {
         let asked = replica.kubectl(&[&user[..], &["get", "--raw", path]].concat());
-        assert!(text(&asked).contains("only replicas of this server go this way"), "{user:?}: {}", text(&asked));
+        assert!(text(&asked).contains("only replicas of this server may use this path"), "{user:?}: {}", text(&asked));
     }
     let asked = text(&replica.kubectl(&["get", "--raw", path]));
     assert!(asked.contains("this path is for replicas"), "{asked}");

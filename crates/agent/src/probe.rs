@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -22,11 +22,15 @@ pub async fn serve(address: SocketAddr, cancel: CancellationToken) -> std::io::R
 }
 
 /// Serves /metrics until cancelled.
-pub async fn serve_metrics(address: SocketAddr, metrics: Metrics, cancel: CancellationToken) -> std::io::Result<()> {
+pub async fn serve_metrics(
+    address: SocketAddr,
+    metrics: PlaneMetrics,
+    cancel: CancellationToken,
+) -> std::io::Result<()> {
     listen(address, Some(metrics), cancel).await
 }
 
-async fn listen(address: SocketAddr, metrics: Option<Metrics>, cancel: CancellationToken) -> std::io::Result<()> {
+async fn listen(address: SocketAddr, metrics: Option<PlaneMetrics>, cancel: CancellationToken) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let permits = Arc::new(Semaphore::new(REQUESTS_MAX));
     tokio::spawn(async move {
@@ -51,7 +55,7 @@ async fn listen(address: SocketAddr, metrics: Option<Metrics>, cancel: Cancellat
     Ok(())
 }
 
-async fn answer(mut stream: TcpStream, metrics: Option<Metrics>) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, metrics: Option<PlaneMetrics>) -> std::io::Result<()> {
     let mut request = [0; REQUEST_BYTES_MAX];
     let length = stream.read(&mut request).await?;
     let request = String::from_utf8_lossy(&request[..length]);

@@ -9,7 +9,7 @@ use member_sync::{MemberParts, Recorders, run_member};
 use membership::credentials;
 use membership::registration::{DuplicateCluster, Registration, RegistrationError, ensure_registered};
 use membership::renewal::{self, AgentKubeconfig, Renewal};
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::backoff::Backoff;
 use reconcile::{Clock, LeaderElection, LeaderElector};
@@ -34,7 +34,7 @@ pub struct AgentDeps {
     pub kubeconfig: Option<AgentKubeconfig>,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub settings: AgentSettings,
 }
 

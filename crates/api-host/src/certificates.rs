@@ -1,4 +1,4 @@
-//! The keys and certificates of an API server: made at first start, renewed while it runs.
+//! The keys and certificates of an API server: created at first start, renewed while it runs.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::ReloadableCertResolver;
 use tokio_util::sync::CancellationToken;
 
-/// How often certificates are looked at.
+/// Interval for checking certificates.
 const CHECK_EVERY: Duration = Duration::from_secs(3600);
 
-/// Everything secret an API server holds.
+/// Keys and certificates of one API server.
 pub struct Certificates {
     directory: KeyDir,
     dns_names: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Certificates {
     pub service_account_key: PrivateKey,
     pub client_trust: Arc<ClientTrust>,
     pub resolver: Arc<ReloadableCertResolver>,
-    /// What this server shows to aggregated servers, so that they believe whom it says it speaks for.
+    /// Client certificate for aggregated servers, which lets them trust the user headers of this server.
     pub front_proxy_identity: Arc<ReloadableClientCert>,
 }
 
@@ -87,7 +87,8 @@ impl Certificates {
         self.write_admin_kubeconfig(file, context, url)
     }
 
-    /// Renews what comes near its end, the kubeconfig (file, context, URL) too, until told to stop. Connections and the listener are not touched.
+    /// Renews certificates close to expiry and the kubeconfig (file, context, URL) until stopped. Open connections and the
+    /// listener are not affected.
     pub async fn keep_fresh(self: Arc<Self>, kubeconfig: (PathBuf, String, String), stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -95,7 +96,7 @@ impl Certificates {
                 () = tokio::time::sleep(CHECK_EVERY) => {}
             }
             if let Err(error) = self.renew(&kubeconfig) {
-                tracing::error!(error = format!("{error:#}"), "certificates could not be renewed; trying again");
+                tracing::error!(error = format!("{error:#}"), "cannot renew certificates; will retry");
             }
         }
     }
@@ -106,7 +107,7 @@ fn ensure_proxy_client(directory: &KeyDir, front_proxy: &CertificateAuthority) -
     Ok(directory.ensure_client_cert(front_proxy, name, (name, &[]), Timestamp::now())?)
 }
 
-/// Everything clients may call the server by.
+/// Returns the names and addresses of the serving certificate.
 fn server_names(bind: SocketAddr, names: &[String]) -> (Vec<String>, Vec<IpAddr>) {
     let mut dns: Vec<String> = [
         "localhost",

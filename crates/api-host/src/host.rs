@@ -1,4 +1,4 @@
-//! Starts and stops an API server with what it needs: store, certificates, listener, in that order.
+//! Opens, serves and stops an API server with its store, certificates and listener.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,10 +22,8 @@ use apiserver::auth::bootstrap::{self, PublishedTrust};
 use apiserver::auth::escalation::EscalationCheck;
 use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
 use apiserver::direct::Direct;
-use apiserver::extension::Extension;
 use apiserver::http::{Listening, listen};
-use apiserver::server::{Server, ServerConfig};
-use apiserver::subresource::connect::ConnectHandler;
+use apiserver::server::{Handlers, Server, ServerConfig};
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
 use core_controllers::{AgentApproval, Clients, Parameters, SignToken};
 use kinds::Kind;
@@ -33,7 +31,7 @@ use object::Object;
 use pki::authority::CertificateAuthority;
 use pki::jwt::signer::JwtSigner;
 use pki::tls::client_trust::ClientTrust;
-use pki::tls::server::{ClientCertificates, server_config};
+use pki::tls::server::ClientCertificates;
 use reconcile::Clock;
 use store::Store;
 use tokio::net::TcpListener;
@@ -43,34 +41,33 @@ use crate::certificates::Certificates;
 use crate::options::{Options, Storage};
 use crate::{peers, shared_keys};
 
-/// `iss` of ServiceAccount tokens, as in every Kubernetes cluster that was not told otherwise.
+/// `iss` of ServiceAccount tokens: the default of Kubernetes clusters.
 const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 const MANAGER: (&str, &[&str]) = ("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
 
-/// How often a store is asked whether it gave up.
+/// Interval for checking whether the store has stopped.
 const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a server has beside Kubernetes' own.
+/// Kinds, objects and admission steps of an API server in addition to those of Kubernetes.
 #[derive(Default)]
 pub struct Additions {
     pub kinds: Vec<Kind>,
     /// Namespaces, roles and bindings to create when they are missing.
     pub objects: Vec<Object>,
-    /// Run after Kubernetes' own steps that change objects and before those that only judge.
+    /// Steps between Kubernetes' own mutating and validating steps.
     pub judges: Vec<Box<dyn Admission>>,
-    /// Run after everything but the quota.
+    /// Steps after all others except the quota.
     pub admission: Vec<Box<dyn Admission>>,
-    pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
-    pub extensions: Vec<Box<dyn Extension>>,
 }
 
-/// A running API server.
-pub struct ApiHost {
+/// An API server. `ApiHost<TcpListener>` is open: its in-process clients work and its address is known, but it accepts no
+/// connection. `serve` makes it an `ApiHost` that listens.
+pub struct ApiHost<L = Listening> {
     pub address: SocketAddr,
-    /// Where clients on this machine reach it, or what `advertise` says.
+    /// The URL for clients on this machine, or the advertised one.
     pub url: String,
-    /// Where other servers on the same storage reach it, `HOST:PORT`; `None` when there can be no others.
+    /// The address for other servers on the same storage, `HOST:PORT`; `None` when the storage cannot be shared.
     pub peer_address: Option<String>,
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
@@ -78,13 +75,13 @@ pub struct ApiHost {
     pub certificates: Arc<Certificates>,
     /// Cancelled when the server stops.
     pub stop: CancellationToken,
-    listening: Listening,
+    listener: L,
     store: Arc<dyn Store>,
 }
 
-impl ApiHost {
-    /// Returns when the API answers and is ready.
-    pub async fn start(options: &Options, additions: Additions) -> anyhow::Result<Self> {
+impl ApiHost<TcpListener> {
+    /// Opens the store, prepares certificates and bootstrap objects, and binds the address. Connections wait until `serve`.
+    pub async fn open(options: &Options, additions: Additions) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&options.data_dir)
             .with_context(|| format!("cannot make the data directory {}", options.data_dir.display()))?;
         let stop = CancellationToken::new();
@@ -99,27 +96,36 @@ impl ApiHost {
         let kubeconfig = options.kubeconfig();
         certificates.write_admin_kubeconfig(&kubeconfig, &options.context, &url)?;
 
-        let mut additions = additions;
-        let objects = std::mem::take(&mut additions.objects);
-        let server = Server::new(server_parts(options, additions, &certificates, store.clone(), stop.clone())?);
+        let Additions { kinds, objects, judges, admission } = additions;
+        let steps = admission_steps(judges, admission);
+        let server = Server::new(server_config(options, kinds, steps, &certificates, store.clone(), stop.clone())?);
         server.set_address(address);
-        let tls = server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
-        let listening = listen(server.clone(), listener, Arc::new(tls))?;
         let prepared = apiserver::prepare(&server, objects).await;
         prepared.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
         publish_trust(&server, &certificates).await?;
-        server.set_ready();
         let keep = (kubeconfig.clone(), options.context.clone(), url.clone());
         tokio::spawn(certificates.clone().keep_fresh(keep, stop.clone()));
-        Ok(Self { address, url, peer_address, kubeconfig, server, certificates, stop, listening, store })
+        Ok(Self { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store })
     }
 
-    /// A client in this process.
+    /// Starts to accept connections and reports ready.
+    pub fn serve(self, handlers: Handlers) -> anyhow::Result<ApiHost> {
+        let Self { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store } = self;
+        server.install(handlers);
+        let tls = pki::tls::server::server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
+        let listener = listen(server.clone(), listener, Arc::new(tls))?;
+        server.set_ready();
+        Ok(ApiHost { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store })
+    }
+}
+
+impl<L> ApiHost<L> {
+    /// Returns an in-process client.
     pub fn client(&self, user: UserInfo) -> anyhow::Result<ClusterClient> {
         connect(&direct(&self.server), user)
     }
 
-    /// What Kubernetes' own controllers need to work here.
+    /// Returns the clients and parameters for Kubernetes' own controllers.
     pub fn controllers(&self, clock: Arc<dyn Clock>) -> anyhow::Result<(Clients, Parameters)> {
         let manager = self.client(UserInfo::new(MANAGER.0, MANAGER.1))?;
         let direct = direct(&self.server);
@@ -140,13 +146,15 @@ impl ApiHost {
         };
         Ok((Clients { manager, controller: Arc::new(acting) }, parameters))
     }
+}
 
-    /// Why it had better be started anew; returns only then. A store that takes no write any more is such a reason: only a
-    /// new process finds out what is on the disk, and whoever supervises this one starts that.
+impl ApiHost {
+    /// Returns when the process must be restarted, with the reason: the store accepts no more writes, and only a new process
+    /// can read the state of the disk.
     pub async fn broken(&self) -> anyhow::Error {
         loop {
             if let Some(error) = self.store.stopped() {
-                return anyhow::Error::new(error).context("the store takes no writes any more: start this again");
+                return anyhow::Error::new(error).context("the store accepts no more writes: restart this process");
             }
             tokio::time::sleep(STORE_LOOK_EVERY).await;
         }
@@ -155,8 +163,8 @@ impl ApiHost {
     /// Lets requests and writes finish, then closes the store.
     pub async fn stop(self) {
         self.stop.cancel();
-        if let Err(error) = self.listening.task.await {
-            tracing::error!(%error, "the listener ended badly");
+        if let Err(error) = self.listener.task.await {
+            tracing::error!(%error, "the listener exited with an error");
         }
         self.store.close().await;
     }
@@ -186,7 +194,7 @@ async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
     })
 }
 
-/// The keys, shared with whoever shares the storage, and a certificate for this server's own addresses.
+/// Loads the keys, which servers on the same storage share, and a certificate for the addresses of this server.
 async fn certificates(
     options: &Options,
     store: &dyn Store,
@@ -203,9 +211,10 @@ async fn certificates(
     Certificates::ensure(&directory, address, &names)
 }
 
-fn server_parts(
+fn server_config(
     options: &Options,
-    additions: Additions,
+    more_kinds: Vec<Kind>,
+    admission: Chain,
     certificates: &Certificates,
     store: Arc<dyn Store>,
     stop: CancellationToken,
@@ -215,24 +224,21 @@ fn server_parts(
             .with_context(|| format!("cannot write the audit log {}", path.display()))?,
         None => Audit::off(),
     };
-    let steps = admission_steps(additions.judges, additions.admission);
     Ok(ServerConfig {
         store,
-        kinds: [kinds::builtin(), additions.kinds].concat(),
+        kinds: [kinds::builtin(), more_kinds].concat(),
         auth: callers(options, certificates)?,
-        admission: steps.without(&options.admission_off).map_err(anyhow::Error::msg)?,
+        admission: admission.without(&options.admission_off).map_err(anyhow::Error::msg)?,
         aggregator: Aggregator::new(certificates.front_proxy_identity.clone()),
         audit,
         limits: options.limits,
         version: options.version.clone(),
         event_ttl: options.event_ttl,
-        connect_handlers: additions.connect_handlers,
-        extensions: additions.extensions,
         stop,
     })
 }
 
-/// Who is believed: holders of our certificates, of our ServiceAccount tokens, and what the front proxy says.
+/// Configures authentication: client certificates, ServiceAccount tokens, the front proxy, OIDC and static tokens.
 fn callers(options: &Options, certificates: &Certificates) -> anyhow::Result<Auth> {
     let front_proxy = ClientTrust::new(std::slice::from_ref(certificates.front_proxy.certificate()))?;
     let signer = JwtSigner::new(certificates.service_account_key.clone());
@@ -246,7 +252,7 @@ fn callers(options: &Options, certificates: &Certificates) -> anyhow::Result<Aut
     }))
 }
 
-/// Every admission step, in the order they run.
+/// Returns all admission steps in the order they run.
 fn admission_steps(judges: Vec<Box<dyn Admission>>, last: Vec<Box<dyn Admission>>) -> Chain {
     let mut steps: Vec<Box<dyn Admission>> = vec![
         Box::new(NamespaceLifecycle),
@@ -264,7 +270,7 @@ fn admission_steps(judges: Vec<Box<dyn Admission>>, last: Vec<Box<dyn Admission>
     steps.push(Box::new(ValidatingPolicies::default()));
     steps.push(Box::new(ValidatingWebhooks::default()));
     steps.extend(last);
-    // Last, so that nothing is booked for a write another step refuses.
+    // Last, so that a write that another step refuses uses no quota.
     steps.push(Box::new(Quotas));
     Chain::new(steps)
 }
@@ -280,7 +286,7 @@ async fn publish_trust(server: &Arc<Server>, certificates: &Certificates) -> any
     published.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))
 }
 
-/// An address clients on this machine can use: a wildcard is no destination.
+/// Replaces a wildcard address by loopback, for clients on this machine.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
         return address;

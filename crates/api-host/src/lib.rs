@@ -1,4 +1,4 @@
-//! An API server with its store, keys and listener, from a data directory: what a control plane and a member both stand on.
+//! An API server with its store, keys and listener, from a data directory. Control planes and members are built on it.
 
 mod certificates;
 mod host;

@@ -1,4 +1,4 @@
-//! What an API server and its surroundings can be told.
+//! Settings of an API server, its storage and its keys.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use apiserver::documents::Version;
 use apiserver::limits::LimitsConfig;
 use pki::token::Secret;
 
-/// Where objects are kept.
+/// Storage engine for objects.
 #[derive(Clone, Debug, Default)]
 pub enum Storage {
     /// In the data directory, durable.
     #[default]
     Embedded,
-    /// Gone when the process ends; for tests.
+    /// Lost when the process ends; for tests.
     Memory,
     Etcd(store::etcd::Options),
 }
@@ -25,11 +25,11 @@ pub enum Storage {
 pub struct Options {
     pub data_dir: PathBuf,
     pub bind: SocketAddr,
-    /// Names and addresses beside the usual ones that the server certificate is valid for.
+    /// Additional names and addresses of the serving certificate.
     pub names: Vec<String>,
-    /// What kubeconfigs point at when it is not the bind address (a load balancer, a forwarded port).
+    /// URL in kubeconfigs when it is not the bind address (a load balancer, a forwarded port).
     pub advertise: Option<String>,
-    /// Where servers on the same storage reach this one, `HOST:PORT`; found out when it is not given.
+    /// Address for other servers on the same storage, `HOST:PORT`; detected when not set.
     pub peer_address: Option<String>,
     /// Cluster, user and context in the administrator's kubeconfig.
     pub context: String,
@@ -42,11 +42,11 @@ pub struct Options {
     pub limits: LimitsConfig,
     pub event_ttl: Duration,
     pub oidc: Option<OidcConfig>,
-    /// Tokens known from a file, each with its user.
+    /// Tokens from a file, each with its user.
     pub static_tokens: Vec<(Secret, User)>,
-    /// Whether health, version and `kube-public/cluster-info` answer callers without credentials.
+    /// Serves health, version and `kube-public/cluster-info` to callers without credentials.
     pub anonymous: bool,
-    /// Admission steps left out, by name.
+    /// Names of admission steps to disable.
     pub admission_off: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the other servers on the same storage reach this one.
+//! The address by which other servers on the same storage reach this one.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::options::{Options, Storage};
 
-/// `HOST:PORT`, or `None` for a server that has its storage for itself.
+/// Returns `HOST:PORT`, or `None` when the storage is not shared.
 pub fn address(options: &Options, bound: SocketAddr) -> anyhow::Result<Option<String>> {
     let Storage::Etcd(etcd) = &options.storage else { return Ok(None) };
     if let Some(given) = &options.peer_address {
@@ -19,20 +19,19 @@ pub fn address(options: &Options, bound: SocketAddr) -> anyhow::Result<Option<St
     }
     let own = etcd.endpoints.iter().find_map(|endpoint| address_towards(endpoint));
     let own = own.context(
-        "the address that other servers reach this one by cannot be found out: none of the etcd servers has a route; \
-         say --peer-address HOST:PORT",
+        "cannot detect the address for other servers: there is no route to any etcd server; set --peer-address HOST:PORT",
     )?;
     Ok(Some(SocketAddr::new(own, bound.port()).to_string()))
 }
 
-/// The address this machine has on its way to etcd, where the other servers are on their way to as well.
+/// Returns the local address of the route to etcd, which other servers also use.
 fn address_towards(endpoint: &str) -> Option<IpAddr> {
     let authority = endpoint.split("://").last()?.split('/').next()?;
     let target = match authority.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() => format!("{host}:{port}"),
         _ => format!("{authority}:2379"),
     };
-    // Connecting a datagram socket sends nothing; it only asks for the route.
+    // Connecting a datagram socket sends nothing; it only resolves the route.
     let targets = std::net::ToSocketAddrs::to_socket_addrs(&target).ok()?;
     targets.into_iter().find_map(|target| {
         let any: SocketAddr = match target {
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn others_reach_a_server_where_it_listens_or_where_it_is_seen_from_etcd() {
+    fn the_peer_address_is_the_bound_or_the_routed_address() {
         let etcd = Some("https://127.0.0.1:2379");
         check("10.1.2.3:5443", None, None, Ok(None));
         check("10.1.2.3:5443", None, etcd, Ok(Some("10.1.2.3:5443")));

@@ -1,7 +1,7 @@
-//! The keys that servers on one storage share: kept in the storage itself, so that each believes the others' clients.
+//! Keys that servers on one storage share through the storage, so that each accepts the clients of the others.
 //!
-//! The first server to come publishes its keys in one guarded write; nobody ever overwrites them. A directory that has keys
-//! already publishes those. A directory that has others than the storage belongs to another control plane, and is refused.
+//! The first server publishes its keys in one guarded write, and they are never overwritten. Existing keys in its directory are
+//! published. A directory with other keys than the storage belongs to another control plane and is refused.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,17 +15,17 @@ use pki::key::PrivateKey;
 use pki::key_dir::{self, KeyDir, name};
 use store::{Error, Revision, Store};
 
-/// Where they lie in the store. No API group begins with a dash, so no object is ever here.
+/// Store key of the bundle. No API group begins with a dash, so no object has this key.
 pub const KEY: &str = "/-flotilla/keys";
-/// Rounds against others that publish at the same time; each is lost to one that succeeded.
+/// Attempts against servers that publish at the same time; each failed attempt means that another succeeded.
 const ATTEMPTS_MAX: usize = 8;
 
 const AUTHORITIES: [(&str, &str); 2] = [(name::AUTHORITY, "flotilla"), (name::FRONT_PROXY_AUTHORITY, "front-proxy-ca")];
 
-/// Everything that is shared: file names and their content.
+/// Shared files: names and contents.
 type Bundle = BTreeMap<String, String>;
 
-/// Makes the keys in `directory` those of the storage, or those of the storage the ones in `directory`, or both new ones.
+/// Copies the keys of the storage to `directory`, or those of `directory` to the storage, or creates them in both.
 pub(crate) async fn settle(store: &dyn Store, directory: &Path, now: Timestamp) -> anyhow::Result<()> {
     let keys = KeyDir::open(directory).context("cannot use the key directory")?;
     for _ in 0..ATTEMPTS_MAX {
@@ -34,7 +34,7 @@ pub(crate) async fn settle(store: &dyn Store, directory: &Path, now: Timestamp) 
             let mine = complete(read(&keys, directory)?, now)?;
             match store.create(KEY, encode(&mine)?.into(), None).await {
                 Ok(_) => {
-                    tracing::info!(directory = %directory.display(), "these keys are now shared by all servers on this storage")
+                    tracing::info!(directory = %directory.display(), "published the keys for all servers on this storage")
                 }
                 Err(Error::Exists { .. }) => {}
                 Err(error) => return Err(error).context("the keys could not be shared through the storage"),
@@ -49,16 +49,16 @@ pub(crate) async fn settle(store: &dyn Store, directory: &Path, now: Timestamp) 
             return install(&shared, &mine, directory);
         }
     }
-    bail!("the shared keys change all the time: another server overwrites them")
+    bail!("the shared keys keep changing: another server overwrites them")
 }
 
-/// The files whose contents are shared; all others are each server's own.
+/// Returns the names of the shared files; all others belong to one server.
 pub fn file_names() -> impl Iterator<Item = String> {
     let authorities = AUTHORITIES.iter().flat_map(|(stem, _)| [format!("{stem}.crt"), format!("{stem}.key")]);
     authorities.chain([format!("{}.key", name::SERVICE_ACCOUNT)])
 }
 
-/// What of it the directory has.
+/// Reads the shared files that exist in the directory.
 fn read(keys: &KeyDir, directory: &Path) -> anyhow::Result<Bundle> {
     let mut found = Bundle::new();
     for file in file_names() {
@@ -79,7 +79,7 @@ fn read(keys: &KeyDir, directory: &Path) -> anyhow::Result<Bundle> {
     Ok(found)
 }
 
-/// Adds new keys where there are none. Nothing is written to the directory: another server may yet be faster.
+/// Adds missing keys. Does not write to the directory, because another server may publish first.
 fn complete(mut bundle: Bundle, now: Timestamp) -> anyhow::Result<Bundle> {
     for (stem, common_name) in AUTHORITIES {
         let (certificate, key) = (format!("{stem}.crt"), format!("{stem}.key"));
@@ -100,7 +100,7 @@ fn complete(mut bundle: Bundle, now: Timestamp) -> anyhow::Result<Bundle> {
     Ok(bundle)
 }
 
-/// Keys are compared by their public halves: the same key may be spelled in several ways.
+/// Compares keys by their public keys, because one key has several encodings.
 fn refuse_others(shared: &Bundle, mine: &Bundle, directory: &Path) -> anyhow::Result<()> {
     for (file, content) in mine.iter().filter(|(file, _)| file.ends_with(".key")) {
         let path = directory.join(file);
@@ -126,8 +126,7 @@ fn expires(bundle: &Bundle, file: &str) -> Option<Timestamp> {
     Certificate::from_pem(bundle.get(file)?.as_bytes()).ok().map(|certificate| certificate.not_after())
 }
 
-/// An authority that was given a new term here (the same key, a later end) is passed on. False when somebody else wrote
-/// meanwhile.
+/// Publishes CA certificates that were renewed here (the same key, a later expiry). False when another server wrote in between.
 async fn publish_new_terms(
     store: &dyn Store,
     shared: &Bundle,
@@ -148,7 +147,7 @@ async fn publish_new_terms(
     }
 }
 
-/// Writes what the directory lacks, and certificates whose term is longer in the storage.
+/// Writes missing files and certificates that expire later in the storage.
 fn install(shared: &Bundle, mine: &Bundle, directory: &Path) -> anyhow::Result<()> {
     // Keys first: a certificate alone would look like a lost key.
     for file in file_names().filter(|file| file.ends_with(".key") && !mine.contains_key(file)) {

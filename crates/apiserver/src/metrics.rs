@@ -36,8 +36,8 @@ struct Series {
 pub struct Metrics {
     requests: Mutex<BTreeMap<RequestLabels, Series>>,
     pub watchers: AtomicU64,
-    /// What the rooms around the server count.
-    pub rooms: ::metrics::Metrics,
+    /// Metrics of the components around the server.
+    pub components: ::metrics::Registry,
 }
 
 impl Metrics {
@@ -78,8 +78,7 @@ impl Metrics {
         let _ =
             writeln!(out, "apiserver_longrunning_requests{{verb=\"WATCH\"}} {}", self.watchers.load(Ordering::Relaxed));
         render_process(&mut out);
-        self.rooms.build(&server.version.git_version);
-        self.rooms.render(&mut out);
+        self.components.render(&mut out);
         out
     }
 

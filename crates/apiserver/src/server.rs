@@ -34,9 +34,14 @@ pub struct ServerConfig {
     pub limits: LimitsConfig,
     pub version: Version,
     pub event_ttl: Duration,
-    pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
-    pub extensions: Vec<Box<dyn Extension>>,
     pub stop: CancellationToken,
+}
+
+/// Handlers of requests that are not about stored objects.
+#[derive(Default)]
+pub struct Handlers {
+    pub connect: Vec<Box<dyn ConnectHandler>>,
+    pub extensions: Vec<Box<dyn Extension>>,
 }
 
 pub struct Server {
@@ -51,8 +56,7 @@ pub struct Server {
     pub openapi: OpenApiCache,
     pub version: Version,
     pub event_leases: EventLeases,
-    pub connect_handlers: Vec<Box<dyn ConnectHandler>>,
-    pub extensions: Vec<Box<dyn Extension>>,
+    handlers: OnceLock<Handlers>,
     /// Off unless a test or a demonstration switches it on.
     pub disturbance: Disturbance,
     pub stop: CancellationToken,
@@ -74,8 +78,7 @@ impl Server {
             openapi: OpenApiCache::default(),
             version: config.version,
             event_leases: EventLeases::new(config.event_ttl),
-            connect_handlers: config.connect_handlers,
-            extensions: config.extensions,
+            handlers: OnceLock::new(),
             disturbance: Disturbance::default(),
             stop: config.stop,
             ready: AtomicBool::new(false),
@@ -90,6 +93,22 @@ impl Server {
             return Ok(None);
         }
         self.event_leases.lease(self.objects.store()).await.map(Some)
+    }
+
+    /// Installs the handlers, once and before the server listens. Until then in-process clients already read and write
+    /// objects, so that handlers can hold services that work on them.
+    pub fn install(&self, handlers: Handlers) {
+        assert!(self.handlers.set(handlers).is_ok(), "handlers are installed once");
+    }
+
+    pub fn connect_handlers(&self) -> impl Iterator<Item = &dyn ConnectHandler> {
+        self.handlers.get().into_iter().flat_map(|handlers| &handlers.connect).map(|handler| &**handler)
+    }
+
+    /// Returns the extension that answers for a path.
+    pub fn extension(&self, path: &str) -> Option<&dyn Extension> {
+        let mut extensions = self.handlers.get()?.extensions.iter().map(|extension| &**extension);
+        extensions.find(|extension| extension.handles(path))
     }
 
     /// Says that everything a client relies on is in place; `/readyz` turns green.

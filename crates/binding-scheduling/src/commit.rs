@@ -7,9 +7,9 @@ use api::failover::ANNOTATION_HISTORY;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingStatus, CONDITION_SCHEDULED, TargetCluster};
 use cluster_client::{Patch, WriteOptions};
-use metrics::ScheduleType;
 use object::time::format_seconds;
 use object::{Object, Status};
+use plane_metrics::ScheduleType;
 use scheduler::{Decision, SUCCESS_MESSAGE, ScheduleError};
 use serde_json::{Map, Value, json};
 

@@ -9,9 +9,9 @@ use api::failover::{ANNOTATION_FAILBACK, ANNOTATION_HISTORY, REASON_FAILBACK};
 use api::policy::{ANNOTATION_CLUSTER_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAMESPACE};
 use api::work::{BindingSpec, BindingStatus, GracefulEvictionTask, TargetCluster};
 use jiff::Timestamp;
-use metrics::Incoming;
 use object::Object;
 use object::time::format_seconds;
+use plane_metrics::QueueReason;
 use propagation::eviction::Eviction;
 use propagation::failback::{Failback, well_since};
 use propagation::failover_history::History;
@@ -146,7 +146,7 @@ async fn grant(room: &Room, object: &Arc<Object>, wishes: &HashMap<ObjectKey, Fa
     };
     if is_better && paces.take(&policy, wish.rate) {
         room.failbacks.lock().insert(binding.key.clone(), wanted);
-        room.queue.add(binding.key, priority_of(object), false, Incoming::ClusterChanged).await;
+        room.queue.add(binding.key, priority_of(object), false, QueueReason::ClusterChanged).await;
     }
 }
 

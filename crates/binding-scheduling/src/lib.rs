@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
-use metrics::Metrics;
 use parking_lot::Mutex;
+use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::{Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use scheduler::{Options, Plugins, Snapshot};
@@ -49,7 +49,7 @@ pub struct Parts {
     pub decisions: Decisions,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub settings: Settings,
 }
 
@@ -100,7 +100,7 @@ struct Room {
     recorder: Recorder,
     /// Records descheduling events.
     deschedulings: Recorder,
-    metrics: Metrics,
+    metrics: PlaneMetrics,
     /// Whether the feature gate ResilientFailover is on.
     is_resilient: bool,
     /// PropagationPolicies and ClusterPropagationPolicies; empty unless failback is possible.

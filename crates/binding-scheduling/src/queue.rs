@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use metrics::{Incoming, Metrics, Scheduling};
 use parking_lot::Mutex;
+use plane_metrics::{PlaneMetrics, QueueReason, SchedulingMetrics};
 use reconcile::backoff::{Backoff, KEY_BACKOFF};
 use reconcile::queue::KEYS_WAITING_MAX;
 use reconcile::{ObjectKey, Priority, WorkQueue};
@@ -18,7 +18,7 @@ const UNSCHEDULABLE_WAIT: Duration = Duration::from_secs(300);
 pub struct SchedulingQueue {
     keys: WorkQueue<ObjectKey>,
     has_priorities: bool,
-    metrics: Scheduling,
+    metrics: SchedulingMetrics,
     /// The bindings that wait for capacity.
     unschedulable: Mutex<HashSet<ObjectKey>>,
 }
@@ -33,14 +33,14 @@ pub enum Outcome {
 }
 
 impl SchedulingQueue {
-    pub fn new(has_priorities: bool, metrics: &Metrics) -> Self {
+    pub fn new(has_priorities: bool, metrics: &PlaneMetrics) -> Self {
         let backoff = if has_priorities { BACKOFF } else { KEY_BACKOFF };
         let keys = WorkQueue::new(backoff, KEYS_WAITING_MAX).observed_by(metrics.controllers.queue("scheduler-queue"));
         Self { keys, has_priorities, metrics: metrics.scheduling.clone(), unschedulable: Mutex::default() }
     }
 
     /// Enqueues a binding after an event of the binding or its clusters.
-    pub async fn add(&self, key: ObjectKey, priority: i32, is_initial: bool, why: Incoming) {
+    pub async fn add(&self, key: ObjectKey, priority: i32, is_initial: bool, why: QueueReason) {
         self.metrics.incoming(why);
         let priority = match (self.has_priorities, is_initial) {
             (true, _) => Priority(priority),
@@ -62,12 +62,12 @@ impl SchedulingQueue {
         match outcome {
             Outcome::Done => self.keys.forget(key),
             Outcome::Unschedulable if self.has_priorities => {
-                self.metrics.incoming(Incoming::ScheduleAttemptFailure);
+                self.metrics.incoming(QueueReason::ScheduleAttemptFailure);
                 self.unschedulable.lock().insert(key.clone());
                 self.keys.add_after(key.clone(), UNSCHEDULABLE_WAIT, priority);
             }
             Outcome::Unschedulable | Outcome::Failed => {
-                self.metrics.incoming(Incoming::ScheduleAttemptFailure);
+                self.metrics.incoming(QueueReason::ScheduleAttemptFailure);
                 self.keys.add_failed(key.clone(), priority);
             }
         }
@@ -104,9 +104,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bindings_go_by_priority_only_where_the_gate_is_on() {
         for (has_priorities, expected) in [(false, ["low", "high", "mid"]), (true, ["high", "mid", "low"])] {
-            let queue = SchedulingQueue::new(has_priorities, &Metrics::default());
+            let queue = SchedulingQueue::new(has_priorities, &PlaneMetrics::default());
             for (name, priority) in [("low", -5), ("high", 100), ("mid", 7)] {
-                queue.add(key(name), priority, false, Incoming::BindingAdd).await;
+                queue.add(key(name), priority, false, QueueReason::BindingAdd).await;
             }
             let mut order = Vec::new();
             for _ in 0..3 {
@@ -118,9 +118,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_failed_waits_and_a_change_brings_it_back_at_once() {
-        let queue = SchedulingQueue::new(true, &Metrics::default());
+        let queue = SchedulingQueue::new(true, &PlaneMetrics::default());
         let start = Instant::now();
-        queue.add(key("x"), 0, false, Incoming::BindingAdd).await;
+        queue.add(key("x"), 0, false, QueueReason::BindingAdd).await;
         for expected in [0, 1, 3, 7, 15, 25, 35] {
             assert_eq!(taken(&queue).await, "x");
             assert_eq!(start.elapsed().as_secs(), expected);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(start.elapsed(), UNSCHEDULABLE_WAIT);
         queue.finish(&key("x"), 0, Outcome::Unschedulable);
         let start = Instant::now();
-        queue.add(key("x"), 0, false, Incoming::BindingAdd).await;
+        queue.add(key("x"), 0, false, QueueReason::BindingAdd).await;
         taken(&queue).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
     }

@@ -6,8 +6,8 @@ use api::cluster::ClusterSpec;
 use api::policy::{ClusterAffinity, DEFAULT_SCHEDULER, LABEL_CLUSTER_PROPAGATION_ID, LABEL_PROPAGATION_ID, Placement};
 use api::work::LABEL_BINDING_MANAGED_BY;
 use futures::FutureExt;
-use metrics::Incoming;
 use object::Object;
+use plane_metrics::QueueReason;
 use reconcile::{Change, Mirror, ObjectKey};
 
 use crate::Room;
@@ -31,7 +31,7 @@ pub async fn watch_bindings(room: &Arc<Room>, mirror: &Mirror) {
         let is_awaited = room.note_binding(&change);
         let Some(now) = &change.now else { continue };
         if is_awaited || is_due(room, change.before.as_deref(), now) {
-            let why = if change.before.is_none() { Incoming::BindingAdd } else { Incoming::BindingUpdate };
+            let why = if change.before.is_none() { QueueReason::BindingAdd } else { QueueReason::BindingUpdate };
             room.queue.add(change.key.clone(), priority_of(now), change.is_initial, why).await;
         }
     }
@@ -166,7 +166,7 @@ async fn enqueue_affected(room: &Arc<Room>, mirror: &Mirror, touched: &[Touched]
     for some in mirror.list().chunks(BINDINGS_AT_ONCE) {
         for binding in some.iter().filter(|binding| is_for_this_scheduler(room, binding)) {
             if is_affected(binding, touched) {
-                room.queue.add(ObjectKey::of(binding), priority_of(binding), false, Incoming::ClusterChanged).await;
+                room.queue.add(ObjectKey::of(binding), priority_of(binding), false, QueueReason::ClusterChanged).await;
             }
         }
         tokio::task::yield_now().await;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::work::BindingStatus;
-use metrics::{ScheduleType, Scheduling};
 use object::Object;
+use plane_metrics::{ScheduleType, SchedulingMetrics};
 use plane_state::Remembered;
 use propagation::binding_scope::check_stored;
 use reconcile::{ObjectKey, Regarding};
@@ -53,12 +53,12 @@ pub async fn work(room: &Arc<Room>) {
 
 /// Measures the steps of a decision.
 struct Laps<'a> {
-    metrics: &'a Scheduling,
+    metrics: &'a SchedulingMetrics,
     since: Instant,
 }
 
 impl<'a> Laps<'a> {
-    fn new(metrics: &'a Scheduling) -> Self {
+    fn new(metrics: &'a SchedulingMetrics) -> Self {
         Self { metrics, since: Instant::now() }
     }
 

@@ -143,7 +143,7 @@ pub async fn run(console: &Console, args: AgentArgs) -> anyhow::Result<()> {
 async fn run_agent(args: RunArgs, location: ClusterLocation) -> anyhow::Result<()> {
     let mut termination = Termination::listen()?;
     let cancel = CancellationToken::new();
-    let metrics = metrics::Metrics::default();
+    let metrics = plane_metrics::PlaneMetrics::default();
     metrics.build(concat!("v", env!("CARGO_PKG_VERSION")));
     if let Some(address) = listen_address("--metrics-bind-address", &args.metrics_bind_address)? {
         let serving = ::agent::probe::serve_metrics(address, metrics.clone(), cancel.clone());
@@ -164,7 +164,7 @@ async fn run_agent(args: RunArgs, location: ClusterLocation) -> anyhow::Result<(
 }
 
 impl RunArgs {
-    fn deps(self, location: ClusterLocation, metrics: metrics::Metrics) -> anyhow::Result<AgentDeps> {
+    fn deps(self, location: ClusterLocation, metrics: plane_metrics::PlaneMetrics) -> anyhow::Result<AgentDeps> {
         let plane = Kubeconfig::load(std::slice::from_ref(&self.karmada_kubeconfig)).context("--karmada-kubeconfig")?;
         let plane = plane.remote(self.karmada_context.as_deref()).context("--karmada-kubeconfig")?;
         let (member, proxy) = self.member()?;

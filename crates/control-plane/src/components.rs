@@ -1,4 +1,4 @@
-//! Runs everything that works on a plane's objects against its own API server, in process.
+//! Runs the components of a control plane against its own API server, in process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use cluster_client::remote::gate::Gate;
 use cluster_client::{ClusterClient, Endpoint};
 use core_controllers::{Clients, Parameters};
 use member_sync::push::Connect;
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
 use reconcile::{Clock, Fence, LeaderElection, LeaderElector, SystemClock};
@@ -17,44 +17,44 @@ use tokio_util::sync::CancellationToken;
 
 use crate::options::Propagation;
 
-/// Held by the one process that works, of those that share a storage.
+/// Held by the active replica among those that share a storage.
 const LEASE: (&str, &str) = ("kube-system", "flotilla-controllers");
 
-/// How long work under way may take when the plane stops.
+/// Maximum time for work in progress when the control plane stops.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How long giving the lease up may take after that.
+/// Maximum time to release the lease after that.
 const RELEASE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What components and those who ask questions both use, whether this process works or waits for its turn.
+/// Clients and state shared by components and request handlers, on the active replica and on others.
 #[derive(Clone)]
 pub struct Shared {
     pub client: ClusterClient,
     pub interpreter: interpreter::Shared,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
 }
 
-/// Components at work.
+/// Running components.
 pub struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Running {
-    /// Lets work under way finish. To be called while the API still answers, or it would take its end for a fault.
+    /// Lets work in progress finish. Call it while the API server still runs, so that the last writes succeed.
     pub async fn end(self) {
         self.stop.cancel();
         match tokio::time::timeout(END_WAIT_MAX + RELEASE_WAIT_MAX, self.task).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the controllers ended badly"),
-            Err(_) => tracing::warn!("the controllers did not end in time"),
+            Ok(Err(error)) => tracing::error!(%error, "the controllers exited with an error"),
+            Err(_) => tracing::warn!("the controllers did not stop in time"),
         }
     }
 }
 
-/// `candidate` is this process among those that share the storage; `None` when it has the storage for itself.
+/// `candidate` is the name of this process in the leader election; `None` when its storage is not shared.
 pub fn start(
     host: &ApiHost,
     shared: Shared,
@@ -70,16 +70,16 @@ pub fn start(
     let cancel = stop.clone();
     let task = tokio::spawn(async move {
         let Some(candidate) = candidate else {
-            return components.run_anew(cancel).await;
+            return components.run_restarting(cancel).await;
         };
         let election = LeaderElection::new(LEASE.0, LEASE.1, &candidate);
         let elector = LeaderElector::new(election, components.clients.manager.clone(), Arc::clone(&components.clock));
-        elector.run_terms(cancel, |term| components.within(&term.fence).run_anew(term.cancel)).await;
+        elector.run_terms(cancel, |term| components.within(&term.fence).run_restarting(term.cancel)).await;
     });
     Ok(Running { stop, task })
 }
 
-/// Everything one term of work is started from.
+/// The inputs of one leader term.
 #[derive(Clone)]
 struct Components {
     clients: Clients,
@@ -87,12 +87,12 @@ struct Components {
     parameters: Parameters,
     propagation: Propagation,
     clock: Arc<dyn Clock>,
-    /// Makes clients of members.
+    /// Creates clients of members.
     connect: Arc<Connect>,
 }
 
 impl Components {
-    /// The same, writing nothing to the plane or to a member once the term is over.
+    /// Returns a copy that writes nothing to the control plane or to a member after the term has ended.
     fn within(&self, fence: &Fence) -> Self {
         let mut components = self.clone();
         components.shared.client = fence.guard(&self.shared.client);
@@ -111,9 +111,9 @@ impl Components {
         components
     }
 
-    /// Runs until cancelled, and begins anew when safe mode ends: what was refused until then would wait for its next try for up
-    /// to a quarter of an hour.
-    async fn run_anew(self, cancel: CancellationToken) {
+    /// Runs until cancelled and restarts once when safe mode ends: writes that were refused until then would otherwise wait up to
+    /// 15 minutes for their next retry.
+    async fn run_restarting(self, cancel: CancellationToken) {
         let gate = self.propagation.member_sync.gate.clone();
         let first = cancel.child_token();
         let mut running = std::pin::pin!(self.clone().run(first.clone()));
@@ -127,7 +127,7 @@ impl Components {
         }
     }
 
-    /// Runs until cancelled, and then for as long as work under way may take.
+    /// Runs until cancelled, then until work in progress has finished.
     async fn run(self, cancel: CancellationToken) {
         let mut running = JoinSet::new();
         running.spawn(core_controllers::run(self.clients.clone(), self.parameters.clone(), cancel.clone()));
@@ -174,7 +174,7 @@ impl Components {
     }
 }
 
-/// Waits for all parts. Once cancelled they have so long; what hangs then must not keep the lease from the next.
+/// Waits for all components. After cancellation the wait is bounded, so that a stuck one does not delay the next leader.
 async fn finish(mut running: JoinSet<()>, cancel: CancellationToken) {
     let overdue = async {
         cancel.cancelled().await;
@@ -185,14 +185,14 @@ async fn finish(mut running: JoinSet<()>, cancel: CancellationToken) {
         let ended = tokio::select! {
             ended = running.join_next() => ended,
             () = &mut overdue => {
-                tracing::warn!(parts = running.len(), "some of the controllers did not end in time and are cut off");
+                tracing::warn!(components = running.len(), "some components did not stop in time and are aborted");
                 return running.shutdown().await;
             }
         };
         match ended {
             None => return,
             Some(Ok(())) => {}
-            Some(Err(error)) => tracing::error!(%error, "a part of the control plane ended badly"),
+            Some(Err(error)) => tracing::error!(%error, "a component of the control plane exited with an error"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Makes the calls of webhook interpreters from within the control plane.
+//! Calls the webhooks of resource interpreters from the control plane.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,16 +11,16 @@ use interpreter::{Shared, WebhookCall, WebhookCaller};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// How long a webhook without a limit of its own may take: nobody waits for ever.
+/// Timeout of a webhook that sets none.
 const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Reads all customizations, and goes on reading them as they change until cancelled.
+/// Reads all customizations and follows their changes until cancelled.
 pub async fn start(client: ClusterClient, server: &Arc<Server>, cancel: CancellationToken) -> Shared {
     let caller: Arc<dyn WebhookCaller> = Arc::new(Webhooks { server: Arc::downgrade(server) });
     member_sync::interpretation::follow(client, caller, cancel).await
 }
 
-/// Calls through the server's own way out, which knows services and trust.
+/// Calls through the API server's outgoing connections, which resolve services and CAs.
 struct Webhooks {
     server: Weak<Server>,
 }

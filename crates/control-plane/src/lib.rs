@@ -1,4 +1,4 @@
-//! Wiring: a whole control plane from a data directory, as many of them in one process as wanted.
+//! Wiring of a whole control plane from a data directory. One process can run several.
 
 mod components;
 mod interpretation;
@@ -9,7 +9,7 @@ pub use api_host::Storage;
 pub use options::{Options, Propagation};
 pub use start::ControlPlane;
 
-/// The parts of settings that are read from text.
+/// Setting types that are parsed from text.
 pub mod settings {
     pub use binding_scheduling::Descheduling;
     pub use federation::SkippedApis;

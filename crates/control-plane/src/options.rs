@@ -1,4 +1,4 @@
-//! What a control plane can be told.
+//! Settings of a control plane.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use api::features::Features;
 use core_controllers::AgentApproval;
 
-/// The context (and cluster and user) name in the kubeconfig everybody's scripts expect.
+/// Context, cluster and user name in the kubeconfig, as existing scripts for Karmada expect.
 const CONTEXT: &str = "karmada-apiserver";
 
-/// How members are looked after and workloads placed on them.
+/// Settings of the components that manage members and place workloads.
 #[derive(Clone, Default)]
 pub struct Propagation {
     pub features: Arc<Features>,
@@ -18,9 +18,9 @@ pub struct Propagation {
     pub scheduling: binding_scheduling::Settings,
     pub fleet: fleet::Settings,
     pub member_sync: member_sync::Settings,
-    /// May ClusterTaintPolicies put on taints that evict?
+    /// Allows ClusterTaintPolicies to add NoExecute taints.
     pub allow_no_execute_taint_policy: bool,
-    /// Which agents get certificates without a person.
+    /// Selects the agents whose certificates are approved automatically.
     pub agent_approval: AgentApproval,
 }
 
@@ -34,7 +34,7 @@ pub struct Options {
 impl Options {
     pub fn new(data_dir: impl Into<PathBuf>, bind: SocketAddr) -> Self {
         let mut host = api_host::Options::new(CONTEXT, data_dir, bind);
-        // As in Karmada: a pod template must reach members without a token of the control plane in it.
+        // As in Karmada: pod templates must reach members without a token of the control plane.
         host.admission_off = vec!["ServiceAccount".to_owned()];
         Self { host, propagation: Propagation::default() }
     }

@@ -1,11 +1,11 @@
-//! Starts and stops a control plane: an API server with Karmada's kinds, and everything that works on its objects.
+//! Starts and stops a control plane: an API server with Karmada's kinds, and the components that work on its objects.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use api_host::{Additions, ApiHost};
-use apiserver::server::Server;
+use apiserver::server::{Handlers, Server};
 use cluster_client::UserInfo;
 use explain::Explainer;
 use member_sync::gate::Gate;
@@ -13,19 +13,21 @@ use plane_api::admission::agents::AgentRestriction;
 use plane_api::admission::karmada;
 use plane_api::admission::safe_mode::SafeModeStep;
 use plane_api::cluster_proxy::ClusterProxy;
-use plane_api::cluster_proxy::peers::{PeerDoor, Peers};
-use plane_api::cluster_proxy::tunnels::{TunnelDoor, Tunnels};
+use plane_api::cluster_proxy::peers::{PeerEndpoint, Peers};
+use plane_api::cluster_proxy::tunnels::{TunnelEndpoint, Tunnels};
+use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
 use plane_state::SafeMode;
 use search::Search;
+use tokio::net::TcpListener;
 
 use crate::components::{self, Running, Shared};
 use crate::interpretation;
 use crate::options::{Options, Propagation};
 use plane_api::explaining::Explaining;
-use plane_api::safe_mode::{self, Confirming, Telling};
-use plane_api::searching::{Reached, Searching};
+use plane_api::safe_mode::{self, SafeModeConfirm, SafeModeState};
+use plane_api::searching::{PlaneClients, Searching};
 
 const FEDERATION: (&str, &[&str]) = ("system:admin", &["system:masters", "system:authenticated"]);
 
@@ -44,14 +46,9 @@ impl ControlPlane {
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let mut options = options;
         let mode = SafeMode::unknown();
-        let explaining = Explaining::new(mode.clone());
-        let tunnels = Arc::new(Tunnels::default());
-        let searching = Searching::new(&tunnels);
-        let additions = additions(&options.propagation, &explaining, &searching, &tunnels);
-        let host = ApiHost::start(&options.host, additions).await?;
+        let host = ApiHost::open(&options.host, additions(&options.propagation, &mode)).await?;
         safe_mode::begin(&host.server, &mode).await.map_err(|status| anyhow::anyhow!("{status}"))?;
-        options.propagation.member_sync.gate = Gate::shared(mode);
-        share_tunnels(&host, &tunnels);
+        options.propagation.member_sync.gate = Gate::shared(mode.clone());
         let client = host.client(UserInfo::new(FEDERATION.0, FEDERATION.1))?;
         let interpreter = interpretation::start(client.clone(), &host.server, host.stop.clone()).await;
         let shared = Shared {
@@ -59,27 +56,17 @@ impl ControlPlane {
             interpreter,
             member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
-            metrics: host.server.metrics.rooms.clone(),
+            metrics: plane_metrics(&host.server),
         };
-        explaining.answer_with(Explainer::new(explain::Parts {
-            client: shared.client.clone(),
-            interpreter: shared.interpreter.clone(),
-            member_capacity: shared.member_capacity.clone(),
-            decisions: shared.decisions.clone(),
-            features: Arc::clone(&options.propagation.features),
-        }));
-        // Every replica answers, so every replica keeps copies; they are only read.
-        let reached = Reached { server: Arc::downgrade(&host.server), tunnels };
-        let search = Search::new(search::Parts { client: shared.client.clone(), members: Arc::new(reached) });
-        tokio::spawn(search.clone().run(host.stop.clone()));
-        searching.answer_with(search);
+        let handlers = handlers(&host, &shared, &options.propagation, mode);
+        let host = host.serve(handlers)?;
         let candidate = candidate(&options, host.address)?;
         let components = components::start(&host, shared, options.propagation, candidate)?;
         let (address, kubeconfig, server) = (host.address, host.kubeconfig.clone(), host.server.clone());
         Ok(Self { address, kubeconfig, server, host, components })
     }
 
-    /// Why it had better be started anew; returns only then.
+    /// Returns when the process must be restarted, with the reason.
     pub async fn broken(&self) -> anyhow::Error {
         self.host.broken().await
     }
@@ -91,15 +78,8 @@ impl ControlPlane {
     }
 }
 
-/// What makes an API server a control plane's.
-fn additions(
-    propagation: &Propagation,
-    explaining: &Explaining,
-    searching: &Searching,
-    tunnels: &Arc<Tunnels>,
-) -> Additions {
-    let tunnels = || Arc::clone(tunnels);
-    let mode = &explaining.mode;
+/// Kinds and admission steps of a control plane in addition to those of every API server.
+fn additions(propagation: &Propagation, mode: &SafeMode) -> Additions {
     Additions {
         kinds: validation::kinds(&propagation.features),
         objects: plane_api::bootstrap::objects(),
@@ -109,30 +89,56 @@ fn additions(
             allow_no_execute_taints: propagation.allow_no_execute_taint_policy,
             compile: Arc::new(interpreter::check::compile),
         }),
-        connect_handlers: vec![Box::new(ClusterProxy { tunnels: tunnels() }), Box::new(searching.clone())],
+    }
+}
+
+/// Starts the services behind the control plane's own endpoints and returns their handlers.
+fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagation, mode: SafeMode) -> Handlers {
+    let tunnels = tunnels(host);
+    let explainer = Explainer::new(explain::Parts {
+        client: shared.client.clone(),
+        interpreter: shared.interpreter.clone(),
+        member_capacity: shared.member_capacity.clone(),
+        decisions: shared.decisions.clone(),
+        features: Arc::clone(&propagation.features),
+    });
+    // Every replica answers searches, so every replica keeps read-only copies.
+    let members = PlaneClients { server: Arc::downgrade(&host.server), tunnels: Arc::clone(&tunnels) };
+    let search = Search::new(search::Parts { client: shared.client.clone(), members: Arc::new(members) });
+    tokio::spawn(search.clone().run(host.stop.clone()));
+    let proxy = ClusterProxy { tunnels: Arc::clone(&tunnels) };
+    Handlers {
+        connect: vec![Box::new(proxy), Box::new(Searching { search, tunnels: Arc::clone(&tunnels) })],
         extensions: vec![
-            Box::new(explaining.clone()),
-            Box::new(Telling { mode: mode.clone() }),
-            Box::new(Confirming { mode: mode.clone() }),
-            Box::new(TunnelDoor { tunnels: tunnels() }),
-            Box::new(PeerDoor { tunnels: tunnels() }),
+            Box::new(Explaining { explainer, mode: mode.clone() }),
+            Box::new(SafeModeState { mode: mode.clone() }),
+            Box::new(SafeModeConfirm { mode }),
+            Box::new(TunnelEndpoint { tunnels: Arc::clone(&tunnels) }),
+            Box::new(PeerEndpoint { tunnels }),
         ],
     }
 }
 
-/// An agent opens its way to one replica; the others get there through that one.
-fn share_tunnels(host: &ApiHost, tunnels: &Arc<Tunnels>) {
-    let Some(address) = &host.peer_address else { return };
+/// An agent opens its tunnel to one replica; the others reach the member through that replica.
+fn tunnels(host: &ApiHost<TcpListener>) -> Arc<Tunnels> {
+    let Some(address) = &host.peer_address else { return Arc::default() };
     let ca = host.certificates.ca_pem().into_bytes();
     let identity = Arc::clone(&host.certificates.front_proxy_identity);
-    tunnels.share(&host.server, Peers { address: address.clone(), ca, identity });
+    Tunnels::shared(&host.server, Peers { address: address.clone(), ca, identity })
 }
 
-/// What this process is called among those that share its storage. Storage of its own is shared with nobody.
+/// Returns the name of this process in the leader election, or `None` when its storage is not shared.
 fn candidate(options: &Options, address: SocketAddr) -> anyhow::Result<Option<String>> {
     Ok(match options.host.storage {
         // Addresses and process ids repeat across machines.
         api_host::Storage::Etcd(_) => Some(format!("{address}_{}", pki::token::random_lowercase(12)?)),
         api_host::Storage::Embedded | api_host::Storage::Memory => None,
     })
+}
+
+/// Declares Karmada's metrics among those of the API server.
+fn plane_metrics(server: &Server) -> PlaneMetrics {
+    let metrics = PlaneMetrics::new(&server.metrics.components);
+    metrics.build(&server.version.git_version);
+    metrics
 }

@@ -11,8 +11,8 @@ use api::policy::{
 };
 use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_DEPENDED_BY_PREFIX, RESOURCE_BINDINGS, WORKS};
 use cluster_client::ClusterClient;
-use metrics::Metrics;
 use object::Object;
+use plane_metrics::PlaneMetrics;
 use reconcile::{Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +39,7 @@ pub struct Plane {
     pub interpreter: interpreter::Shared,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub settings: Settings,
     /// Every object that may be propagated.
     pub templates: Arc<Templates>,

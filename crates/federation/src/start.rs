@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use reconcile::Clock;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ pub struct Parts {
     pub interpreter: interpreter::Shared,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub settings: Settings,
 }
 

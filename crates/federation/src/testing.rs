@@ -100,7 +100,7 @@ impl Stage {
             interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
             features: Arc::new(features),
             clock: Arc::new(VirtualClock::new(NOON.parse().expect("a time"))),
-            metrics: metrics::Metrics::default(),
+            metrics: plane_metrics::PlaneMetrics::default(),
             settings: Settings::default(),
         };
         let plane = Plane::start(parts, &self.cancel);

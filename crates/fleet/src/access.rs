@@ -55,7 +55,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&access.roles, move |change| by_role.clusters_of_role(change)),
         Source::new(&access.bindings, move |change| by_binding.clusters_of_binding(change)),
     ];
-    let controller = Controller::new(COMPONENT).observed_by(&access.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&access.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&access), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

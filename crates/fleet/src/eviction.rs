@@ -87,7 +87,7 @@ async fn run_evictor(name: &'static str, evictor: Evictor) {
     ];
     let cancel = evictor.cancel.clone();
     let workers = if evictor.plane.features.resilient_failover { RESILIENT_WORKERS } else { WORKERS };
-    let controller = Controller::<Tenancy>::new(name).observed_by(&evictor.plane.metrics);
+    let controller = Controller::<Tenancy>::new(name).observed_by(&evictor.plane.metrics.controllers);
     let reconcile = move |tenancy: Tenancy| reconcile(Arc::clone(&evictor), tenancy);
     controller.run(sources, workers, cancel, reconcile).await;
 }

@@ -51,7 +51,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&policies, move |change| by_policy.pairs_of_policy(change)),
     ];
     let workers = office.plane.settings.concurrent_namespace_syncs;
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
     let reconcile = move |pair: Pair| reconcile(Arc::clone(&office), pair);
     controller.run(sources, workers, cancel, reconcile).await;
 }

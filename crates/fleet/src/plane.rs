@@ -6,8 +6,8 @@ use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use cluster_client::ClusterClient;
-use metrics::Metrics;
 use object::{GroupVersionResource, Object};
+use plane_metrics::PlaneMetrics;
 use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ pub struct Plane {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     pub features: Arc<Features>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub settings: Settings,
     pub clusters: Mirror,
     pub namespaces: Mirror,

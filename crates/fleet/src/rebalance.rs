@@ -31,7 +31,7 @@ const WORKERS: usize = 2;
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let rebalancers = plane.mirror(MirrorSpec::new(&WORKLOAD_REBALANCERS.gvr()), &cancel);
     let sources = vec![Source::new(&rebalancers, rebalancers_with_new_spec)];
-    let controller = Controller::new(COMPONENT).observed_by(&plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&plane), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

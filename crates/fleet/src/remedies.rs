@@ -34,7 +34,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&remedies, move |change| clusters_of_changed_remedy(&members, change)),
     ];
     let office = Arc::new(Remedies { plane, remedies });
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

@@ -38,7 +38,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let deployments = plane.mirror(MirrorSpec::new(&gvr).labels(&labels), &cancel);
     let sources = vec![Source::new(&deployments, deployments_with_new_replicas)];
     let office = Arc::new(Replicas { plane, deployments });
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

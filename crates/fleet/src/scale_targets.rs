@@ -41,7 +41,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let sources = vec![Source::new(&autoscalers, targets_of_change)];
     let mapper = RestMapper::new(plane.client.clone());
     let marker = Arc::new(Marker { plane, autoscalers, mapper });
-    let controller = Controller::new(COMPONENT).observed_by(&marker.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&marker.plane.metrics.controllers);
     let reconcile = move |target: Target| reconcile(Arc::clone(&marker), target);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
-use metrics::Metrics;
+use plane_metrics::PlaneMetrics;
 use reconcile::Clock;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ pub struct Parts {
     pub client: ClusterClient,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub settings: Settings,
 }
 

@@ -39,7 +39,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&policies, move |change| clusters_of_changed_policy(&members, change)),
     ];
     let office = Arc::new(TaintPolicies { plane, policies, events });
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

@@ -51,7 +51,7 @@ fn start(
         client: api.client(),
         features: Arc::new(features),
         clock,
-        metrics: metrics::Metrics::default(),
+        metrics: plane_metrics::PlaneMetrics::default(),
         settings,
     };
     Plane::start(parts, cancel)

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use api::work::{ANNOTATION_TEMPLATE_UID, ManifestStatus, WorkStatus};
-use metrics::Subject;
 use object::Object;
 use object::time::format_seconds;
+use plane_metrics::AppliedObject;
 use reconcile::{Outcome as Next, ReconcileError, Regarding};
 
 use crate::apply::{self, Action, Applied, ApplyError, Place};
@@ -160,7 +160,7 @@ async fn told(
 /// Counts what was tried in the member.
 fn count(member: &Member, manifest: Manifest<'_>, is_ok: bool, tried: Option<Action>, is_recreation: bool) {
     let subject =
-        Subject { api_version: manifest.api_version(), kind: manifest.kind(), cluster: member.cluster.as_str() };
+        AppliedObject { api_version: manifest.api_version(), kind: manifest.kind(), cluster: member.cluster.as_str() };
     let metrics = &member.plane.metrics.propagation;
     match tried {
         Some(Action::Created) => metrics.created(is_ok, subject, is_recreation),

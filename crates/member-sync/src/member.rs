@@ -9,9 +9,9 @@ use api::core::{Condition, find_condition};
 use api::features::Features;
 use api::names;
 use cluster_client::{ClusterClient, RestMapper};
-use metrics::Metrics;
 use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
+use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::controller::ending_of;
 use reconcile::{Clock, Mirror, ObjectKey, Outcome, Priority, ReconcileError, Recorder, WorkQueue};
@@ -60,7 +60,7 @@ pub struct Plane {
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub recorders: Recorders,
     pub settings: Settings,
 }

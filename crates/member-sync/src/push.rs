@@ -8,9 +8,9 @@ use api::features::Features;
 use api::names;
 use api::work::{FINALIZER_EXECUTION, WORKS};
 use cluster_client::{ClusterClient, ResourceRef};
-use metrics::Metrics;
 use object::{GroupVersionResource, Object, Status};
 use parking_lot::{Mutex, RwLock};
+use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Outcome, Priority, ReconcileError, WorkQueue};
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub struct Parts {
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub settings: Settings,
 }
 

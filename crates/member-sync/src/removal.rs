@@ -7,9 +7,9 @@ use api::work::{FINALIZER_EXECUTION, WORKS, WorkStatus};
 use cluster_client::{
     DeleteOptions, Patch, Preconditions, PropagationPolicy, ResourceRef, WriteOptions, is_unreachable,
 };
-use metrics::Subject;
 use object::time::format_seconds;
 use object::{Object, Status};
+use plane_metrics::AppliedObject;
 use reconcile::{Outcome, ReconcileError};
 use serde_json::{Value, json};
 
@@ -114,7 +114,8 @@ async fn delete(member: &Member, work: &Object, place: &Place) -> Result<(), Sta
             ..DeleteOptions::default()
         };
         let deleted = member.client.delete(place.target(), options).await;
-        let subject = Subject { api_version: observed.api_version(), kind: observed.kind(), cluster: &member.cluster };
+        let subject =
+            AppliedObject { api_version: observed.api_version(), kind: observed.kind(), cluster: &member.cluster };
         let is_ok = deleted.as_ref().map_or_else(Status::is_not_found, |_| true);
         member.plane.metrics.propagation.deleted(is_ok, subject);
         match deleted {

@@ -7,8 +7,8 @@ use api::features::Features;
 use api::names;
 use api::work::WORKS;
 use cluster_client::ClusterClient;
-use metrics::Metrics;
 use parking_lot::Mutex;
+use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::{Change, Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ pub struct MemberParts {
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
-    pub metrics: Metrics,
+    pub metrics: PlaneMetrics,
     pub recorders: Recorders,
     pub settings: Settings,
 }

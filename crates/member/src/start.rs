@@ -11,6 +11,7 @@ use apiserver::admission::claim_resize::ClaimResize;
 use apiserver::admission::default_tolerations::DefaultTolerations;
 use apiserver::admission::priority::Priorities;
 use apiserver::admission::storage_class::DefaultStorageClass;
+use apiserver::server::Handlers;
 use apiserver::usage::UsageApi;
 use cluster_client::{ClusterClient, UserInfo};
 use kubelet::Kubelet;
@@ -49,7 +50,7 @@ impl Member {
             return Err(anyhow::Error::new(unmet).context("--runtime containerd is not supported on this machine"));
         }
         let backends = Backends::default();
-        let host = ApiHost::start(&options.host, additions(&backends)).await?;
+        let host = ApiHost::open(&options.host, additions()).await?.serve(handlers(&backends))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let stop = CancellationToken::new();
         let mut rooms = JoinSet::new();
@@ -132,9 +133,8 @@ async fn start_containers(
     Ok((kubelet, containerd))
 }
 
-/// The extensions of a member's API.
-fn additions(backends: &Backends) -> Additions {
-    let usage = UsageApi { source: Arc::new(Usage { backends: backends.clone() }) };
+/// Kinds and admission steps of a member in addition to those of every API server.
+fn additions() -> Additions {
     Additions {
         kinds: apiserver::usage::kinds(),
         // Admission plugins of a cluster with nodes and volumes.
@@ -144,8 +144,14 @@ fn additions(backends: &Backends) -> Additions {
             Box::new(DefaultStorageClass),
             Box::new(ClaimResize),
         ],
-        connect_handlers: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
-        extensions: vec![Box::new(Disturbing)],
         ..Additions::default()
+    }
+}
+
+fn handlers(backends: &Backends) -> Handlers {
+    let usage = UsageApi { source: Arc::new(Usage { backends: backends.clone() }) };
+    Handlers {
+        connect: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
+        extensions: vec![Box::new(Disturbing)],
     }
 }

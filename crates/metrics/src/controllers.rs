@@ -1,4 +1,4 @@
-//! What happens in the queues and workers of controllers, under the names controller-runtime has for it.
+//! Metrics of the queues and workers of controllers, under the names of controller-runtime.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::registry::{Count, Counter, Gauge, Histogram, Level, Registry, Spread, exponential};
 
-/// The families all controllers share.
+/// The metric families that all controllers share.
 #[derive(Clone)]
 pub struct Controllers {
     depth: Gauge,
@@ -25,7 +25,7 @@ pub struct Controllers {
     reconcile_time: Histogram,
     workers: Gauge,
     active: Gauge,
-    /// What is being worked on, by controller.
+    /// Reconciles in progress, by controller.
     running: Arc<Mutex<BTreeMap<String, Running>>>,
 }
 
@@ -57,7 +57,7 @@ pub struct WorkerMetrics {
     running: Arc<Mutex<BTreeMap<String, Running>>>,
 }
 
-/// What became of a reconcile.
+/// Outcome of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Success,
@@ -67,7 +67,7 @@ pub enum Ending {
     Panic,
 }
 
-/// A reconcile under way. One that is dropped was cut off, and is counted neither as well nor as failed.
+/// A reconcile in progress. A dropped one was cancelled and counts neither as success nor as failure.
 pub struct Started {
     workers: WorkerMetrics,
     since: Instant,
@@ -83,24 +83,31 @@ const RECONCILE_SECONDS: &[f64] = &[
 
 impl Controllers {
     pub fn new(registry: &Registry) -> Self {
+        let new = Self::declare(registry);
+        let refreshed = new.clone();
+        registry.before_render(move || refreshed.refresh());
+        new
+    }
+
+    fn declare(registry: &Registry) -> Self {
         // Ten nanoseconds to a thousand seconds, as client-go's queues have it.
         let queue_seconds: Vec<f64> = exponential(10e-9, 10.0, 12);
         let queue = |name, help| registry.histogram(name, QUEUE, &queue_seconds, help);
         Self {
-            depth: registry.gauge("workqueue_depth", &["name", "controller", "priority"], "Keys that wait in a queue."),
+            depth: registry.gauge("workqueue_depth", &["name", "controller", "priority"], "Keys waiting in a queue."),
             adds: registry.counter("workqueue_adds_total", QUEUE, "Keys added to a queue."),
-            queue_time: queue("workqueue_queue_duration_seconds", "How long keys wait in a queue."),
-            work_time: queue("workqueue_work_duration_seconds", "How long keys are worked on."),
+            queue_time: queue("workqueue_queue_duration_seconds", "Time keys wait in a queue."),
+            work_time: queue("workqueue_work_duration_seconds", "Time to process a key."),
             retries: registry.counter("workqueue_retries_total", QUEUE, "Keys added again because of a failure."),
             unfinished: registry.gauge(
                 "workqueue_unfinished_work_seconds",
                 QUEUE,
-                "How long all keys under way have been worked on, together.",
+                "Total time spent so far on keys in progress.",
             ),
             longest: registry.gauge(
                 "workqueue_longest_running_processor_seconds",
                 QUEUE,
-                "How long the key under way the longest has been worked on.",
+                "Time spent so far on the oldest key in progress.",
             ),
             reconciles: registry.counter(
                 "controller_runtime_reconcile_total",
@@ -115,21 +122,25 @@ impl Controllers {
             terminal_errors: registry.counter(
                 "controller_runtime_terminal_reconcile_errors_total",
                 CONTROLLER,
-                "Reconciles that failed and are not tried again; there are none.",
+                "Reconciles that failed and are not retried; always 0.",
             ),
-            panics: registry.counter("controller_runtime_reconcile_panics_total", CONTROLLER, "Reconciles that broke."),
+            panics: registry.counter(
+                "controller_runtime_reconcile_panics_total",
+                CONTROLLER,
+                "Reconciles that panicked.",
+            ),
             reconcile_time: registry.histogram(
                 "controller_runtime_reconcile_time_seconds",
                 CONTROLLER,
                 RECONCILE_SECONDS,
-                "How long reconciles take.",
+                "Duration of reconciles.",
             ),
             workers: registry.gauge(
                 "controller_runtime_max_concurrent_reconciles",
                 CONTROLLER,
-                "How many reconciles may be under way at once.",
+                "Maximum number of concurrent reconciles.",
             ),
-            active: registry.gauge("controller_runtime_active_workers", CONTROLLER, "Reconciles under way."),
+            active: registry.gauge("controller_runtime_active_workers", CONTROLLER, "Reconciles in progress."),
             running: Arc::default(),
         }
     }
@@ -144,7 +155,7 @@ impl Controllers {
         }
     }
 
-    /// `workers` is how many reconciles may be under way at once.
+    /// `workers` is the maximum number of concurrent reconciles.
     pub fn workers(&self, name: &str, workers: usize) -> WorkerMetrics {
         self.workers.set(&[name], workers as f64);
         self.terminal_errors.with(&[name]);
@@ -164,8 +175,8 @@ impl Controllers {
         }
     }
 
-    /// Brings up to date what grows by itself; to be called before a look.
-    pub fn refresh(&self) {
+    /// Updates the gauges that grow with time.
+    fn refresh(&self) {
         for (name, running) in self.running.lock().iter() {
             let seconds = |since: &Instant| since.elapsed().as_secs_f64();
             self.unfinished.set(&[name, name], running.since.values().map(seconds).sum());

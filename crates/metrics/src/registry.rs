@@ -1,4 +1,4 @@
-//! Counters, gauges and histograms by name and labels, and the text Prometheus reads them from.
+//! Counters, gauges and histograms by name and labels, rendered in Prometheus' text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,14 +8,18 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Distinct label sets of one metric; what would be more is not counted, so that no input can fill the memory.
+/// Distinct label sets of one metric. Further ones are not counted, which bounds memory.
 pub const SERIES_MAX: usize = 5_000;
 
-/// All metrics of one process that belong together. Clones share them.
+/// A set of metrics that are rendered together. Clones share it.
 #[derive(Clone, Default)]
 pub struct Registry {
     families: Arc<Mutex<BTreeMap<&'static str, Arc<Family>>>>,
+    hooks: Arc<Mutex<Vec<Hook>>>,
 }
+
+/// Updates metrics that change without an event, such as ages.
+type Hook = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -49,11 +53,11 @@ pub struct Counter(Arc<Family>);
 #[derive(Clone)]
 pub struct Gauge(Arc<Family>);
 
-/// How often values were how large.
+/// Observations counted by bucket.
 #[derive(Clone)]
 pub struct Histogram(Arc<Family>);
 
-/// One series of a counter, for those who count often.
+/// One series of a counter, for hot paths.
 #[derive(Clone)]
 pub struct Count(Arc<Series>);
 
@@ -84,7 +88,7 @@ impl Registry {
         Histogram(self.family(name, Kind::Histogram, labels, help, buckets))
     }
 
-    /// The one of that name: whoever names it again means the same.
+    /// Returns the family of that name, declaring it if necessary.
     fn family(
         &self,
         name: &'static str,
@@ -100,8 +104,15 @@ impl Registry {
         Arc::clone(family)
     }
 
-    /// All there is, in Prometheus' text form. A metric without a series is left out.
+    /// Calls `hook` before each rendering.
+    pub fn before_render(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.hooks.lock().push(Arc::new(hook));
+    }
+
+    /// Appends all metrics in Prometheus' text format. A metric without a series is left out.
     pub fn render(&self, out: &mut String) {
+        let hooks = self.hooks.lock().clone();
+        hooks.iter().for_each(|hook| hook());
         let families: Vec<Arc<Family>> = self.families.lock().values().cloned().collect();
         for family in families {
             family.render(out);
@@ -245,7 +256,7 @@ impl Spread {
     }
 }
 
-/// `count` limits, each so many times the one before.
+/// Returns `count` bucket limits, each `factor` times the previous one.
 pub fn exponential(start: f64, factor: f64, count: usize) -> Vec<f64> {
     std::iter::successors(Some(start), |limit| Some(limit * factor)).take(count).collect()
 }
@@ -277,7 +288,7 @@ fn write_line(out: &mut String, name: &str, labels: &str, value: f64) {
     };
 }
 
-/// As Go prints floats, so that the bounds of buckets are spelt as everywhere else.
+/// Formats a float as Go does, so that bucket bounds match those of other exporters.
 fn float(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-4 {
         let text = format!("{value:e}");
@@ -300,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_printed_as_prometheus_reads_it() {
+    fn metrics_are_rendered_in_the_prometheus_text_format() {
         let registry = Registry::default();
         registry.counter("tries_total", &["result"], "Tries.").add_one(&["error \"x\"\n\\"]);
         let level = registry.gauge("depth", &[], "Depth.").with(&[]);
@@ -322,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_is_the_same_metric_and_what_is_removed_is_gone() {
+    fn a_name_declares_one_metric_and_removed_series_are_gone() {
         let registry = Registry::default();
         for _ in 0..2 {
             registry.gauge("ready", &["cluster"], "Ready.").with(&["m1"]).add(1.0);
@@ -333,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_series_are_kept_than_may_be() {
+    fn series_are_limited() {
         let registry = Registry::default();
         let counter = registry.counter("many_total", &["name"], "Many.");
         for number in 0..SERIES_MAX + 10 {
@@ -343,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_spelt_as_go_spells_them() {
+    fn bounds_are_formatted_as_in_go() {
         let cases = [(0.00001, "1e-05"), (0.000015, "1.5e-05"), (0.0001, "0.0001"), (1.0, "1"), (0.001, "0.001")];
         for (value, expected) in cases {
             assert_eq!(float(value), expected);

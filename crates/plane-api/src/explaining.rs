@@ -1,6 +1,6 @@
-//! Serves `why`, `plan` and `failover simulate` to those who may see what they ask about.
+//! Serves `why`, `plan` and `failover simulate` to callers who may read the objects concerned.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
@@ -25,78 +25,61 @@ const FAILOVER: &str = "v1alpha1/failover";
 /// Manifests in one plan.
 const MANIFESTS_MAX: usize = 1000;
 
-/// Answers once the plane is up; the server has to know it before.
-#[derive(Clone)]
+/// Answers for `why`, `plan` and failover simulation.
 pub struct Explaining {
-    explainer: Arc<OnceLock<Explainer>>,
-    /// Holds back part of what is explained.
+    pub explainer: Explainer,
+    /// Holds back some of the explained changes.
     pub mode: SafeMode,
 }
 
 impl Explaining {
-    pub fn new(mode: SafeMode) -> Self {
-        Self { explainer: Arc::default(), mode }
-    }
-
-    pub fn answer_with(&self, explainer: Explainer) {
-        // A plane has one explainer for its life.
-        let _ = self.explainer.set(explainer);
-    }
-
-    fn explainer(&self) -> Result<&Explainer, Status> {
-        self.explainer.get().ok_or_else(|| Status::unavailable("the control plane is starting"))
-    }
-
     async fn why(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        let explainer = self.explainer()?;
         let query = &request.incoming.query;
-        let asked = |key: &str| query.get(key).unwrap_or_default().to_owned();
+        let parameter = |key: &str| query.get(key).unwrap_or_default().to_owned();
         let subject = Subject {
-            api_version: asked("apiVersion"),
-            kind: asked("kind"),
-            namespace: asked("namespace"),
-            name: asked("name"),
+            api_version: parameter("apiVersion"),
+            kind: parameter("kind"),
+            namespace: parameter("namespace"),
+            name: parameter("name"),
         };
         if [&subject.api_version, &subject.kind, &subject.name].iter().any(|part| part.is_empty()) {
-            let text = "say apiVersion, kind, name and, for namespaced objects, namespace in the query";
+            let text = "the query needs apiVersion, kind, name and, for namespaced objects, namespace";
             return Err(Status::bad_request(text));
         }
-        let resource = explainer.resource(&subject.api_version, &subject.kind).await?;
+        let resource = self.explainer.resource(&subject.api_version, &subject.kind).await?;
         if resource.namespaced && subject.namespace.is_empty() {
-            return Err(Status::bad_request(format!("{} is namespaced: say namespace in the query", subject.kind)));
+            return Err(Status::bad_request(format!("{} is namespaced: the query needs namespace", subject.kind)));
         }
         server.auth.authorize(server, &request.user, &reading(&resource, &subject)).await?;
         let described = match subject.namespace.as_str() {
             "" => format!("{} {}", subject.kind, subject.name),
             namespace => format!("{} {namespace}/{}", subject.kind, subject.name),
         };
-        let mut reasons = serde_json::to_value(explainer.why(subject).await?).map_err(Status::internal)?;
+        let mut reasons = serde_json::to_value(self.explainer.why(subject).await?).map_err(Status::internal)?;
         safe_mode::annotate(&self.mode, &described, &mut reasons);
         answer(&reasons)
     }
 
-    /// Shows bindings of all namespaces, so only to those who may list them.
+    /// Shows bindings of all namespaces, so the caller must be allowed to list them.
     async fn failover(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        let explainer = self.explainer()?;
         let cluster = request.incoming.query.get("cluster").unwrap_or_default().to_owned();
         if cluster.is_empty() {
-            return Err(Status::bad_request("say cluster in the query"));
+            return Err(Status::bad_request("the query needs cluster"));
         }
         for bindings in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
             let listing = RequestInfo::on(bindings.gvr(), "list");
             server.auth.authorize(server, &request.user, &listing).await?;
         }
-        answer(&explainer.simulate_failover(&cluster).await?)
+        answer(&self.explainer.simulate_failover(&cluster).await?)
     }
 
     async fn plan(&self, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        let explainer = self.explainer()?;
         let body = request.incoming.body.read().await?;
         let manifests = manifests(&body)?;
         let user = &request.user;
         let mut caller = UserInfo { name: user.name.clone(), groups: user.groups.clone(), ..UserInfo::default() };
         caller.extra = user.extra.clone().into_iter().collect();
-        answer(&explainer.plan(caller, manifests).await?)
+        answer(&self.explainer.plan(caller, manifests).await?)
     }
 }
 
@@ -111,19 +94,19 @@ impl Extension for Explaining {
         if request.incoming.info.path.ends_with(FAILOVER) {
             return match request.incoming.method {
                 Method::GET => self.failover(server, request).await,
-                _ => Err(Status::new(405, "MethodNotAllowed", "ask for a simulation with GET")),
+                _ => Err(Status::new(405, "MethodNotAllowed", "request a simulation with GET")),
             };
         }
         match (is_why, &request.incoming.method) {
             (true, &Method::GET) => self.why(server, request).await,
             (false, &Method::POST) => self.plan(request).await,
-            (true, _) => Err(Status::new(405, "MethodNotAllowed", "ask why with GET")),
+            (true, _) => Err(Status::new(405, "MethodNotAllowed", "request an explanation with GET")),
             (false, _) => Err(Status::new(405, "MethodNotAllowed", "send manifests to plan with POST")),
         }
     }
 }
 
-/// The request the caller could have made to see the object.
+/// Returns the request by which the caller could read the object.
 fn reading(resource: &ApiResource, subject: &Subject) -> RequestInfo {
     RequestInfo {
         namespace: subject.namespace.clone(),

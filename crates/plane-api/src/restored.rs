@@ -1,4 +1,4 @@
-//! Whether the store was restored and nobody has confirmed it yet: read at the start, watched until it ends.
+//! The marker of a restored store: read at start, followed until the restore is confirmed.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use store::reserved::{self, Restored};
 
 use apiserver::server::Server;
 
-/// How soon a replica hears that another was told to end safe mode.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Interval for checking whether another replica has ended safe mode.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the restore left behind; `None` when there was none, or it was confirmed.
+/// Returns the marker of a restore; `None` when there was none, or it was confirmed.
 pub async fn find(server: &Server) -> Result<Option<Restored>, Status> {
     let found = reserved::restored(&**server.objects.store()).await;
     found.map_err(|error| Status::unavailable(format!("cannot read whether the store was restored: {error}")))
@@ -25,10 +25,10 @@ pub async fn confirm(server: &Server, mode: &SafeMode) -> Result<(), Status> {
     Ok(())
 }
 
-/// Ends safe mode here when another server on this store was told to. Returns when it is over.
+/// Ends safe mode here when another server on this store has ended it. Returns when it is over.
 pub async fn follow(server: &Server, mode: &SafeMode) {
     while mode.is_on() && !server.stop.is_cancelled() {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         if matches!(find(server).await, Ok(None)) {
             mode.set(false);
         }

@@ -1,4 +1,4 @@
-//! Safe mode of a restored plane: found out at the start, told to whoever asks, ended when an administrator confirms.
+//! Safe mode of a restored control plane: its state at start, the endpoint that reports it and the one that ends it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use object::Status;
 use plane_state::SafeMode;
 use serde_json::{Value, json};
 
-/// Reads whether the plane was restored, and says so until that is confirmed. To be called before anything works on objects.
+/// Reads whether the control plane was restored and sets the mode until that is confirmed. Call it before controllers start.
 pub async fn begin(server: &Arc<Server>, mode: &SafeMode) -> Result<(), Status> {
     let found = restored::find(server).await?;
     let Some(found) = found else {
@@ -27,20 +27,20 @@ pub async fn begin(server: &Arc<Server>, mode: &SafeMode) -> Result<(), Status> 
     tracing::warn!(
         restored_at = found.restored_at,
         backup_taken_at = found.backup_taken_at,
-        "safe mode: this control plane was restored from a backup, and takes nothing away from members until it is confirmed \
+        "safe mode: this control plane was restored from a backup and removes nothing from members until that is confirmed \
          (`flotilla restore status`, `flotilla restore confirm`)"
     );
     let (server, mode) = (Arc::clone(server), mode.clone());
     tokio::spawn(async move {
         restored::follow(&server, &mode).await;
         if !mode.is_on() {
-            tracing::info!("safe mode has ended: members are brought in line with the control plane");
+            tracing::info!("safe mode ended: members are synced with the control plane");
         }
     });
     Ok(())
 }
 
-/// Adds to what is explained of an object what safe mode holds back of it.
+/// Adds the changes that safe mode holds back to the explanation of an object.
 pub fn annotate(mode: &SafeMode, described: &str, answer: &mut Value) {
     if !mode.is_on() {
         return;
@@ -57,14 +57,14 @@ pub fn annotate(mode: &SafeMode, described: &str, answer: &mut Value) {
     }
 }
 
-/// Tells everyone who is known whether the plane is in safe mode: agents have to know. What it holds back is for those who
-/// may list works.
-pub struct Telling {
+/// Reports to every authenticated caller whether the control plane is in safe mode, because agents depend on it. The changes it
+/// holds back are reported to callers who may list Works.
+pub struct SafeModeState {
     pub mode: SafeMode,
 }
 
 #[async_trait]
-impl Extension for Telling {
+impl Extension for SafeModeState {
     fn handles(&self, path: &str) -> bool {
         path == STATE_PATH
     }
@@ -75,7 +75,7 @@ impl Extension for Telling {
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
         if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "ask for the state of safe mode with GET"));
+            return Err(Status::new(405, "MethodNotAllowed", "read the state of safe mode with GET"));
         }
         if !request.user.groups.iter().any(|group| group == "system:authenticated") {
             return Err(Status::new(401, "Unauthorized", "Unauthorized"));
@@ -99,12 +99,12 @@ impl Extension for Telling {
 const CONFIRM_VERB: &str = "confirm";
 
 /// Ends safe mode for users who may post to its path and have the verb `confirm` on it.
-pub struct Confirming {
+pub struct SafeModeConfirm {
     pub mode: SafeMode,
 }
 
 #[async_trait]
-impl Extension for Confirming {
+impl Extension for SafeModeConfirm {
     fn handles(&self, path: &str) -> bool {
         path == CONFIRM_PATH
     }
@@ -116,7 +116,7 @@ impl Extension for Confirming {
         let action = Action::NonResource { verb: CONFIRM_VERB, path: CONFIRM_PATH };
         server.auth.require(server, &request.user, &action).await?;
         restored::confirm(server, &self.mode).await?;
-        tracing::warn!(user = request.user.name, "safe mode was ended");
+        tracing::warn!(user = request.user.name, "safe mode ended by a user");
         Ok(respond::value(200, &json!({"on": false})))
     }
 }

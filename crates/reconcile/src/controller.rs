@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use metrics::{Ending, Metrics, WorkerMetrics};
+use metrics::{Controllers, Ending, WorkerMetrics};
 use object::Status;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -90,7 +90,7 @@ pub struct Controller<K> {
     name: &'static str,
     queue: Arc<WorkQueue<K>>,
     counters: Arc<Counters>,
-    metrics: Option<Metrics>,
+    metrics: Option<Controllers>,
 }
 
 #[derive(Default)]
@@ -126,8 +126,8 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
     }
 
     /// Tells what its queue and its workers do. To be said before anything is added.
-    pub fn observed_by(mut self, metrics: &Metrics) -> Self {
-        self.queue = Arc::new(WorkQueue::default().observed_by(metrics.controllers.queue(self.name)));
+    pub fn observed_by(mut self, metrics: &Controllers) -> Self {
+        self.queue = Arc::new(WorkQueue::default().observed_by(metrics.queue(self.name)));
         self.metrics = Some(metrics.clone());
         self
     }
@@ -165,7 +165,7 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
             pumps.spawn(pump(source, Arc::clone(&self.queue)));
         }
         let reconcile = Arc::new(reconcile);
-        let told = self.metrics.as_ref().map(|metrics| metrics.controllers.workers(self.name, workers));
+        let told = self.metrics.as_ref().map(|metrics| metrics.workers(self.name, workers));
         let mut running = JoinSet::new();
         for _ in 0..workers {
             let (controller, reconcile, told) = (self.clone(), Arc::clone(&reconcile), told.clone());

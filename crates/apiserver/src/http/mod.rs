@@ -126,8 +126,8 @@ async fn answer(
 /// Reads the path and lets the handler of a connection classify it.
 fn read_info(server: &Server, parts: &http::request::Parts, query: &str) -> RequestInfo {
     let mut info = RequestInfo::parse(&parts.method, parts.uri.path(), query);
-    let mut handlers = server.connect_handlers.iter();
-    info.long_running = handlers.find_map(|handler| handler.is_long_running(&parts.method, &info, query));
+    info.long_running =
+        server.connect_handlers().find_map(|handler| handler.is_long_running(&parts.method, &info, query));
     info
 }
 
@@ -148,7 +148,7 @@ async fn admit(
     let slot = server.limits.enter(&user, &incoming.info)?;
     let agent = incoming.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let ctx = Context::new(user.clone(), agent);
-    let extension = server.extensions.iter().find(|extension| extension.handles(&incoming.info.path));
+    let extension = server.extension(&incoming.info.path);
     if !extension.is_some_and(|extension| extension.judges_callers()) {
         server.auth.authorize(server, &user, &incoming.info).await?;
     }
@@ -187,7 +187,7 @@ async fn dispatch(
     if incoming.info.is_resource {
         return resources::serve(server, ctx, incoming, record).await;
     }
-    if let Some(extension) = server.extensions.iter().find(|extension| extension.handles(&incoming.info.path)) {
+    if let Some(extension) = server.extension(&incoming.info.path) {
         return extension.serve(server, ExtensionRequest { incoming, user: Arc::clone(user) }).await;
     }
     if !matches!(incoming.method, Method::GET | Method::HEAD) {

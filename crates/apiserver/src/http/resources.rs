@@ -32,7 +32,7 @@ pub async fn serve(
     }
     // What is kept nowhere is up to its handler as a whole; it may read a path where others have subresources.
     if !resource.kind.stored
-        && let Some(handler) = server.connect_handlers.iter().find(|handler| handler.handles(&target))
+        && let Some(handler) = server.connect_handlers().find(|handler| handler.handles(&target))
     {
         let request = subresource::ConnectRequest { target, incoming, user: ctx.user.clone() };
         return handler.connect(server, request).await;

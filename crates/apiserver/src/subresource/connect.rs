@@ -42,7 +42,7 @@ pub async fn serve(
     target: &Target,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
-    let Some(handler) = server.connect_handlers.iter().find(|handler| handler.handles(target)) else {
+    let Some(handler) = server.connect_handlers().find(|handler| handler.handles(target)) else {
         let (resource, sub) = (&target.resource.kind.plural, &target.subresource);
         let text = format!(
             "{resource}/{sub}: nothing on this control plane runs pods; ask a member cluster through its proxy"

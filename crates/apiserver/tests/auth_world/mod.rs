@@ -127,8 +127,6 @@ impl World {
             limits: LimitsConfig::default(),
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),
-            connect_handlers: Vec::new(),
-            extensions: Vec::new(),
             stop: CancellationToken::new(),
         });
         server.set_ready();

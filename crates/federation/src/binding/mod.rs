@@ -95,8 +95,8 @@ impl Detector {
         });
         let policies = RwLock::new(PolicyIndex::new(policies));
         let recorder = Recorder::start(plane.client.clone(), COMPONENT, Arc::clone(&plane.clock), cancel.clone());
-        let template_controller = Controller::new("resource-detector").observed_by(&plane.metrics);
-        let policy_controller = Controller::new("propagation-policy").observed_by(&plane.metrics);
+        let template_controller = Controller::new("resource-detector").observed_by(&plane.metrics.controllers);
+        let policy_controller = Controller::new("propagation-policy").observed_by(&plane.metrics.controllers);
         Arc::new(Self {
             plane,
             policies,

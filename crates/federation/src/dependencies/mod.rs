@@ -44,7 +44,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     }
     let recorder = Recorder::start(plane.client.clone(), COMPONENT, Arc::clone(&plane.clock), cancel.clone());
     let workers = plane.settings.dependency_workers;
-    let controller = Controller::new(COMPONENT).observed_by(&plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&plane.metrics.controllers);
     let distributor =
         Arc::new(Distributor { plane, controller: controller.clone(), followed: Mutex::default(), recorder });
     let sources = vec![sources::binding_source(&distributor)];

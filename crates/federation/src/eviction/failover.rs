@@ -35,7 +35,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let recorders = Recorders::start(&plane, PRODUCER, CLUSTER_PRODUCER, &cancel);
     let sources = vec![Source::new(&plane.bindings, of_binding), Source::new(&plane.cluster_bindings, of_binding)];
     let workers = plane.settings.eviction_workers;
-    let controller = Controller::new("application-failover").observed_by(&plane.metrics);
+    let controller = Controller::new("application-failover").observed_by(&plane.metrics.controllers);
     let context = Arc::new(Context { plane, recorders, unhealthy: Mutex::default() });
     let reconcile = move |key| {
         let context = Arc::clone(&context);

@@ -39,7 +39,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         () = cancel.cancelled() => return,
         () = async { plane.templates.listed().await; plane.works.synced().await; } => {}
     }
-    let controller = Controller::new("binding-status").observed_by(&plane.metrics);
+    let controller = Controller::new("binding-status").observed_by(&plane.metrics.controllers);
     let pump = tokio::spawn(pump_works(plane.clone(), controller.clone(), cancel.clone()));
     let sources = vec![Source::new(&plane.bindings, of_binding), Source::new(&plane.cluster_bindings, of_binding)];
     let workers = plane.settings.rollup_workers;

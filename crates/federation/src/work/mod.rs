@@ -72,7 +72,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
             result
         }
     };
-    Controller::new("binding").observed_by(&plane.metrics).run(sources, workers, cancel, reconcile).await;
+    Controller::new("binding").observed_by(&plane.metrics.controllers).run(sources, workers, cancel, reconcile).await;
 }
 
 fn sources(context: &Arc<Context>) -> Vec<Source<ObjectKey>> {

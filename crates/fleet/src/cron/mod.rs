@@ -59,7 +59,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         timetables: Mutex::default(),
         plane,
     });
-    let controller = Controller::new(COMPONENT).observed_by(&cron.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&cron.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| {
         let cron = Arc::clone(&cron);
         async move {

@@ -35,7 +35,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     }
     let workers = plane.settings.concurrent_cluster_syncs;
     let lifecycle = Arc::new(Lifecycle { plane, events, removals: Mutex::default() });
-    let controller = Controller::new(COMPONENT).observed_by(&lifecycle.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&lifecycle.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&lifecycle), key);
     controller.run(sources, workers, cancel, reconcile).await;
 }

@@ -43,7 +43,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&office.plane.clusters, move |change| assigned_to(&by_cluster, &new_cluster(change))),
         Source::new(&office.plane.namespaces, move |change| assigned_to(&by_space, &cluster_of_new_space(change))),
     ];
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

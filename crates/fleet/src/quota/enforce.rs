@@ -41,7 +41,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
             quotas.iter().map(|quota| ObjectKey::of(quota)).collect()
         }),
     ];
-    let controller = Controller::new(COMPONENT).observed_by(&count.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&count.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&count), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

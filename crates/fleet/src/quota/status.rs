@@ -34,7 +34,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         plane,
     });
     let sources = vec![Source::each(&office.quotas), Source::new(&office.parts, quotas_of_told_parts)];
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics);
+    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }

@@ -1,8 +1,8 @@
-//! Refuses what would take something away from a member while the plane is in safe mode, whoever asks for it.
+//! Refuses writes that would remove something from a member while the control plane is in safe mode, for all users.
 //!
-//! Controllers, agents of any make and users all write through here, so this is the one place to hold them. Refused are: the
-//! end of a Work or of one of its manifests, the end of a target of a binding, a new eviction, and the end of a Cluster or of
-//! its execution namespace. What a Work would change in its member is held where it is applied.
+//! Controllers, agents and users all write through admission, so one step covers them. It refuses to remove a Work or one of
+//! its manifests, to remove a target of a binding, to add an eviction, and to delete a Cluster or its execution namespace.
+//! Changes that a Work would make in its member are held back where the Work is applied.
 
 use api::cluster::CLUSTERS;
 use api::names;
@@ -38,7 +38,7 @@ impl Admission for SafeModeStep {
             return Ok(());
         }
         let resource = attributes.resource.kind.group_resource();
-        let held = taken_away(&resource.group, &resource.resource, attributes, object);
+        let held = removals(&resource.group, &resource.resource, attributes, object);
         let Some(first) = held.first() else { return Ok(()) };
         let Held { cluster, action, object: what } = first;
         let text = format!(
@@ -47,8 +47,8 @@ impl Admission for SafeModeStep {
             if held.len() > 1 { format!(" and {} more", held.len() - 1) } else { String::new() }
         );
         if !attributes.dry_run {
-            let is_news = held.into_iter().map(|held| self.mode.hold(held)).fold(false, |a, b| a | b);
-            if is_news {
+            let is_new = held.into_iter().map(|held| self.mode.hold(held)).fold(false, |a, b| a | b);
+            if is_new {
                 tracing::warn!(name = attributes.name, resource = %resource.resource, "{text}");
             }
         }
@@ -56,12 +56,12 @@ impl Admission for SafeModeStep {
     }
 }
 
-/// What the write would take away from members.
-fn taken_away(group: &str, resource: &str, attributes: &Attributes<'_>, object: Option<&Object>) -> Vec<Held> {
+/// Returns the changes the write would make to members.
+fn removals(group: &str, resource: &str, attributes: &Attributes<'_>, object: Option<&Object>) -> Vec<Held> {
     let is = |known: &api::Resource| known.gvr().group == group && known.gvr().resource == resource;
     let is_delete = attributes.operation == Operation::Delete;
     let Some(old) = attributes.old else { return Vec::new() };
-    // What is on its way out already was decided before; whoever carries it out holds it.
+    // Its deletion was accepted before; the component that finishes it holds it back.
     if old.is_deleting() {
         return Vec::new();
     }
@@ -109,7 +109,7 @@ fn lost_manifests(old: &Object, new: Option<&Object>) -> Vec<String> {
     manifests(old).filter(|manifest| !kept.contains(manifest)).collect()
 }
 
-/// Targets that are gone, and evictions that are new.
+/// Returns removed targets and new evictions.
 fn lost_targets(old: &Object, new: Option<&Object>) -> Vec<Held> {
     let Some(new) = new else { return Vec::new() };
     let what = described(&serde_json::json!({
@@ -127,7 +127,7 @@ fn lost_targets(old: &Object, new: Option<&Object>) -> Vec<Held> {
         .filter(|cluster| named(old, tasks, "fromCluster").all(|known| known != *cluster))
         .map(|cluster| held(cluster, "evict", what.clone()));
     let mut all: Vec<Held> = gone.chain(evicted).collect();
-    // A graceful eviction takes its target out at once; it is one thing that is held.
+    // A graceful eviction also removes its target; that is one change.
     all.dedup_by(|a, b| a.cluster == b.cluster);
     all
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_go_and_evictions_that_come_are_taken_away() {
+    fn removed_targets_and_new_evictions_are_held_back() {
         let binding = |clusters: &[&str], evicted: &[&str]| {
             let clusters: Vec<Value> = clusters.iter().map(|name| json!({"name": name})).collect();
             let tasks: Vec<Value> = evicted.iter().map(|name| json!({"fromCluster": name})).collect();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_that_go_are_taken_away() {
+    fn removed_manifests_are_held_back() {
         let work = |names: &[&str]| {
             let manifests: Vec<Value> = names
                 .iter()

@@ -1,4 +1,5 @@
-//! Members as the plane itself reads them: with the credentials their Cluster names, over the way that leads there now.
+//! Clients of members with the rights of the control plane: with the credentials their Cluster names, directly or through a
+//! tunnel.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -18,28 +19,28 @@ use super::member;
 use super::tunnels::Tunnels;
 use apiserver::server::Server;
 
-/// A client of a member. It may be made before the member can be reached: every call finds out how, so that new
-/// credentials and a way opened anew, here or at another replica, count from the next call on.
+/// Returns a client of a member. It may be created before the member is reachable: every call resolves the endpoint, so new
+/// credentials and a reopened tunnel, here or at another replica, are used from the next call on.
 pub fn client(server: &Arc<Server>, tunnels: &Arc<Tunnels>, cluster: &str) -> Result<ClusterClient, Status> {
-    let backend: Arc<dyn Backend> = Arc::new(Finding {
+    let backend: Arc<dyn Backend> = Arc::new(ResolvingBackend {
         server: Arc::downgrade(server),
         tunnels: Arc::clone(tunnels),
         cluster: cluster.to_owned(),
-        found: Mutex::default(),
+        current: Mutex::default(),
     });
     ClusterClient::connect(Endpoint::Direct { server: backend, identity: Identity::default() })
         .map_err(Status::internal)
 }
 
-struct Finding {
-    /// The server holds whoever holds this.
+struct ResolvingBackend {
+    /// Weak, because the server owns the holders of this backend.
     server: Weak<Server>,
     tunnels: Arc<Tunnels>,
     cluster: String,
-    found: Mutex<Option<(Known, ClusterClient)>>,
+    current: Mutex<Option<(Known, ClusterClient)>>,
 }
 
-/// What a client was made from; another client is made when it is no longer so.
+/// The inputs a client was created from; another client is created when they change.
 #[derive(Clone, PartialEq)]
 struct Known {
     spec: ClusterSpec,
@@ -48,11 +49,11 @@ struct Known {
     through_agent: bool,
 }
 
-impl Finding {
+impl ResolvingBackend {
     async fn client(&self) -> Result<ClusterClient, Status> {
         let server = self.server.upgrade().ok_or_else(|| Status::unavailable("the server is stopping"))?;
-        let known = self.look(&server).await?;
-        let mut found = self.found.lock();
+        let known = self.resolve(&server).await?;
+        let mut found = self.current.lock();
         if let Some((before, client)) = &*found
             && *before == known
         {
@@ -65,10 +66,10 @@ impl Finding {
         Ok(client)
     }
 
-    async fn look(&self, server: &Server) -> Result<Known, Status> {
+    async fn resolve(&self, server: &Server) -> Result<Known, Status> {
         let cluster = self.cluster.as_str();
-        let (mut spec, way) = member::place(server, &self.tunnels, cluster).await?;
-        // What is on a member beside how it is reached makes no other client.
+        let (mut spec, route) = member::locate(server, &self.tunnels, cluster).await?;
+        // Fields that do not affect the connection need no other client.
         spec.taints = Vec::new();
         spec.resource_models = Vec::new();
         let Some(reference) = &spec.secret_ref else {
@@ -81,7 +82,7 @@ impl Finding {
         let token = member::secret_text(&secret, SECRET_TOKEN).ok_or_else(|| {
             member::unreachable(cluster, &format!("secret {}/{} has no token", reference.namespace, reference.name))
         })?;
-        Ok(Known { token, ca: member::certificate_authority(&spec, &secret), through_agent: way.is_some(), spec })
+        Ok(Known { token, ca: member::certificate_authority(&spec, &secret), through_agent: route.is_some(), spec })
     }
 
     fn config(&self, known: &Known) -> RemoteConfig {
@@ -93,24 +94,24 @@ impl Finding {
         config
     }
 
-    /// Looks for the way whenever a connection is opened: agents come back elsewhere.
+    /// Resolves the tunnel for every connection, because an agent may reconnect to another replica.
     fn dialer(&self, mode: SyncMode) -> Dialer {
         let (server, tunnels, cluster) = (self.server.clone(), Arc::clone(&self.tunnels), self.cluster.clone());
         Dialer::new(move || {
             let (server, tunnels, cluster) = (server.clone(), Arc::clone(&tunnels), cluster.clone());
             Box::pin(async move {
                 let server = server.upgrade().ok_or_else(|| io::Error::other("the server is stopping"))?;
-                let way = member::way(&server, &tunnels, &cluster, mode).await;
-                let way = way.map_err(|status| io::Error::other(status.to_string()))?;
-                let way = way.ok_or_else(|| io::Error::other("the way through its agent has ended"))?;
-                way.dial().await.map_err(io::Error::other)
+                let route = member::route(&server, &tunnels, &cluster, mode).await;
+                let route = route.map_err(|status| io::Error::other(status.to_string()))?;
+                let route = route.ok_or_else(|| io::Error::other("the tunnel of its agent has closed"))?;
+                route.dial().await.map_err(io::Error::other)
             })
         })
     }
 }
 
 #[async_trait]
-impl Backend for Finding {
+impl Backend for ResolvingBackend {
     async fn call(&self, _: &Identity, request: ApiCall) -> Result<Reply, Status> {
         self.client().await?.call(request.target, request.verb).await
     }

@@ -1,4 +1,4 @@
-//! One member as the proxy reaches it: where it is, whom to trust, and the right to speak for callers.
+//! A member as the proxy reaches it: its endpoint, its CA, and the credentials to impersonate callers.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use cluster_client::remote::connect::{open_http1, open_http1_over};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use object::{Object, Status};
 
-use super::tunnels::{Tunnels, Way};
+use super::tunnels::{Route, Tunnels};
 use apiserver::forwarding;
 use apiserver::http::Incoming;
 use apiserver::respond::Body;
 use apiserver::server::Server;
 
-/// A member and the right to act in it as someone else.
+/// A member and the token to impersonate callers in it.
 pub struct Member {
     name: String,
     config: RemoteConfig,
     impersonator_token: String,
-    /// The way its agent has opened; without one the member is dialled.
-    way: Option<Way>,
+    /// The tunnel of its agent; the member is dialled directly when there is none.
+    route: Option<Route>,
 }
 
-/// Reads where a member is from its Cluster and the secrets that names.
+/// Reads the endpoint and credentials of a member from its Cluster and the secrets it names.
 pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Member, Status> {
-    let (spec, way) = place(server, tunnels, name).await?;
+    let (spec, route) = locate(server, tunnels, name).await?;
     let Some(reference) = &spec.impersonator_secret_ref else {
-        return Err(unreachable(name, "it has no spec.impersonatorSecretRef, so nobody can be spoken for in it"));
+        return Err(unreachable(name, "it has no spec.impersonatorSecretRef, so callers cannot be impersonated in it"));
     };
     let impersonator = secret(server, name, reference).await?;
     let impersonator_token = secret_text(&impersonator, SECRET_TOKEN)
@@ -41,39 +41,44 @@ pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Memb
         (Some(reference), false) => certificate_authority(&spec, &secret(server, name, reference).await?),
         _ => None,
     };
-    Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token, way })
+    Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token, route })
 }
 
-/// Where a member is, and the way its agent has opened, whose name for the member then counts.
-pub(super) async fn place(
+/// Returns the spec of a Cluster and the tunnel of its agent. With a tunnel, the API endpoint is the one the agent reported.
+pub(super) async fn locate(
     server: &Server,
     tunnels: &Tunnels,
     name: &str,
-) -> Result<(ClusterSpec, Option<Way>), Status> {
+) -> Result<(ClusterSpec, Option<Route>), Status> {
     let gvr = CLUSTERS.gvr();
     let cluster = read(server, CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, "", name).await?;
     let cluster = cluster.ok_or_else(|| Status::not_found(&gvr.group_resource(), name))?;
     let mut spec: ClusterSpec = api::read(&cluster)?;
-    let way = way(server, tunnels, name, spec.sync_mode).await?;
-    if let Some(way) = &way {
-        way.server().clone_into(&mut spec.api_endpoint);
+    let route = route(server, tunnels, name, spec.sync_mode).await?;
+    if let Some(route) = &route {
+        route.server().clone_into(&mut spec.api_endpoint);
     }
     if spec.api_endpoint.is_empty() {
-        let problem = "its spec.apiEndpoint is empty, and no `flotilla agent` has opened a way to it";
+        let problem = "its spec.apiEndpoint is empty, and no `flotilla agent` has opened a tunnel to it";
         return Err(unreachable(name, problem));
     }
-    Ok((spec, way))
+    Ok((spec, route))
 }
 
-/// Only members in pull mode have agents that may be at another replica.
-pub(super) async fn way(server: &Server, tunnels: &Tunnels, name: &str, mode: SyncMode) -> Result<Option<Way>, Status> {
+/// Only agents of pull-mode members may be connected to another replica.
+pub(super) async fn route(
+    server: &Server,
+    tunnels: &Tunnels,
+    name: &str,
+    mode: SyncMode,
+) -> Result<Option<Route>, Status> {
     match mode {
-        SyncMode::Push => Ok(tunnels.to(name).map(Way::Own)),
-        SyncMode::Pull => tunnels.way(&**server.objects.store(), name).await,
+        SyncMode::Push => Ok(tunnels.to(name).map(Route::Own)),
+        SyncMode::Pull => tunnels.route(&**server.objects.store(), name).await,
     }
 }
 
-/// Whom to trust at the other end; the system's authorities when `None`.
+/// Returns the CA of the member; `None` stands for the system's CAs.
 pub(super) fn certificate_authority(spec: &ClusterSpec, secret: &Object) -> Option<String> {
     if spec.insecure_skip_tls_verification { None } else { secret_text(secret, SECRET_CA_BUNDLE) }
 }
@@ -94,7 +99,7 @@ pub(super) fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
 }
 
 impl Member {
-    /// Sends the request on as the caller and streams the answer back.
+    /// Forwards the request as the caller and streams the response back.
     pub async fn forward(&self, path: &str, user: &User, incoming: Incoming) -> Result<Response<Body>, Status> {
         let upgrade = forwarding::wants_upgrade(&incoming);
         let headers = self.headers(&incoming.headers, user, upgrade)?;
@@ -102,7 +107,7 @@ impl Member {
         forwarding::answer(response, incoming.upgrade)
     }
 
-    /// Sends one request with headers that already say who asks.
+    /// Sends one request with headers that already name the caller.
     pub async fn send(
         &self,
         method: http::Method,
@@ -119,10 +124,10 @@ impl Member {
         *request.method_mut() = method;
         *request.uri_mut() = target;
         *request.headers_mut() = headers;
-        let opened = match &self.way {
-            Some(way) => {
-                let way = way.clone().dial().await.map_err(|problem| self.failed(&problem))?;
-                open_http1_over(&self.config, way).await
+        let opened = match &self.route {
+            Some(route) => {
+                let route = route.clone().dial().await.map_err(|problem| self.failed(&problem))?;
+                open_http1_over(&self.config, route).await
             }
             None => open_http1(&self.config).await,
         };
@@ -130,14 +135,14 @@ impl Member {
         forwarding::exchange(stream, request).await.map_err(|error| self.failed(&error.to_string()))
     }
 
-    /// The caller's headers, with the caller named by impersonation instead of by credentials.
+    /// Returns the caller's headers with impersonation instead of credentials.
     pub fn headers(&self, headers: &HeaderMap, user: &User, upgrade: bool) -> Result<HeaderMap, Status> {
         let mut out = forwarding::passed_headers(headers, upgrade);
         let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Status::bad_request("not a header value"));
         out.insert(header::AUTHORIZATION, value(&format!("bearer {}", self.impersonator_token))?);
         out.insert(HeaderName::from_static("impersonate-user"), value(&user.name)?);
         for group in &user.groups {
-            // Every member adds these by itself; who may impersonate need not be allowed to claim them.
+            // Every member adds these groups by itself; the impersonator may lack the right to set them.
             if group != AUTHENTICATED_GROUP && group != UNAUTHENTICATED_GROUP {
                 out.append(HeaderName::from_static("impersonate-group"), value(group)?);
             }
@@ -179,7 +184,7 @@ async fn read(
     Ok(server.objects.get(&resource.key(namespace, name)).await?.map(|current| current.object))
 }
 
-/// The names of all members, in order.
+/// Returns the names of all members, sorted.
 pub async fn names(server: &Arc<Server>) -> Result<Vec<String>, Status> {
     let Some(resource) = server.registry.find(CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural) else {
         return Ok(Vec::new());

@@ -1,7 +1,7 @@
-//! `clusters/NAME/proxy`: a member's API through this one, as the caller; `*` asks all members.
+//! `clusters/NAME/proxy`: proxies requests to a member's API as the caller; `*` sends them to all members.
 
+mod all_members;
 mod as_plane;
-mod everywhere;
 mod member;
 pub mod peers;
 pub mod tunnels;
@@ -38,13 +38,13 @@ impl ConnectHandler for ClusterProxy {
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         let path = inner_path(&request.incoming.uri, request.incoming.query.get("path"));
         if request.target.name == "*" {
-            return everywhere::serve(server, &self.tunnels, &path, request).await;
+            return all_members::serve(server, &self.tunnels, &path, request).await;
         }
         forward(server, &self.tunnels, &request.target.name, &path, &request.user, request.incoming).await
     }
 }
 
-/// Sends a request to a member as the caller and streams the answer back; `path` comes with its query.
+/// Sends a request to a member as the caller and streams the response back; `path` includes the query.
 pub async fn forward(
     server: &Server,
     tunnels: &Tunnels,
@@ -56,7 +56,7 @@ pub async fn forward(
     member::find(server, tunnels, cluster).await?.forward(path, user, incoming).await
 }
 
-/// Answers a request here, as the caller, as if it had come with this path.
+/// Handles a request in this server, as the caller, with another path.
 pub async fn answer_here(
     server: &Arc<Server>,
     path: &str,
@@ -72,12 +72,12 @@ pub async fn answer_here(
         request.extensions_mut().insert(upgrade);
     }
     let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new() });
-    // Boxed, since this is called from within the answer to another request.
+    // Boxed, because this is called while another request is handled.
     Ok(Box::pin(apiserver::http::handle_as(Arc::clone(server), peer, user, request)).await)
 }
 
-/// What follows `/apis/GROUP/VERSION/RESOURCE/NAME/proxy`, escapes and query as they came; without anything there, the
-/// `path` of the query counts.
+/// Returns the path after `/apis/GROUP/VERSION/RESOURCE/NAME/proxy` with escapes and query unchanged; the `path` parameter of
+/// the query when there is none.
 pub fn inner_path(uri: &Uri, asked: Option<&str>) -> String {
     let tail = uri.path().splitn(8, '/').nth(7).unwrap_or_default();
     let tail = if tail.is_empty() { asked.unwrap_or_default().trim_start_matches('/') } else { tail };
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_behind_proxy_goes_to_the_member_as_it_came() {
+    fn the_path_after_proxy_reaches_the_member_unchanged() {
         let base = "/apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy";
         let cases = [
             ("", "/"),

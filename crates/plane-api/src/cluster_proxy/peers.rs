@@ -1,9 +1,9 @@
-//! Ways to members that agents have opened to other replicas of this server: whoever holds one says so in the store and
-//! lets the others through.
+//! Tunnels that agents have opened to other replicas of this server. The replica with the tunnel records this in the store and
+//! forwards connections for the others.
 //!
-//! What goes from replica to replica is one connection to the member's API, byte by byte: TLS to the member, its credentials
-//! and the caller's name stay with the replica that was asked. A replica lets others use only ways it holds itself, so a
-//! connection never goes round in circles. Replicas know each other by the certificate that only they have, the front proxy's.
+//! Replicas forward the bytes of one connection to the member's API: TLS, credentials and impersonation stay with the replica
+//! that received the request. A replica forwards only through its own tunnels, so there are no loops. Replicas authenticate
+//! each other with the front-proxy certificate, which only they have.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,59 +27,59 @@ use apiserver::outgoing::{self, Destination};
 use apiserver::respond::Body;
 use apiserver::server::Server;
 
-/// Where replicas let each other through; the name of the cluster follows.
+/// Path for connections of other replicas; the cluster name follows.
 const PATH: &str = "/flotilla/v1alpha1/peer-tunnels/";
-/// What such a connection becomes.
+/// Protocol such a connection is upgraded to.
 const PROTOCOL: &str = "flotilla-member-connection";
-/// As whom a replica asks another. The group is one that no certificate can be requested for.
+/// The user a replica connects to another as. No certificate can be requested for its group.
 const REPLICA: &str = "system:flotilla:replica";
-/// A name that the certificate of every replica has, and no other certificate of ours.
+/// A name in the serving certificate of every replica, and in no other certificate of ours.
 const SERVER_NAME: &str = "kubernetes.default.svc";
-/// Where the store says who holds which way. No API group begins with a dash, so no object is ever here.
+/// Store prefix of the records. No API group begins with a dash, so no object has this prefix.
 const PREFIX: &str = "/-flotilla/tunnels/";
-/// What a replica has said is forgotten so long after it was last heard of.
+/// The records of a replica expire this long after its last heartbeat.
 const LEASE_SECONDS: i64 = 15;
 const PUBLISH_EVERY: Duration = Duration::from_secs(4);
-/// A replica that stops takes back what it said, if the store lets it in this time.
+/// Maximum time to withdraw the records when a replica stops.
 const WITHDRAW_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How this replica and the others reach each other.
+/// Address and credentials for connections between replicas.
 pub struct Peers {
-    /// Where this one is reached, `HOST:PORT`.
+    /// Address of this replica, `HOST:PORT`.
     pub address: String,
-    /// The CA all replicas have their certificates from, PEM.
+    /// The CA of the certificates of all replicas, PEM.
     pub ca: Vec<u8>,
     pub identity: Arc<ReloadableClientCert>,
 }
 
-/// What the store says of a way.
+/// The record of a tunnel in the store.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Held {
-    /// The replica that holds it.
+    /// The replica with the tunnel.
     address: String,
-    /// The member's API as its agent calls it.
+    /// URL of the member's API as seen by its agent.
     server: String,
 }
 
 impl Held {
-    /// Without a lease it outlived its replica, by way of a backup: it says nothing about now.
+    /// A record without a lease comes from a restored backup and is ignored.
     fn read(kv: &KeyValue) -> Option<Self> {
         kv.lease?;
         serde_json::from_slice(&kv.value).ok()
     }
 }
 
-/// A way that another replica holds.
+/// A tunnel of another replica.
 #[derive(Clone)]
 pub struct PeerTunnel {
     peers: Arc<Peers>,
     cluster: String,
     address: String,
-    /// The member's API as its agent calls it.
+    /// URL of the member's API as seen by its agent.
     pub server: String,
 }
 
-/// The replica that holds a way to the cluster, if another does.
+/// Returns the tunnel of another replica to the cluster, if there is one.
 pub async fn find(store: &dyn Store, peers: &Arc<Peers>, cluster: &str) -> Result<Option<PeerTunnel>, Status> {
     let found = store.get(&format!("{PREFIX}{cluster}")).await.map_err(apiserver::storage::status_of_store)?.0;
     let held = found.as_ref().and_then(Held::read).filter(|held| held.address != peers.address);
@@ -92,9 +92,9 @@ pub async fn find(store: &dyn Store, peers: &Arc<Peers>, cluster: &str) -> Resul
 }
 
 impl PeerTunnel {
-    /// A connection to the member's API, as if it had been dialled.
+    /// Opens a connection to the member's API.
     pub async fn dial(self) -> Result<Box<dyn Stream>, String> {
-        let failed = |problem: String| format!("the replica at {} leads the way to it: {problem}", self.address);
+        let failed = |problem: String| format!("through the replica at {}: {problem}", self.address);
         match tokio::time::timeout(DIAL_TIMEOUT, self.ask()).await {
             Ok(asked) => asked.map_err(failed),
             Err(_) => Err(failed(format!("no connection within {DIAL_TIMEOUT:?}"))),
@@ -138,18 +138,18 @@ async fn refusal(response: Response<hyper::body::Incoming>) -> String {
     Status::from_response(code, &body).to_string()
 }
 
-/// Where replicas ask for a connection through a way that this one holds.
-pub struct PeerDoor {
+/// The endpoint where other replicas connect through a tunnel of this one.
+pub struct PeerEndpoint {
     pub tunnels: Arc<Tunnels>,
 }
 
 #[async_trait]
-impl Extension for PeerDoor {
+impl Extension for PeerEndpoint {
     fn handles(&self, path: &str) -> bool {
         path.starts_with(PATH)
     }
 
-    /// Not even a right to all paths is enough.
+    /// A right to all paths is not enough.
     fn judges_callers(&self) -> bool {
         true
     }
@@ -159,7 +159,7 @@ impl Extension for PeerDoor {
         let cluster = incoming.info.path[PATH.len()..].to_owned();
         if !user.in_group(MASTERS_GROUP) {
             let resource = api::cluster::CLUSTERS.gvr().group_resource();
-            return Err(Status::forbidden(&resource, &cluster, "only replicas of this server go this way"));
+            return Err(Status::forbidden(&resource, &cluster, "only replicas of this server may use this path"));
         }
         if incoming.headers.get(header::UPGRADE).is_none_or(|value| value != PROTOCOL) {
             return Err(Status::bad_request(format!("this path is for replicas: it switches to {PROTOCOL}")));
@@ -167,15 +167,15 @@ impl Extension for PeerDoor {
         let Some(upgrade) = incoming.upgrade else {
             return Err(Status::bad_request("this connection cannot be upgraded: use HTTP/1.1"));
         };
-        // Never another replica's: that is what keeps a request from going round.
+        // Only tunnels of this replica, to avoid loops.
         let Some(tunnel) = self.tunnels.to(&cluster) else {
-            return Err(Status::unavailable(format!("it no longer has a way to cluster {cluster}")));
+            return Err(Status::unavailable(format!("this replica has no tunnel to cluster {cluster} any more")));
         };
         let mut member = tunnel.dial().await.map_err(Status::unavailable)?;
         tokio::spawn(async move {
             match upgrade.await {
                 Ok(asked) => drop(tokio::io::copy_bidirectional(&mut TokioIo::new(asked), &mut member).await),
-                Err(error) => tracing::debug!(%error, "a connection for another replica was not taken"),
+                Err(error) => tracing::debug!(%error, "connection of another replica failed"),
             }
         });
         let mut response = Response::new(Body::Whole(None));
@@ -186,21 +186,21 @@ impl Extension for PeerDoor {
     }
 }
 
-/// Tells other replicas which ways this one holds, until the server stops, whatever happens to the store meanwhile.
+/// Publishes the tunnels of this replica until the server stops; retries when the store fails.
 pub async fn publish(server: Arc<Server>, tunnels: Arc<Tunnels>, peers: Arc<Peers>) {
     let stop = server.stop.clone();
     let mut publisher = Publisher {
         store: Arc::clone(server.objects.store()),
         address: peers.address.clone(),
         lease: None,
-        said: HashMap::new(),
+        published: HashMap::new(),
     };
-    // A loop that lives as long as the server must not be what keeps it alive.
+    // This loop must not keep the server alive.
     drop(server);
     loop {
         let changed = tunnels.changed();
         if let Err(error) = publisher.step(&tunnels.held()).await {
-            tracing::warn!(%error, "other replicas cannot be told of the ways to members; trying again");
+            tracing::warn!(%error, "cannot publish the tunnels to members; will retry");
         }
         tokio::select! {
             () = stop.cancelled() => break,
@@ -217,16 +217,17 @@ struct Publisher {
     store: Arc<dyn Store>,
     address: String,
     lease: Option<LeaseId>,
-    /// By cluster: the id of the way, and the revision at which the store was told of it.
-    said: HashMap<String, (u64, Revision)>,
+    /// By cluster: the id of the tunnel and the revision of its record.
+    published: HashMap<String, (u64, Revision)>,
 }
 
 impl Publisher {
-    /// Makes what the store says of this replica what `held` (cluster, id, the member's API) says.
+    /// Brings the records of this replica in line with `held` (cluster, id, URL of the member's API).
     async fn step(&mut self, held: &[(String, u64, String)]) -> store::Result<()> {
         let lease = self.keep_lease(held.is_empty()).await?;
         let open: HashSet<&str> = held.iter().map(|(cluster, ..)| cluster.as_str()).collect();
-        let gone: Vec<String> = self.said.keys().filter(|cluster| !open.contains(cluster.as_str())).cloned().collect();
+        let gone: Vec<String> =
+            self.published.keys().filter(|cluster| !open.contains(cluster.as_str())).cloned().collect();
         for cluster in gone {
             self.withdraw(&cluster).await?;
         }
@@ -235,40 +236,40 @@ impl Publisher {
         let now: HashMap<&str, &KeyValue> =
             found.kvs.iter().filter_map(|kv| Some((kv.key.strip_prefix(PREFIX)?, kv))).collect();
         for (cluster, id, server) in held {
-            let is_new = self.said.get(cluster).is_none_or(|(said, _)| said != id);
+            let is_new = self.published.get(cluster).is_none_or(|(known, _)| known != id);
             let current = now.get(cluster.as_str()).copied();
-            // The newest way counts. One that was told of before is told of again only when nobody else has one.
+            // The newest tunnel wins. An older one is published again only when no other replica has one.
             if is_new || current.is_none_or(|kv| Held::read(kv).is_none()) {
                 let value = Held { address: self.address.clone(), server: server.clone() };
-                self.say(cluster, *id, &value, current.map(|kv| kv.mod_revision), lease).await?;
+                self.publish(cluster, *id, &value, current.map(|kv| kv.mod_revision), lease).await?;
             }
         }
         Ok(())
     }
 
-    /// The lease under which this replica speaks; none while it has nothing to say.
-    async fn keep_lease(&mut self, is_silent: bool) -> store::Result<Option<LeaseId>> {
+    /// Returns the lease of the records; `None` while there are none.
+    async fn keep_lease(&mut self, is_empty: bool) -> store::Result<Option<LeaseId>> {
         if let Some(lease) = self.lease {
             match self.store.keep_alive(lease).await {
                 Ok(()) => return Ok(Some(lease)),
                 Err(Error::LeaseNotFound(_)) => {
                     self.lease = None;
-                    // All of it went with the lease.
-                    for (_, revision) in self.said.values_mut() {
+                    // All records expired with the lease.
+                    for (_, revision) in self.published.values_mut() {
                         *revision = 0;
                     }
                 }
                 Err(error) => return Err(error),
             }
         }
-        if is_silent {
+        if is_empty {
             return Ok(None);
         }
         self.lease = Some(self.store.grant(LEASE_SECONDS).await?);
         Ok(self.lease)
     }
 
-    async fn say(
+    async fn publish(
         &mut self,
         cluster: &str,
         id: u64,
@@ -284,25 +285,25 @@ impl Publisher {
         };
         match written {
             Ok(revision) => {
-                self.said.insert(cluster.to_owned(), (id, revision));
+                self.published.insert(cluster.to_owned(), (id, revision));
                 Ok(())
             }
-            // Another replica was told of a way meanwhile; the next step looks again.
+            // Another replica published a tunnel in between; the next step reads again.
             Err(Error::Exists { .. } | Error::Conflict { .. } | Error::LeaseNotFound(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     async fn withdraw(&mut self, cluster: &str) -> store::Result<()> {
-        let Some((_, revision)) = self.said.get(cluster).copied() else { return Ok(()) };
+        let Some((_, revision)) = self.published.get(cluster).copied() else { return Ok(()) };
         if revision > 0 {
             match self.store.delete(&format!("{PREFIX}{cluster}"), Some(revision)).await {
-                // Gone, or said of another replica since.
+                // Expired, or replaced by another replica.
                 Ok(_) | Err(Error::NotFound | Error::Conflict { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        self.said.remove(cluster);
+        self.published.remove(cluster);
         Ok(())
     }
 }
@@ -315,7 +316,7 @@ mod tests {
 
     fn publisher(store: &Arc<Memory>, address: &str) -> Publisher {
         let store = Arc::clone(store) as Arc<dyn Store>;
-        Publisher { store, address: address.to_owned(), lease: None, said: HashMap::new() }
+        Publisher { store, address: address.to_owned(), lease: None, published: HashMap::new() }
     }
 
     async fn holder(store: &Memory, cluster: &str) -> Option<String> {
@@ -323,48 +324,48 @@ mod tests {
         found.as_ref().and_then(Held::read).map(|held| held.address)
     }
 
-    fn way(id: u64) -> Vec<(String, u64, String)> {
+    fn tunnel(id: u64) -> Vec<(String, u64, String)> {
         vec![("m1".to_owned(), id, "https://m1:6443".to_owned())]
     }
 
     #[tokio::test]
-    async fn the_newest_way_counts_and_a_holder_takes_back_only_what_it_said() {
+    async fn the_newest_tunnel_wins_and_a_replica_withdraws_only_its_own_record() {
         let store = Arc::new(Memory::new());
         let (mut a, mut b) = (publisher(&store, "a:1"), publisher(&store, "b:1"));
-        a.step(&way(0)).await.expect("said");
+        a.step(&tunnel(0)).await.expect("published");
         assert_eq!(holder(&store, "m1").await.as_deref(), Some("a:1"));
-        b.step(&way(0)).await.expect("said");
+        b.step(&tunnel(0)).await.expect("published");
         assert_eq!(holder(&store, "m1").await.as_deref(), Some("b:1"));
-        a.step(&way(0)).await.expect("has heard of b");
-        assert_eq!(holder(&store, "m1").await.as_deref(), Some("b:1"), "the older way does not come back");
-        a.step(&[]).await.expect("taken back");
-        assert_eq!(holder(&store, "m1").await.as_deref(), Some("b:1"), "that was b's to take back");
-        b.step(&[]).await.expect("taken back");
+        a.step(&tunnel(0)).await.expect("reads the record of b");
+        assert_eq!(holder(&store, "m1").await.as_deref(), Some("b:1"), "the older tunnel does not return");
+        a.step(&[]).await.expect("withdrawn");
+        assert_eq!(holder(&store, "m1").await.as_deref(), Some("b:1"), "the record is b's");
+        b.step(&[]).await.expect("withdrawn");
         assert_eq!(holder(&store, "m1").await, None);
     }
 
     #[tokio::test]
-    async fn what_went_with_a_lease_is_said_again_and_the_old_way_comes_back_when_no_other_is_left() {
+    async fn expired_records_are_published_again_and_an_older_tunnel_returns_when_no_other_is_left() {
         let store = Arc::new(Memory::new());
         let (mut a, mut b) = (publisher(&store, "a:1"), publisher(&store, "b:1"));
-        a.step(&way(0)).await.expect("said");
+        a.step(&tunnel(0)).await.expect("published");
         store.revoke(a.lease.expect("a lease")).await.expect("gone");
         assert_eq!(holder(&store, "m1").await, None);
-        a.step(&way(0)).await.expect("said again");
+        a.step(&tunnel(0)).await.expect("published");
         assert_eq!(holder(&store, "m1").await.as_deref(), Some("a:1"));
-        b.step(&way(7)).await.expect("said");
-        b.step(&[]).await.expect("taken back");
-        a.step(&way(0)).await.expect("the only one left");
+        b.step(&tunnel(7)).await.expect("published");
+        b.step(&[]).await.expect("withdrawn");
+        a.step(&tunnel(0)).await.expect("the only one left");
         assert_eq!(holder(&store, "m1").await.as_deref(), Some("a:1"));
     }
 
     #[tokio::test]
-    async fn what_a_backup_brought_back_leads_nowhere_and_is_replaced() {
+    async fn records_from_a_backup_are_ignored_and_replaced() {
         let store = Arc::new(Memory::new());
         let stale = serde_json::to_vec(&Held { address: "old:1".into(), server: "https://x".into() }).expect("JSON");
         store.create(&format!("{PREFIX}m1"), stale.into(), None).await.expect("restored");
         assert_eq!(holder(&store, "m1").await, None);
-        publisher(&store, "a:1").step(&way(0)).await.expect("said");
+        publisher(&store, "a:1").step(&tunnel(0)).await.expect("published");
         assert_eq!(holder(&store, "m1").await.as_deref(), Some("a:1"));
     }
 }

@@ -1,12 +1,12 @@
-//! Ways to members that accept no connection from outside: their agents open one, and it is used the other way round.
+//! Tunnels to members that accept no connection from outside: their agents open a connection, which is then used in reverse.
 //!
-//! An agent asks for `PATH/CLUSTER` and switches to HTTP/2 in which it is the server. Each CONNECT over it is one
-//! connection to the member's API. TLS to the member and its credentials stay with whoever connects, so an agent's way
-//! carries bytes it cannot read.
+//! An agent requests `PATH/CLUSTER` and switches to HTTP/2 with itself as the server. Each CONNECT over it is one connection
+//! to the member's API. TLS and credentials stay between the control plane and the member, so the agent cannot read the bytes
+//! it forwards.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use access::User;
@@ -31,31 +31,31 @@ use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::respond::Body;
 use apiserver::server::Server;
 
-/// A way that is silent for so long is asked whether it is still there, and then given up.
+/// Interval and timeout of HTTP/2 pings on a tunnel.
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an agent may take to reach its own member.
+/// Maximum time for an agent to connect to its member.
 pub(super) const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The ways that are open now, one for each cluster: the newest.
+/// The open tunnels; the newest one per cluster.
 #[derive(Default)]
 pub struct Tunnels {
     open: Mutex<HashMap<String, Tunnel>>,
     opened: AtomicU64,
     changed: Notify,
-    /// Set where several replicas share a storage.
-    peers: OnceLock<Arc<Peers>>,
+    /// Present when several replicas share a storage.
+    peers: Option<Arc<Peers>>,
 }
 
-/// How a member that accepts no connection is reached.
+/// The route to a member that accepts no connection.
 #[derive(Clone)]
-pub enum Way {
+pub enum Route {
     Own(Tunnel),
     Peer(PeerTunnel),
 }
 
-impl Way {
-    /// The member's API as its agent calls it.
+impl Route {
+    /// Returns the URL of the member's API as seen by its agent.
     pub fn server(&self) -> &str {
         match self {
             Self::Own(tunnel) => &tunnel.server,
@@ -63,7 +63,7 @@ impl Way {
         }
     }
 
-    /// A connection to the member's API, as if it had been dialled.
+    /// Opens a connection to the member's API.
     pub async fn dial(self) -> Result<Box<dyn Stream>, String> {
         match self {
             Self::Own(tunnel) => tunnel.dial().await,
@@ -74,9 +74,9 @@ impl Way {
 
 #[derive(Clone)]
 pub struct Tunnel {
-    /// Tells it from an older one of the same cluster.
+    /// Distinguishes it from older tunnels of the same cluster.
     id: u64,
-    /// The member's API as its agent calls it.
+    /// URL of the member's API as seen by its agent.
     pub server: String,
     sender: SendRequest<Empty<Bytes>>,
 }
@@ -86,34 +86,36 @@ impl Tunnels {
         self.open.lock().get(cluster).filter(|tunnel| !tunnel.sender.is_closed()).cloned()
     }
 
-    /// The way to a cluster, wherever its agent has opened it.
-    pub async fn way(&self, store: &dyn Store, cluster: &str) -> Result<Option<Way>, Status> {
+    /// Returns the route to a cluster, through this replica or another.
+    pub async fn route(&self, store: &dyn Store, cluster: &str) -> Result<Option<Route>, Status> {
         if let Some(tunnel) = self.to(cluster) {
-            return Ok(Some(Way::Own(tunnel)));
+            return Ok(Some(Route::Own(tunnel)));
         }
-        let Some(peers) = self.peers.get() else { return Ok(None) };
-        Ok(peers::find(store, peers, cluster).await?.map(Way::Peer))
+        let Some(peers) = &self.peers else { return Ok(None) };
+        Ok(peers::find(store, peers, cluster).await?.map(Route::Peer))
     }
 
-    /// From now on other replicas are told of these ways, and theirs are used.
-    pub fn share(self: &Arc<Self>, server: &Arc<Server>, peers: Peers) {
-        let peers = Arc::clone(self.peers.get_or_init(|| Arc::new(peers)));
-        tokio::spawn(peers::publish(Arc::clone(server), Arc::clone(self), peers));
+    /// Publishes the tunnels of this replica to the others, and uses theirs.
+    pub fn shared(server: &Arc<Server>, peers: Peers) -> Arc<Self> {
+        let peers = Arc::new(peers);
+        let tunnels = Arc::new(Self { peers: Some(Arc::clone(&peers)), ..Self::default() });
+        tokio::spawn(peers::publish(Arc::clone(server), Arc::clone(&tunnels), peers));
+        tunnels
     }
 
-    /// Every open way: its cluster, its id, and the member's API.
+    /// Returns the open tunnels: cluster, id, and URL of the member's API.
     pub(super) fn held(&self) -> Vec<(String, u64, String)> {
         let open = self.open.lock();
         let open = open.iter().filter(|(_, tunnel)| !tunnel.sender.is_closed());
         open.map(|(cluster, tunnel)| (cluster.clone(), tunnel.id, tunnel.server.clone())).collect()
     }
 
-    /// Resolves when a way was opened or has ended since the call.
+    /// Resolves when a tunnel opens or closes after the call.
     pub(super) fn changed(&self) -> impl Future<Output = ()> + '_ {
         self.changed.notified()
     }
 
-    /// Keeps the way until its connection ends.
+    /// Keeps the tunnel until its connection ends.
     async fn keep(
         &self,
         cluster: &str,
@@ -128,26 +130,26 @@ impl Tunnels {
         let id = self.opened.fetch_add(1, Ordering::Relaxed);
         self.open.lock().insert(cluster.to_owned(), Tunnel { id, server, sender });
         self.changed.notify_one();
-        tracing::info!(cluster, "the member is reached through its agent");
-        let ended = connection.await;
+        tracing::info!(cluster, "tunnel to the member opened by its agent");
+        let closed = connection.await;
         let mut open = self.open.lock();
         if open.get(cluster).is_some_and(|tunnel| tunnel.id == id) {
             open.remove(cluster);
             self.changed.notify_one();
         }
-        ended
+        closed
     }
 }
 
 impl Tunnel {
-    /// A connection to the member's API, as if it had been dialled.
+    /// Opens a connection to the member's API.
     pub async fn dial(mut self) -> Result<Box<dyn Stream>, String> {
         let mut request = Request::new(Empty::new());
         *request.method_mut() = http::Method::CONNECT;
         *request.uri_mut() = http::Uri::from_static("member:443");
         let asked = tokio::time::timeout(DIAL_TIMEOUT, self.sender.send_request(request)).await;
         let response = asked.map_err(|_| format!("its agent did not connect within {DIAL_TIMEOUT:?}"))?;
-        let response = response.map_err(|error| format!("the way through its agent broke: {error}"))?;
+        let response = response.map_err(|error| format!("the tunnel of its agent failed: {error}"))?;
         if response.status() != StatusCode::OK {
             return Err(format!("its agent cannot reach it ({})", response.status()));
         }
@@ -156,18 +158,18 @@ impl Tunnel {
     }
 }
 
-/// Where agents open their ways.
-pub struct TunnelDoor {
+/// The endpoint where agents open their tunnels.
+pub struct TunnelEndpoint {
     pub tunnels: Arc<Tunnels>,
 }
 
 #[async_trait]
-impl Extension for TunnelDoor {
+impl Extension for TunnelEndpoint {
     fn handles(&self, path: &str) -> bool {
         path.starts_with(PATH)
     }
 
-    /// Agents have rights to their clusters, and none to paths.
+    /// Agents have rights to their clusters and none to paths.
     fn judges_callers(&self) -> bool {
         true
     }
@@ -188,8 +190,8 @@ impl Extension for TunnelDoor {
         tokio::spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                ended = tunnels.keep(&cluster, at, upgrade) => {
-                    tracing::info!(cluster, ended = ?ended.err(), "the way through the agent of a member has ended");
+                closed = tunnels.keep(&cluster, at, upgrade) => {
+                    tracing::info!(cluster, closed = ?closed.err(), "tunnel to the member closed");
                 }
             }
         });
@@ -201,11 +203,11 @@ impl Extension for TunnelDoor {
     }
 }
 
-/// Whoever may say how a cluster is may also lead the way to it. An agent leads to its own cluster only.
+/// A caller who may update the status of a cluster may open a tunnel to it. An agent may do so for its own cluster only.
 async fn require_agent(server: &Arc<Server>, user: &User, cluster: &str) -> Result<(), Status> {
     let resource = CLUSTERS.gvr().group_resource();
     if agents::cluster_of(&user.name, &user.groups).is_some_and(|own| own != cluster) {
-        return Err(Status::forbidden(&resource, cluster, "an agent leads the way to its own cluster only"));
+        return Err(Status::forbidden(&resource, cluster, "an agent may open a tunnel to its own cluster only"));
     }
     let action = ResourceAction {
         verb: "update",
@@ -232,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_says_where_its_member_is() {
+    fn an_agent_reports_the_https_url_of_its_member() {
         let cases = [
             ("https://10.0.0.1:6443", true),
             ("https://[::1]:6443/prefix", true),

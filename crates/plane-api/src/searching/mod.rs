@@ -1,9 +1,9 @@
-//! Serves `search.karmada.io`: what members have, read from the search's copies, and the way to the members themselves.
+//! Serves `search.karmada.io`: reads from the cached objects of members, and forwards other requests to the members.
 
-mod leading;
-mod reading;
+mod forwarded_body;
+mod reads;
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::cluster_proxy::tunnels::Tunnels;
 use crate::cluster_proxy::{self, answer_here, inner_path};
@@ -21,39 +21,38 @@ use object::{GroupVersionResource, Status};
 use reconcile::ObjectKey;
 use search::{Members, Search};
 
-/// Answers once the plane is up; the server has to know it before.
-#[derive(Clone)]
+/// Answers for `search.karmada.io`.
 pub struct Searching {
-    search: Arc<OnceLock<Search>>,
-    tunnels: Arc<Tunnels>,
+    pub search: Search,
+    pub tunnels: Arc<Tunnels>,
 }
 
-/// Members with the plane's own rights, over whichever way leads there.
-pub struct Reached {
-    /// The server holds the search, which holds this.
+/// Clients of members with the rights of the control plane, directly or through a tunnel.
+pub struct PlaneClients {
+    /// Weak, because the server owns the search, which owns this.
     pub server: Weak<Server>,
     pub tunnels: Arc<Tunnels>,
 }
 
-impl Members for Reached {
+impl Members for PlaneClients {
     fn client(&self, cluster: &str) -> Result<ClusterClient, Status> {
         let server = self.server.upgrade().ok_or_else(|| Status::unavailable("the server is stopping"))?;
         cluster_proxy::plane_client(&server, &self.tunnels, cluster)
     }
 }
 
-/// A request on objects of members, read and resolved.
-struct Asked {
+/// A parsed request on objects of members.
+struct ProxiedRequest {
     info: RequestInfo,
-    /// What follows `proxy`, with its query.
+    /// Path after `proxy`, with its query.
     path: String,
     gvr: GroupVersionResource,
-    /// The plane's resource of the same name: it knows columns and fields.
+    /// The control plane's resource of the same name, for columns and field selectors.
     resource: Arc<Resource>,
 }
 
-impl Asked {
-    /// The object it is about.
+impl ProxiedRequest {
+    /// Returns the key of the object.
     fn key(&self) -> ObjectKey {
         let namespace = if self.resource.kind.namespaced { self.info.namespace.as_str() } else { "" };
         ObjectKey::new(namespace, &self.info.name)
@@ -71,23 +70,13 @@ impl Asked {
 }
 
 impl Searching {
-    pub fn new(tunnels: &Arc<Tunnels>) -> Self {
-        Self { search: Arc::default(), tunnels: Arc::clone(tunnels) }
-    }
-
-    pub fn answer_with(&self, search: Search) {
-        // A plane has one search for its life.
-        let _ = self.search.set(search);
-    }
-
     async fn ready(&self) -> Result<&Search, Status> {
-        let search = self.search.get().ok_or_else(|| Status::unavailable("the control plane is starting"))?;
-        search.ready().await?;
-        Ok(search)
+        self.search.ready().await?;
+        Ok(&self.search)
     }
 
-    /// `proxying/NAME/proxy/PATH`: reads come from the copies, whatever else is about objects of members goes to the one
-    /// that has it, and the rest is the plane's own; the caller is the caller everywhere.
+    /// `proxying/NAME/proxy/PATH`: reads are served from the cache, other requests on objects of members are forwarded to the
+    /// member that has the object, and the control plane handles the rest; always as the caller.
     async fn proxying(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         let search = self.ready().await?;
         if request.target.subresource != "proxy" {
@@ -99,25 +88,25 @@ impl Searching {
         let gvr = GroupVersionResource::new(&info.group, &info.version, &info.resource);
         if !info.is_resource || search.registered(&gvr).is_none() {
             if is_proxying(&info) {
-                return Err(Status::bad_request("a path through proxying leads nowhere through proxying"));
+                return Err(Status::bad_request("a path through proxying must not contain proxying"));
             }
             return answer_here(server, &path, request.user, request.incoming).await;
         }
         let found = server.registry.find(&info.group, &info.version, &info.resource);
         let resource =
             found.ok_or_else(|| Status::new(404, "NotFound", "the server could not find the requested resource"))?;
-        let asked = Asked { info, path, gvr, resource };
-        let is_read = matches!(asked.info.verb, "get" | "list" | "watch") && asked.info.subresource.is_empty();
+        let proxied = ProxiedRequest { info, path, gvr, resource };
+        let is_read = matches!(proxied.info.verb, "get" | "list" | "watch") && proxied.info.subresource.is_empty();
         if is_read {
-            return reading::serve(search, server, &asked, &request.incoming).await;
+            return reads::serve(search, server, &proxied, &request.incoming).await;
         }
-        // Which member is meant is not said by a create or a deletion of many.
-        if asked.info.name.is_empty() || asked.info.verb == "deletecollection" {
-            return Err(Status::method_not_allowed(&asked.gvr.group_resource(), asked.info.verb));
+        // A create or deletecollection does not identify a member.
+        if proxied.info.name.is_empty() || proxied.info.verb == "deletecollection" {
+            return Err(Status::method_not_allowed(&proxied.gvr.group_resource(), proxied.info.verb));
         }
-        let cluster = search.owner(&asked.gvr, &asked.key()).await?;
-        let incoming = leading::restored(request.incoming, asked.info.verb, &cluster).await?;
-        cluster_proxy::forward(server, &self.tunnels, &cluster, &asked.path, &request.user, incoming).await
+        let cluster = search.owner(&proxied.gvr, &proxied.key()).await?;
+        let incoming = forwarded_body::restored(request.incoming, proxied.info.verb, &cluster).await?;
+        cluster_proxy::forward(server, &self.tunnels, &cluster, &proxied.path, &request.user, incoming).await
     }
 }
 
@@ -143,7 +132,7 @@ impl ConnectHandler for Searching {
             let text = "the server does not allow this method on the requested resource";
             return Err(Status::new(405, "MethodNotAllowed", text));
         }
-        reading::search(self.ready().await?, server, &request).await
+        reads::search(self.ready().await?, server, &request).await
     }
 }
 

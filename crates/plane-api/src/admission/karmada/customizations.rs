@@ -1,4 +1,4 @@
-//! ResourceInterpreterCustomizations: every script compiles, and no two of them answer the same question about a kind.
+//! ResourceInterpreterCustomizations: every script compiles, and no two of them implement the same operation of a kind.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use apiserver::cache::Filter;
 use apiserver::context::Context;
 use apiserver::server::Server;
 
-/// Tells what is wrong with a Lua script.
+/// Compiles a Lua script or returns the error.
 pub type CompileScript = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 const WEBHOOK: &str = "resourceinterpretercustomization.karmada.io";
@@ -40,7 +40,7 @@ impl Admission for Customizations {
         let Some(object) = object.filter(|_| mine && concerns(attributes)) else { return Ok(()) };
         let cache = &attributes.resource.cache;
         cache.ready().await?;
-        // Two that conflict may be written one right after the other.
+        // A conflicting customization may have been written just before this one.
         cache.fresh().await?;
         let others: Vec<Arc<Object>> = cache.entries(&Filter::default()).iter().map(|entry| entry.decode()).collect();
         match customization_problem(object, &others, &*self.compile) {

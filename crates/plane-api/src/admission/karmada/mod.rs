@@ -1,6 +1,6 @@
-//! What Karmada's webhooks do, without the webhooks: ids and defaults, rules, quotas, protection from deletion.
+//! Karmada's webhooks as admission steps: ids and defaults, rules, quotas, deletion protection.
 //!
-//! Thin: each step gathers what its question needs and leaves the answer to `validation`.
+//! Each step gathers its inputs and leaves the decision to `validation`.
 
 mod customizations;
 mod quotas;
@@ -20,16 +20,16 @@ use apiserver::server::Server;
 
 pub use customizations::CompileScript;
 
-/// What the steps depend on.
+/// Settings of the steps.
 pub struct Options {
     pub features: Arc<Features>,
-    /// May ClusterTaintPolicies put on taints that evict?
+    /// Allows ClusterTaintPolicies to add NoExecute taints.
     pub allow_no_execute_taints: bool,
-    /// Tells what is wrong with a Lua script.
+    /// Compiles a Lua script or returns the error.
     pub compile: CompileScript,
 }
 
-/// The steps in order. They come after webhooks that change objects and before quotas of Kubernetes.
+/// Returns the steps in order. They run after mutating webhooks and before the quotas of Kubernetes.
 pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
     let settings = Settings {
         allow_no_execute_taints: options.allow_no_execute_taints,
@@ -42,13 +42,13 @@ pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
         Box::new(DeletionProtection),
     ];
     if options.features.federated_quota_enforcement {
-        // Last, so that nothing is booked for a write another step refuses.
+        // Last, so that a write that another step refuses uses no quota.
         steps.push(Box::new(quotas::FederatedQuotas));
     }
     steps
 }
 
-/// Webhooks of Karmada are asked about objects, not about their parts.
+/// Karmada's webhooks are configured for objects, not for subresources.
 fn concerns(attributes: &Attributes<'_>) -> bool {
     let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
     writes && attributes.subresource.is_empty() && attributes.resource.kind.own_schema.is_some()
@@ -131,7 +131,7 @@ fn check_referenced_kind(server: &Server, write: &Write<'_>, binding: &Object) -
     Err(Denial::forbidden(webhook, FieldError::invalid(path, field("kind"), text).to_string()))
 }
 
-/// Objects of any kind that carry the label stay.
+/// Refuses to delete objects of any kind that carry the label.
 struct DeletionProtection;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! FederatedResourceQuotas: a binding that would use more than one allows is refused; what it uses is booked.
+//! FederatedResourceQuotas: refuses a binding that would exceed a quota, and adds its usage to the status of the quota.
 
 use api::policy::{FEDERATED_RESOURCE_QUOTAS, QuotaSpec, QuotaStatus};
 use api::work;
@@ -14,7 +14,7 @@ use apiserver::served_resources::Resource;
 use apiserver::server::Server;
 use apiserver::storage::{self, Current, Outcome};
 
-/// Races lost on one quota before the writer is told to come again.
+/// Conflicting updates of one quota before the write fails.
 const RACES_MAX: usize = 50;
 
 pub struct FederatedQuotas;
@@ -46,7 +46,7 @@ impl Admission for FederatedQuotas {
             return Ok(());
         };
         let names = names_in(&quotas, attributes.namespace).await?;
-        // All have to fit before any is charged.
+        // The binding must fit into all quotas before any is charged.
         for name in &names {
             if let Some(current) = server.objects.get(&quotas.key(attributes.namespace, name)).await? {
                 decide(&current.object, &growth)?;

@@ -1,4 +1,4 @@
-//! Requests that go on to a member: their bodies say there what the member itself would have said.
+//! Bodies of requests that are forwarded to a member, with the changes of the cache undone.
 
 use apiserver::decode::{self, BodyFormat};
 use apiserver::http::{Incoming, RequestBody};
@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderValue, header};
 use object::Status;
 use serde_json::Value;
 
-/// Puts the member's own version into the body and takes the stamp out, where the client sent back what it was shown. What
-/// cannot be read is left for the member to refuse.
+/// Restores the member's own resource version in the body and removes the cluster annotation, for clients that send back what
+/// they read. A body that cannot be parsed is left for the member to refuse.
 pub async fn restored(mut incoming: Incoming, verb: &str, cluster: &str) -> Result<Incoming, Status> {
     if !matches!(verb, "update" | "patch" | "delete") {
         return Ok(incoming);
@@ -25,11 +25,11 @@ pub async fn restored(mut incoming: Incoming, verb: &str, cluster: &str) -> Resu
     Ok(incoming)
 }
 
-/// The body as JSON, and its type where that is another than it came in; `None` when nothing in it needs a change.
+/// Returns the body as JSON, and its content type when that changes; `None` when nothing needs a change.
 fn changed_body(body: &[u8], headers: &HeaderMap, verb: &str, cluster: &str) -> Option<(Bytes, Option<HeaderValue>)> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let (mut value, content_type) = if verb == "patch" {
-        // Patches are JSON, or YAML that nearly always is JSON too; lists of operations name no version as a whole.
+        // Patches are JSON, or YAML that is nearly always JSON; a list of operations has no resource version as a whole.
         (serde_json::from_slice::<Value>(body).ok()?, None)
     } else {
         let format = BodyFormat::of_content_type(content_type).ok()?;
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_bodies_that_were_shown_otherwise_are_changed() {
+    fn only_bodies_that_carry_changes_of_the_cache_are_changed() {
         let stamped =
             json!({"metadata": {"annotations": {"resource.karmada.io/cached-from-cluster": "m1"}}}).to_string();
         let yaml = "metadata:\n  annotations:\n    resource.karmada.io/cached-from-cluster: m1\n";

@@ -1,4 +1,4 @@
-//! `clusters/*/proxy`: one answer from all members, where one makes sense.
+//! `clusters/*/proxy`: one response from all members, where the request allows it.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use apiserver::subresource::ConnectRequest;
 
-/// Members asked at the same time.
+/// Concurrent requests to members.
 const MEMBERS_AT_ONCE: usize = 16;
-/// An answer above this is not merged.
+/// Maximum size of a response that is merged.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 struct Answer {
@@ -38,20 +38,20 @@ pub async fn serve(
     let (plain, query) = path.split_once('?').unwrap_or((path, ""));
     let info = RequestInfo::parse(&request.incoming.method, plain, query);
     if !info.is_resource {
-        // What is not about objects is answered here.
+        // Requests that are not about objects are handled by this server.
         return super::answer_here(server, path, request.user, request.incoming).await;
     }
     if info.name.is_empty() && info.verb != "list" {
         let text = format!("Request verb {} is not support", info.verb);
         return Err(Status::new(405, "MethodNotAllowed", text));
     }
-    // The object itself decides who is asked; what is done to it comes after.
+    // The member that has the object receives the request; find it first.
     let probe = if info.name.is_empty() { path.to_owned() } else { object_path(plain, &info) };
     let answers = ask_all(server, tunnels, &probe, &request).await?;
     if info.name.is_empty() { merge(&answers) } else { one(answers, path, request).await }
 }
 
-/// The path of the object a request on it or on its subresource is about.
+/// Returns the path of the object, without its subresource.
 fn object_path(path: &str, info: &RequestInfo) -> String {
     let beyond = match info.subresource.as_str() {
         "" => String::new(),
@@ -61,7 +61,7 @@ fn object_path(path: &str, info: &RequestInfo) -> String {
     path.strip_suffix(&beyond).unwrap_or(path).to_owned()
 }
 
-/// Those who answered with 200. A member that cannot be reached has no say.
+/// Returns the responses with code 200. Unreachable members are left out.
 async fn ask_all(
     server: &Arc<Server>,
     tunnels: &Tunnels,
@@ -96,7 +96,7 @@ async fn ask(
     Ok(Answer { member, name: name.to_owned(), code, body })
 }
 
-/// Sends the request to the one member that has the object.
+/// Forwards the request to the only member that has the object.
 async fn one(mut answers: Vec<Answer>, path: &str, request: ConnectRequest) -> Result<Response<Body>, Status> {
     if answers.len() > 1 {
         let names: Vec<&str> = answers.iter().map(|answer| answer.name.as_str()).collect();
@@ -109,7 +109,7 @@ async fn one(mut answers: Vec<Answer>, path: &str, request: ConnectRequest) -> R
     answer.member.forward(path, &request.user, request.incoming).await
 }
 
-/// One list out of many.
+/// Merges lists into one.
 fn merge(answers: &[Answer]) -> Result<Response<Body>, Status> {
     let mut merged: Option<Value> = None;
     for answer in answers {
@@ -119,7 +119,7 @@ fn merge(answers: &[Answer]) -> Result<Response<Body>, Status> {
             Some(all) => all.extend(items),
             None => {
                 list["items"] = Value::Array(items);
-                // A version of one member means nothing for the others.
+                // The resource version of one member is not valid for the others.
                 list["metadata"] = json!({});
                 merged = Some(list);
             }

@@ -1,4 +1,4 @@
-//! Gets, lists and watches of members' objects: options in, answers in the form the client asked for out.
+//! Gets, lists and watches of members' objects: parses options and writes responses in the requested format.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use object::{Object, Status};
 use search::{Event, Filter, ListRequest, ReadField, Search, WatchRequest};
 use serde_json::json;
 
-use super::Asked;
+use super::ProxiedRequest;
 
-/// `search/cache/PATH`, with Karmada's answers.
+/// Serves `search/cache/PATH` with Karmada's responses.
 pub async fn search(search: &Search, server: &Server, request: &ConnectRequest) -> Result<Response<Body>, Status> {
     let info = &request.incoming.info;
     let path = search::parse_path(&format!("{}/{}", info.subresource, info.tail)).map_err(Status::bad_request)?;
     match request.target.name.as_str() {
         "cache" => {}
-        // Karmada has the path and answers nothing.
+        // Karmada's response is empty.
         "opensearch" => return Ok(respond::text(200, "text/plain; charset=utf-8", "")),
         other => return Err(Status::bad_request(format!("connect with unrecognized search category {other}"))),
     }
@@ -55,60 +55,65 @@ fn refusal(code: u16, problem: &str) -> Response<Body> {
     respond::text(code, "application/json", format!("{}\n", json!({"error": problem})))
 }
 
-/// Answers out of the copies of all members.
+/// Serves reads from the cached objects of all members.
 pub async fn serve(
     search: &Search,
     server: &Arc<Server>,
-    asked: &Asked,
+    proxied: &ProxiedRequest,
     incoming: &Incoming,
 ) -> Result<Response<Body>, Status> {
     let query = &incoming.query;
-    let format = Format::for_resource(&asked.resource, &incoming.headers, query.flag("pretty"))?;
-    match asked.info.verb {
+    let format = Format::for_resource(&proxied.resource, &incoming.headers, query.flag("pretty"))?;
+    match proxied.info.verb {
         "get" => {
-            let object = search.get(&asked.gvr, &asked.key(), query.get("resourceVersion")).await?;
-            Ok(respond::foreign_object(&asked.resource, &object, format))
+            let object = search.get(&proxied.gvr, &proxied.key(), query.get("resourceVersion")).await?;
+            Ok(respond::foreign_object(&proxied.resource, &object, format))
         }
-        "list" => list(search, asked, query, format).await,
+        "list" => list(search, proxied, query, format).await,
         _ => {
             let request = WatchRequest {
-                filter: filter(asked, query)?,
+                filter: filter(proxied, query)?,
                 version: text(query, "resourceVersion"),
                 bookmarks: query.flag("allowWatchBookmarks"),
                 initial_events: query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
                 duration: number(query, "timeoutSeconds")?.map(Duration::from_secs),
             };
-            let watch = search.watch(&asked.gvr, request).await;
+            let watch = search.watch(&proxied.gvr, request).await;
             let events = futures::stream::unfold(watch, |mut watch| async move {
                 let events = watch.next().await?;
                 Some((events.into_iter().map(foreign).collect(), watch))
             });
             let events = events.take_until(server.stop.clone().cancelled_owned());
-            respond::foreign_watch(Arc::clone(&asked.resource), events, format)
+            respond::foreign_watch(Arc::clone(&proxied.resource), events, format)
         }
     }
 }
 
-async fn list(search: &Search, asked: &Asked, query: &Query, format: Format) -> Result<Response<Body>, Status> {
+async fn list(
+    search: &Search,
+    proxied: &ProxiedRequest,
+    query: &Query,
+    format: Format,
+) -> Result<Response<Body>, Status> {
     let request = ListRequest {
-        filter: filter(asked, query)?,
+        filter: filter(proxied, query)?,
         limit: number(query, "limit")?.unwrap_or(0) as usize,
         continue_token: text(query, "continue"),
         version: text(query, "resourceVersion"),
         is_exact: query.get("resourceVersionMatch") == Some("Exact"),
     };
-    let listed = search.list(&asked.gvr, &request).await?;
+    let listed = search.list(&proxied.gvr, &request).await?;
     let mut metadata = json!({"resourceVersion": listed.version});
     if !listed.continue_token.is_empty() {
         metadata["continue"] = listed.continue_token.into();
     }
-    let kind = &asked.resource.kind;
+    let kind = &proxied.resource.kind;
     let (api_version, kind) = match listed.is_cached {
         true => (kind.gvk.api_version(), kind.list_kind.clone()),
         false => ("v1".to_owned(), "List".to_owned()),
     };
     let head = ListHead { api_version, kind, metadata, is_kind_on_items: true };
-    let answer = respond::foreign_list(&asked.resource, head, &listed.items, format, query.get("includeObject"));
+    let answer = respond::foreign_list(&proxied.resource, head, &listed.items, format, query.get("includeObject"));
     let mut answer = answer?;
     for unread in listed.unread {
         let warning = object::field::go_quote(&format!("left out: {unread}"));
@@ -119,16 +124,16 @@ async fn list(search: &Search, asked: &Asked, query: &Query, format: Format) -> 
     Ok(answer)
 }
 
-fn filter(asked: &Asked, query: &Query) -> Result<Filter, Status> {
+fn filter(proxied: &ProxiedRequest, query: &Query) -> Result<Filter, Status> {
     let refuse = |error: object::selector::SelectorError| Status::bad_request(error.to_string());
     let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).map_err(refuse)?;
     let mut fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default()).map_err(refuse)?;
-    check_fields(&asked.target(), &ListOptions { fields: fields.clone(), ..ListOptions::default() })?;
-    if !asked.info.name.is_empty() {
-        fields.terms.push(FieldTerm { field: "metadata.name".into(), equal: true, value: asked.info.name.clone() });
+    check_fields(&proxied.target(), &ListOptions { fields: fields.clone(), ..ListOptions::default() })?;
+    if !proxied.info.name.is_empty() {
+        fields.terms.push(FieldTerm { field: "metadata.name".into(), equal: true, value: proxied.info.name.clone() });
     }
-    let namespace = asked.key().namespace;
-    Ok(Filter { namespace, labels, fields, read_field: read_field(&asked.resource) })
+    let namespace = proxied.key().namespace;
+    Ok(Filter { namespace, labels, fields, read_field: read_field(&proxied.resource) })
 }
 
 fn read_field(resource: &Arc<Resource>) -> ReadField {

@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use api::cluster::{CONDITION_READY, ClusterStatus};
 use api::core::{ResourceList, find_condition};
+use metrics::{Counter, Gauge, Histogram, Registry, exponential};
 use object::quantity::Quantity;
-
-use crate::registry::{Counter, Gauge, Histogram, Registry, exponential};
 
 /// Label of member clusters.
 const MEMBER: &[&str] = &["member_cluster"];
 const RESULT: &[&str] = &["result"];
 
-/// What client_golang takes where nothing is said.
+/// client_golang's default buckets.
 const DEFAULT_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Templates, policies, bindings and works.
 #[derive(Clone)]
-pub struct Propagation {
+pub struct PropagationMetrics {
     match_time: Histogram,
     apply_time: Histogram,
     apply_attempts: Counter,
@@ -31,7 +30,7 @@ pub struct Propagation {
     cron_rule_time: Histogram,
 }
 
-impl Propagation {
+impl PropagationMetrics {
     pub fn new(registry: &Registry) -> Self {
         let seconds = exponential(0.001, 2.0, 12);
         let histogram = |name, labels, help| registry.histogram(name, labels, &seconds, help);
@@ -54,27 +53,27 @@ impl Propagation {
             preemptions: registry.counter(
                 "policy_preemption_total",
                 RESULT,
-                "Templates a policy took over from another, by result.",
+                "Templates preempted by another policy, by result.",
             ),
             work_time: histogram(
                 "binding_sync_work_duration_seconds",
                 RESULT,
-                "Time to make the works of a binding, by result.",
+                "Time to write the Works of a binding, by result.",
             ),
             workload_time: histogram(
                 "work_sync_workload_duration_seconds",
                 RESULT,
-                "Time to bring a work into its member, by result.",
+                "Time to sync a Work to its member, by result.",
             ),
             created: registry.counter(
                 "create_resource_to_cluster",
                 &["result", "apiversion", "kind", "member_cluster", "recreate"],
-                "Objects made in members, by result; recreate where they had been there before.",
+                "Objects created in members, by result; recreate when they existed before.",
             ),
             updated: registry.counter(
                 "update_resource_to_cluster",
                 &["result", "apiversion", "kind", "member_cluster", "operationResult"],
-                "Objects changed in members, by result and what the change came to.",
+                "Objects updated in members, by result and operation result.",
             ),
             deleted: registry.counter(
                 "delete_resource_from_cluster",
@@ -115,24 +114,24 @@ impl Propagation {
         self.workload_time.observe(&[result(is_ok)], took);
     }
 
-    pub fn created(&self, is_ok: bool, subject: Subject<'_>, is_recreation: bool) {
-        let Subject { api_version, kind, cluster } = subject;
+    pub fn created(&self, is_ok: bool, subject: AppliedObject<'_>, is_recreation: bool) {
+        let AppliedObject { api_version, kind, cluster } = subject;
         let recreate = if is_recreation { "true" } else { "false" };
         self.created.add_one(&[result(is_ok), api_version, kind, cluster, recreate]);
     }
 
-    /// `changed`: the member has something else now than before.
-    pub fn updated(&self, is_ok: bool, subject: Subject<'_>, changed: bool) {
-        let Subject { api_version, kind, cluster } = subject;
-        let came_to = match (is_ok, changed) {
+    /// `changed`: the object in the member differs from before.
+    pub fn updated(&self, is_ok: bool, subject: AppliedObject<'_>, changed: bool) {
+        let AppliedObject { api_version, kind, cluster } = subject;
+        let operation_result = match (is_ok, changed) {
             (true, true) => "updated",
             (true, false) => "unchanged",
             (false, _) => "none",
         };
-        self.updated.add_one(&[result(is_ok), api_version, kind, cluster, came_to]);
+        self.updated.add_one(&[result(is_ok), api_version, kind, cluster, operation_result]);
     }
 
-    pub fn deleted(&self, is_ok: bool, subject: Subject<'_>) {
+    pub fn deleted(&self, is_ok: bool, subject: AppliedObject<'_>) {
         self.deleted.add_one(&[result(is_ok), subject.api_version, subject.kind, subject.cluster]);
     }
 
@@ -145,17 +144,17 @@ impl Propagation {
     }
 }
 
-/// An object in a member.
+/// An object that was applied to a member.
 #[derive(Clone, Copy)]
-pub struct Subject<'a> {
+pub struct AppliedObject<'a> {
     pub api_version: &'a str,
     pub kind: &'a str,
     pub cluster: &'a str,
 }
 
-/// Members and what is driven out of them.
+/// MemberMetrics and what is driven out of them.
 #[derive(Clone)]
-pub struct Members {
+pub struct MemberMetrics {
     figures: [Gauge; 9],
     sync_time: Histogram,
     eviction_depth: Gauge,
@@ -164,7 +163,7 @@ pub struct Members {
     evictions: Counter,
 }
 
-impl Members {
+impl MemberMetrics {
     pub fn new(registry: &Registry) -> Self {
         let gauge = |name, help| registry.gauge(name, MEMBER, help);
         Self {
@@ -174,22 +173,22 @@ impl Members {
                 gauge("cluster_ready_node_number", "Nodes of a member that are ready."),
                 gauge("cluster_memory_allocatable_bytes", "Memory a member has for pods."),
                 gauge("cluster_cpu_allocatable_number", "CPUs a member has for pods."),
-                gauge("cluster_pod_allocatable_number", "Pods a member has room for."),
-                gauge("cluster_memory_allocated_bytes", "Memory the pods of a member ask for."),
-                gauge("cluster_cpu_allocated_number", "CPUs the pods of a member ask for."),
+                gauge("cluster_pod_allocatable_number", "Pods a member can run."),
+                gauge("cluster_memory_allocated_bytes", "Memory requested by the pods of a member."),
+                gauge("cluster_cpu_allocated_number", "CPUs requested by the pods of a member."),
                 gauge("cluster_pod_allocated_number", "Pods in a member."),
             ],
             sync_time: registry.histogram(
                 "cluster_sync_status_duration_seconds",
                 MEMBER,
                 DEFAULT_SECONDS,
-                "Time to bring the status of a member up to date once.",
+                "Time to sync the status of a member once.",
             ),
-            eviction_depth: registry.gauge("eviction_queue_depth", &["name"], "Evictions that wait."),
+            eviction_depth: registry.gauge("eviction_queue_depth", &["name"], "Evictions waiting in the queue."),
             eviction_kinds: registry.gauge(
                 "eviction_kind_total",
                 &["member_cluster", "resource_kind"],
-                "Evictions that wait, by member and kind.",
+                "Evictions waiting in the queue, by member and kind.",
             ),
             eviction_time: registry.histogram(
                 "eviction_processing_latency_seconds",
@@ -253,9 +252,9 @@ impl Members {
     }
 }
 
-/// Decisions of the scheduler.
+/// Scheduling decisions.
 #[derive(Clone)]
-pub struct Scheduling {
+pub struct SchedulingMetrics {
     attempts: Counter,
     end_to_end: Histogram,
     algorithm: Histogram,
@@ -263,9 +262,9 @@ pub struct Scheduling {
     pending: Gauge,
 }
 
-/// Why a binding comes to be scheduled.
+/// Event that put a binding into the scheduling queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Incoming {
+pub enum QueueReason {
     BindingAdd,
     BindingUpdate,
     ScheduleAttemptFailure,
@@ -273,14 +272,14 @@ pub enum Incoming {
     ClusterChanged,
 }
 
-/// What kind of decision it was.
+/// The trigger of a decision, as Karmada labels it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScheduleType {
     Reconcile,
     Scale,
 }
 
-impl Scheduling {
+impl SchedulingMetrics {
     pub fn new(registry: &Registry) -> Self {
         let seconds = exponential(0.001, 2.0, 15);
         let labels = &["result", "schedule_type"];
@@ -300,17 +299,17 @@ impl Scheduling {
                 "karmada_scheduler_scheduling_algorithm_duration_seconds",
                 &["schedule_step"],
                 &seconds,
-                "Time of the steps of a decision.",
+                "Duration of each scheduling step.",
             ),
             incoming: registry.counter(
                 "karmada_scheduler_queue_incoming_bindings_total",
                 &["event"],
-                "Bindings added to the queue, by what happened.",
+                "Bindings added to the queue, by event.",
             ),
             pending: registry.gauge(
                 "scheduler_pending_bindings",
                 &["queue"],
-                "Bindings that wait: active to be scheduled, backoff to be tried again, unschedulable for room.",
+                "Pending bindings: active, in backoff, or unschedulable.",
             ),
         }
     }
@@ -330,13 +329,13 @@ impl Scheduling {
         self.algorithm.observe(&[step], took);
     }
 
-    pub fn incoming(&self, event: Incoming) {
+    pub fn incoming(&self, event: QueueReason) {
         let event = match event {
-            Incoming::BindingAdd => "BindingAdd",
-            Incoming::BindingUpdate => "BindingUpdate",
-            Incoming::ScheduleAttemptFailure => "ScheduleAttemptFailure",
-            Incoming::PolicyChanged => "PolicyChanged",
-            Incoming::ClusterChanged => "ClusterChanged",
+            QueueReason::BindingAdd => "BindingAdd",
+            QueueReason::BindingUpdate => "BindingUpdate",
+            QueueReason::ScheduleAttemptFailure => "ScheduleAttemptFailure",
+            QueueReason::PolicyChanged => "PolicyChanged",
+            QueueReason::ClusterChanged => "ClusterChanged",
         };
         self.incoming.add_one(&[event]);
     }
