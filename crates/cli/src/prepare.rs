@@ -22,8 +22,8 @@ Examples:
   sudo flotilla prepare --runtime containerd")]
 pub struct PrepareArgs {
     /// Provisioner of the members
-    #[arg(long, value_enum, default_value_t = Place::Process)]
-    provisioner: Place,
+    #[arg(long, value_enum, default_value_t = TestbedDir::Process)]
+    provisioner: TestbedDir,
     /// Runtime of the pods
     #[arg(long, value_enum, default_value_t = Runtime::Simulated)]
     runtime: Runtime,
@@ -45,7 +45,7 @@ pub struct PrepareArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Place {
+pub enum TestbedDir {
     Process,
     Lxd,
     Kubeconfig,
@@ -71,7 +71,7 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
         None => std::env::home_dir().context("HOME is not set: use --home DIR")?.join(".flotilla"),
     };
     let wanted = Wanted {
-        lxd: args.provisioner == Place::Lxd,
+        lxd: args.provisioner == TestbedDir::Lxd,
         containerd: args.runtime == Runtime::Containerd,
         bridge: args.bridge.clone(),
         ports: args.ports.clone(),
