@@ -134,7 +134,7 @@ impl Targets {
         };
         format!(
             "Usage: {} {command} [OPTIONS]\n\n\
-             Options in addition to those of kubectl {command}:\n      \
+             Options in addition to those of kubectl:\n      \
              --kubeconfig <FILE>          Kubeconfig of the control plane\n      \
              --karmada-context <CONTEXT>  Context in that kubeconfig\n{flags}\n\
              Options and examples of kubectl:\n\n",

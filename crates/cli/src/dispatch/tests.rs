@@ -135,3 +135,23 @@ fn an_installed_agent_is_started_with_valid_flags() {
     assert!(line.len() > 10, "{line:?}");
     check(line, "agent");
 }
+
+#[test]
+fn examples_are_valid_and_the_readme_uses_existing_ones() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
+    let used: Vec<&str> = readme.split_whitespace().filter(|word| word.starts_with("examples/")).collect();
+    assert!(!used.is_empty());
+    for path in used {
+        assert!(root.join(path.trim_end_matches(['`', ',', '.'])).exists(), "{path}");
+    }
+    for folder in std::fs::read_dir(root.join("examples")).expect("examples") {
+        for file in std::fs::read_dir(folder.expect("an entry").path()).expect("a directory") {
+            let path = file.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("a file");
+            let value: serde_json::Value = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+            let object = object::Object::from_value(value).unwrap_or_else(|| panic!("{path:?}"));
+            assert!(!object.kind().is_empty() && !object.name().is_empty(), "{path:?}");
+        }
+    }
+}
