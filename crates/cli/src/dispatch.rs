@@ -113,6 +113,9 @@ fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?.block_on(work)
 }
 
+/// Width of the descriptions in the list of commands.
+const ABOUT_WIDTH: usize = 80;
+
 /// Commands by topic, for the help of the program.
 const HELP_GROUPS: &[(&str, &[&str])] = &[
     (
@@ -158,12 +161,28 @@ fn group_help(command: clap::Command, name: &str) -> clap::Command {
         for name in *names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            text += &format!("  {name:<15}{}\n", about.trim_end_matches('.'));
+            text += &format!("  {name:<15}{}\n", wrapped(about.trim_end_matches('.')));
         }
         text.push('\n');
     }
     text += &format!("Use \"{name} <command> --help\" for more information about a command.");
     command.after_help(text).help_template("{about}\n\n{usage-heading} {usage}\n\n{after-help}\n\nOptions:\n{options}")
+}
+
+/// Wraps the description of a command, aligned with its first line.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + word.chars().count() < ABOUT_WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join(&format!("\n{:17}", ""))
 }
 
 /// Returns the log filter: a verbosity of 4 and above logs API requests.

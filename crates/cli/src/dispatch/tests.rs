@@ -46,7 +46,7 @@ fn every_visible_command_is_in_one_help_group() {
     for (title, names) in HELP_GROUPS {
         assert!(help.contains(&format!("\n{title}:\n  {}", names[0])), "{title}: {help}");
     }
-    assert!(help.lines().all(|line| line.chars().count() <= 120), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
 }
 
 #[test]
