@@ -139,7 +139,7 @@ fn a_token_for_one_cluster_registers_only_that_cluster() {
 
     let member = LightMember::start(&[]);
     let other = plane.register(&command.replace("--cluster-name m1", "--cluster-name m2"), &member, &[]);
-    assert!(!other.status.success() && text(&other).contains("was made for cluster m1"), "{}", text(&other));
+    assert!(!other.status.success() && text(&other).contains("was created for cluster m1"), "{}", text(&other));
     registers_once(&plane, &command, &member);
     unregistering_revokes_all_permissions(&plane, &member);
     tokens_end(&plane, &token, &config);

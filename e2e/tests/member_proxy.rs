@@ -117,7 +117,7 @@ fn an_undialable_pull_member_is_reached_through_its_agent() {
     let nowhere = ["--cluster-api-endpoint", "https://127.0.0.1:9"];
     let agent = Agent::ours_beside(&plane.kubeconfig, ("pulled", &member.kubeconfig), &nowhere);
     wait_ready(&plane, "pulled");
-    eventually("the way is open", LIMIT, || agent.log().contains("reach the member through this agent"));
+    eventually("the way is open", LIMIT, || agent.log().contains("the tunnel to the control plane is open"));
     reach(&plane, "pulled", &member);
     drop(agent);
     eventually("without its agent the member is out of reach", LIMIT, || {

@@ -41,7 +41,7 @@ spec:
     bed.good(&["down"]);
     assert_eq!(cluster.ask(&["get", "--raw", "/readyz"]), "ok", "it runs on without the testbed");
     let refused = bed.flotilla(&["down", "--delete"]);
-    assert!(text(&refused).contains("the control plane must run"), "{}", text(&refused));
+    assert!(text(&refused).contains("the control plane must be running"), "{}", text(&refused));
     bed.good(&["up"]);
     bed.good(&["down", "--delete"]);
     eventually("nothing of the control plane is left in it", Duration::from_secs(60), || {

@@ -152,7 +152,7 @@ fn several_testbeds_run_concurrently() {
     let taken = port_of(two, "karmada").to_string();
     let three = Testbed::at(directory.path(), "three");
     let refused = three.flotilla(&["up", "--port", &taken]);
-    assert!(text(&refused).contains(&format!("port {taken} for the control plane is taken")), "{}", text(&refused));
+    assert!(text(&refused).contains(&format!("port {taken} for the control plane is in use")), "{}", text(&refused));
 }
 
 #[test]
@@ -172,9 +172,11 @@ fn a_snapshot_restores_everything() {
         bed.wait_ready(member, "True");
     }
     bed.wait("member1", &["get", "deploy", "later", "--ignore-not-found", "-o=name"], "");
-    assert!(bed.good(&["snapshot"]).starts_with("good\t"));
+    assert!(bed.good(&["snapshot"]).contains("\ngood "), "it is listed");
+    let again = bed.flotilla(&["snapshot", "good"]);
+    assert!(text(&again).contains("already exists"), "{}", text(&again));
     let missing = bed.flotilla(&["restore", "bad"]);
-    assert!(text(&missing).contains("there is no snapshot bad; there are: good"), "{}", text(&missing));
+    assert!(text(&missing).contains("snapshot bad not found; existing snapshots: good"), "{}", text(&missing));
 
     bed.good(&["reset"]);
     bed.wait(PLANE, &["get", "deploy", "-A", "-o=name"], "");
@@ -192,7 +194,7 @@ fn a_port_forwards_to_a_pod_and_its_replacements() {
     let pod = bed.ask("member1", &["get", "pods", "-l", "app=web", "-o=jsonpath={.items[0].metadata.name}"]);
     let ports = format!("{port}:80");
     let said = bed.good(&["expose", "web", "--cluster", "member1", "--pod", &pod, "--port", &ports]);
-    assert!(said.contains(&format!("leads to default/{pod}")), "{said}");
+    assert!(said.contains(&format!("to default/{pod}")), "{said}");
     let answers = || fetch(port, "/").starts_with("HTTP/1.") && fetch(port, "/").contains("200");
     eventually("the pod answers", CROSSING, answers);
 
@@ -270,7 +272,7 @@ fn demos_succeed() {
     let bed = Testbed::up(&["--no-registry"]);
     for scenario in ["nginx", "overrides", "spread", "dependencies", "failover"] {
         let said = bed.good(&["demo", scenario]);
-        assert!(said.contains("$ kubectl --kubeconfig") && said.contains("has shown what it should"), "{said}");
+        assert!(said.contains("$ kubectl --kubeconfig") && said.contains("is complete."), "{said}");
     }
     bed.wait(PLANE, &["get", "deploy,pp,op", "-A", "-o=name"], "");
     // Simulated containers do not serve these pages.
@@ -306,7 +308,7 @@ fn repeated_starts_and_stops_leave_nothing_behind() {
     // Interfaces and rules are only created for containers; other programs may create theirs meanwhile.
     let mounts = std::fs::read_to_string("/proc/mounts").expect("a list of mounts");
     assert!(!mounts.contains(&directory.path().display().to_string()), "{mounts}");
-    assert_eq!(text(&bed.flotilla(&["down"])).trim(), format!("there is no testbed in {}", bed.directory().display()));
+    assert_eq!(text(&bed.flotilla(&["down"])).trim(), format!("no testbed found in {}", bed.directory().display()));
 }
 
 /// The requirements of real containers.

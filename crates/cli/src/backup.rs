@@ -14,7 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use store::snapshot::{self, Snapshot, file};
 
-use place::{Place, StorageArgs};
+use place::{StateStorage, StorageArgs};
 use progress::Progress;
 
 /// Back up a control plane into one file: its objects and its keys.
@@ -84,7 +84,7 @@ pub async fn run(console: &Console, args: BackupArgs) -> anyhow::Result<()> {
     }
 }
 
-async fn take(console: &Console, place: &Place, path: &std::path::Path, force: bool) -> anyhow::Result<()> {
+async fn take(console: &Console, place: &StateStorage, path: &std::path::Path, force: bool) -> anyhow::Result<()> {
     anyhow::ensure!(force || !path.exists(), "{} already exists: choose another name, or use --force", path.display());
     let started = std::time::Instant::now();
     let snapshot = place.read(console).await?;

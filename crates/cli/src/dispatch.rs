@@ -1,5 +1,6 @@
 //! The subcommands, with shared logging, runtime and exit codes.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -64,7 +65,7 @@ enum Command {
 /// Parses the command line and runs the command; `name` is the name the program was called by.
 pub fn run(name: &'static str) -> anyhow::Result<()> {
     ::testbed::supervisor::tether();
-    let matches = program::adapt(Cli::command(), name).try_get_matches();
+    let matches = group_help(program::adapt(Cli::command(), name), name).try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return print_clap_error(&error),
@@ -112,16 +113,103 @@ fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?.block_on(work)
 }
 
+/// Width of the descriptions in the list of commands.
+const ABOUT_WIDTH: usize = 80;
+
+/// Commands by topic, for the help of the program.
+const HELP_GROUPS: &[(&str, &[&str])] = &[
+    (
+        "Testbed",
+        &[
+            "up",
+            "down",
+            "status",
+            "testbeds",
+            "stop",
+            "start",
+            "remove-member",
+            "reset",
+            "snapshot",
+            "demo",
+            "fault",
+            "expose",
+            "forwards",
+            "unexpose",
+            "prepare",
+            "doctor",
+        ],
+    ),
+    ("Servers", &["server", "agent", "member", "registry"]),
+    ("Members", &["join", "unjoin", "token", "register", "unregister", "cordon", "uncordon", "taint"]),
+    (
+        "Resources",
+        &[
+            "get", "describe", "apply", "create", "delete", "edit", "patch", "label", "annotate", "promote", "top",
+            "logs", "exec", "attach",
+        ],
+    ),
+    ("Placement", &["why", "plan", "failover", "interpret"]),
+    ("Data", &["backup", "restore", "migrate", "image"]),
+    ("Other", &["explain", "api-resources", "api-versions", "options", "completion", "version"]),
+];
+
+/// Lists the commands by topic instead of in one list.
+fn group_help(command: clap::Command, name: &str) -> clap::Command {
+    let mut text = String::new();
+    for (title, names) in HELP_GROUPS {
+        text += &format!("{title}:\n");
+        for name in *names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text += &format!("  {name:<15}{}\n", wrapped(about.trim_end_matches('.')));
+        }
+        text.push('\n');
+    }
+    text += &format!("Use \"{name} <command> --help\" for more information about a command.");
+    command.after_help(text).help_template("{about}\n\n{usage-heading} {usage}\n\n{after-help}\n\nOptions:\n{options}")
+}
+
+/// Wraps the description of a command, aligned with its first line.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + word.chars().count() < ABOUT_WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join(&format!("\n{:17}", ""))
+}
+
+/// Returns the log filter: a verbosity of 4 and above logs API requests.
+fn log_filter(log: &str, verbosity: Option<u8>) -> String {
+    match verbosity {
+        Some(level) if level >= 4 => format!("{log},cluster_client=debug"),
+        _ => log.to_owned(),
+    }
+}
+
 fn start_logging(cli: &Cli) -> anyhow::Result<()> {
-    let wanted = if cli.verbosity.is_some_and(|level| level >= 4) { "debug" } else { &cli.log };
-    let filter = tracing_subscriber::EnvFilter::try_new(wanted)
-        .with_context(|| format!("--log {:?} is not a filter; try info or debug", cli.log))?;
+    let filter = tracing_subscriber::EnvFilter::try_new(log_filter(&cli.log, cli.verbosity))
+        .with_context(|| format!("--log {:?} is not a valid filter; try info or debug", cli.log))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let builder = builder.with_ansi(use_colors());
     match cli.log_format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),
     }
     Ok(())
+}
+
+/// Returns true if log lines go to a terminal that shows colors.
+fn use_colors() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    std::io::stderr().is_terminal() && !is_dumb && !is_set("NO_COLOR")
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
-//! `doctor`: what is wrong with a testbed or a control plane, why, and the command that repairs it.
+//! `doctor`: diagnoses a testbed or a control plane, and prints the commands that fix it.
 
 use std::path::PathBuf;
 
 use ::karmadactl::Exit;
 use ::karmadactl::console::Console;
 use ::testbed::doctor::{Patient, examine, print};
-use ::testbed::place::Place;
+use ::testbed::place::TestbedDir;
 use clap::Args;
 
-use crate::testbed::PlaceArgs;
+use crate::testbed::TestbedArgs;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Ends with code 0 when all is well, and with 1 when something is not.
+The exit code is 0 if no problem was found, else 1.
 
 Examples:
-  # The testbed, from the host down to the pods
+  # The testbed, from the host to the pods
   flotilla doctor
 
   # Any control plane and its members
@@ -25,11 +25,11 @@ Examples:
   flotilla doctor --json")]
 pub struct DoctorArgs {
     #[command(flatten)]
-    place: PlaceArgs,
-    /// Examine this control plane instead of a testbed
+    place: TestbedArgs,
+    /// Check this control plane instead of a testbed
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context in the kubeconfig
+    /// Context in the kubeconfig
     #[arg(long, alias = "karmada-context", value_name = "CONTEXT", requires = "kubeconfig")]
     context: Option<String>,
     /// Print JSON
@@ -51,8 +51,8 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<()> {
     if report.healthy { Ok(()) } else { Err(Exit(1).into()) }
 }
 
-/// The testbed; where there is none, the control plane whose state is in the same directory.
-fn find_patient(place: &Place) -> anyhow::Result<Patient> {
+/// Selects the testbed or, if there is none, the control plane in the same directory.
+fn find_patient(place: &TestbedDir) -> anyhow::Result<Patient> {
     let plane = place.home().join("karmada-apiserver.config");
     if !place.spec_file().exists() && plane.exists() {
         return Patient::plane(&plane, None);

@@ -22,8 +22,8 @@ Examples:
   sudo flotilla prepare --runtime containerd")]
 pub struct PrepareArgs {
     /// Provisioner of the members
-    #[arg(long, value_enum, default_value_t = Place::Process)]
-    provisioner: Place,
+    #[arg(long, value_enum, default_value_t = MemberProvisioner::Process)]
+    provisioner: MemberProvisioner,
     /// Runtime of the pods
     #[arg(long, value_enum, default_value_t = Runtime::Simulated)]
     runtime: Runtime,
@@ -45,7 +45,7 @@ pub struct PrepareArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Place {
+pub enum MemberProvisioner {
     Process,
     Lxd,
     Kubeconfig,
@@ -71,17 +71,18 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
         None => std::env::home_dir().context("HOME is not set: use --home DIR")?.join(".flotilla"),
     };
     let wanted = Wanted {
-        lxd: args.provisioner == Place::Lxd,
+        lxd: args.provisioner == MemberProvisioner::Lxd,
         containerd: args.runtime == Runtime::Containerd,
         bridge: args.bridge.clone(),
         ports: args.ports.clone(),
         home,
     };
-    let first = judge(&gather(&wanted), &wanted);
+    let facts = gather(&wanted);
+    let first = judge(&facts, &wanted);
     let mut outcomes = Vec::new();
     for check in first.iter().filter(|check| is_to_repair(check)) {
         let Some(repair) = &check.repair else { continue };
-        let outcome = match args.dry_run {
+        let outcome = match args.dry_run || !facts.root {
             true => Outcome::Would,
             false => apply(repair).map_or_else(Outcome::Failed, |()| Outcome::Done),
         };
@@ -94,6 +95,9 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
         console.line(serde_json::to_string_pretty(&as_json(ready, &last, &outcomes))?)?;
     } else {
         print(console, ready, &last, &outcomes)?;
+        if !args.dry_run && !facts.root && !outcomes.is_empty() {
+            console.note("fixes need root: run the command again with sudo");
+        }
     }
     if ready { Ok(()) } else { Err(Exit(1).into()) }
 }
@@ -131,6 +135,9 @@ fn print(
             Outcome::Failed(why) => format!("could not fix {name}: {repair}: {why}"),
         };
         console.line(line)?;
+    }
+    if checks.iter().any(|check| check.standing == Standing::Note) {
+        console.line("(· optional: the testbed works without it)")?;
     }
     console.line(if ready { "This host is ready." } else { "This host is not ready." })?;
     Ok(())

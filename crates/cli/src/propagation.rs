@@ -131,6 +131,8 @@ impl PropagationArgs {
         chosen.federation.skipped_namespaces = namespaces.clone();
         chosen.fleet.skipped_namespaces = namespaces;
         chosen.fleet.controllers = settings::Controllers::parse(&self.controllers);
+        let checked = chosen.fleet.controllers.check(&settings::controller_names());
+        checked.map_err(|problem| anyhow::anyhow!("--controllers: {problem}"))?;
         self.set_fleet(&mut chosen.fleet)?;
         chosen.federation.graceful_eviction_timeout = self.graceful_eviction_timeout;
         chosen.member_sync.heartbeat = self.cluster_status_update_frequency;
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn one_switch_gives_karmadas_defaults_and_each_can_still_be_said() {
+    fn compat_selects_karmadas_defaults_and_flags_override_them() {
         let ours = read("");
         assert!(ours.features.failover && ours.features.resilient_failover && ours.allow_no_execute_taint_policy);
         assert!(ours.fleet.enable_no_execute_taint_eviction);

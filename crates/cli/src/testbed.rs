@@ -1,4 +1,4 @@
-//! `up`, `down`, `status` and the other commands of the testbed: what they accept, handed to the testbed.
+//! `up`, `down`, `status` and the other commands of the testbed.
 
 mod arguments;
 mod exposing;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ::karmadactl::console::Console;
 use ::testbed::faults::{self, Fault};
-use ::testbed::place::{DEFAULT_NAME, Place};
+use ::testbed::place::{DEFAULT_NAME, TestbedDir};
 use ::testbed::{demo, lifecycle, snapshot, status, supervisor, up};
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
@@ -17,65 +17,69 @@ use clap::{Args, Subcommand, ValueEnum};
 use self::arguments::UpArgs;
 use self::exposing::{ExposeArgs, ForwardsArgs, UnexposeArgs};
 
-/// Which testbed.
+/// Selects the testbed.
 #[derive(Args, Debug)]
-pub struct PlaceArgs {
-    /// Testbeds are kept here, each in a directory of its name [default: ~/.flotilla]
+pub struct TestbedArgs {
+    /// Directory of testbeds [default: ~/.flotilla]
     #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
     home: Option<PathBuf>,
-    /// Name of the testbed, for several side by side
+    /// Name of the testbed
     #[arg(long, default_value = DEFAULT_NAME, value_name = "NAME")]
     name: String,
 }
 
-impl PlaceArgs {
-    pub fn place(&self) -> anyhow::Result<Place> {
-        Place::find(self.home.clone(), &self.name)
+impl TestbedArgs {
+    pub fn place(&self) -> anyhow::Result<TestbedDir> {
+        TestbedDir::find(self.home.clone(), &self.name)
     }
 }
 
 #[derive(Args, Debug)]
-pub struct PatienceArgs {
-    /// How long everything may take to be ready
+pub struct TimeoutArgs {
+    /// Timeout for everything to be ready
     #[arg(long, default_value = "2m", value_parser = ::karmadactl::durations::parse, value_name = "DURATION")]
     timeout: Duration,
 }
 
 #[derive(Subcommand, Debug)]
 pub enum TestbedCommand {
-    /// Start a testbed: a control plane, members and a registry. Run again, it repairs what is broken.
+    /// Create or repair a testbed: a control plane, members and a registry.
     Up(Box<UpArgs>),
-    /// Stop the testbed and keep its data.
+    /// Stop a testbed and keep its data.
     Down(DownArgs),
-    /// Show the parts of the testbed: processes, memory, ports, readiness.
+    /// Show the processes of a testbed, their memory, ports and readiness.
     Status(StatusArgs),
-    /// Stop one member of the testbed.
+    /// List testbeds.
+    Testbeds(TestbedsArgs),
+    /// Stop a member.
     Stop(MemberArgs),
-    /// Start a member that was stopped.
+    /// Start a stopped member.
     Start(StartArgs),
-    /// Empty the testbed: the same clusters on the same ports, as new.
+    /// Remove a member from a testbed, with its data.
+    RemoveMember(StartArgs),
+    /// Delete all data of a testbed, and start it again on the same ports.
     Reset(ResetArgs),
-    /// Keep the data of every cluster as it is now, or list what is kept.
+    /// Take, list or delete snapshots of a testbed.
     Snapshot(SnapshotArgs),
-    /// Lead a port of this host to a pod, and to its successors.
+    /// Forward a local port to a pod (follows its replacements).
     Expose(ExposeArgs),
-    /// List the ports that lead to clusters and pods.
+    /// List forwarded ports.
     Forwards(ForwardsArgs),
-    /// Close a port that leads to a pod.
+    /// Stop forwarding a local port to a pod.
     Unexpose(UnexposeArgs),
-    /// Break a member in one of several ways, or heal it.
+    /// Inject a fault into a member, or end all its faults.
     Fault(FaultArgs),
-    /// Run a scenario on the testbed, show every command, check the outcome, clean up.
+    /// Run a demo on a testbed: print the commands, check the results, clean up.
     Demo(DemoArgs),
     #[command(hide = true)]
-    Supervise(PlaceArgs),
+    Supervise(TestbedArgs),
 }
 
 #[derive(Args, Debug)]
 pub struct DownArgs {
     #[command(flatten)]
-    place: PlaceArgs,
-    /// Remove the data too
+    place: TestbedArgs,
+    /// Delete the data too
     #[arg(long)]
     delete: bool,
 }
@@ -83,11 +87,11 @@ pub struct DownArgs {
 #[derive(Args, Debug)]
 pub struct StatusArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: TestbedArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// How to print: table or json
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Format>,
 }
@@ -99,11 +103,21 @@ pub enum Format {
 }
 
 #[derive(Args, Debug)]
+pub struct TestbedsArgs {
+    /// Directory of testbeds [default: ~/.flotilla]
+    #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Args, Debug)]
 pub struct MemberArgs {
     /// Name of the member
     member: String,
     #[command(flatten)]
-    place: PlaceArgs,
+    place: TestbedArgs,
 }
 
 #[derive(Args, Debug)]
@@ -111,37 +125,43 @@ pub struct StartArgs {
     #[command(flatten)]
     member: MemberArgs,
     #[command(flatten)]
-    patience: PatienceArgs,
+    patience: TimeoutArgs,
 }
 
 #[derive(Args, Debug)]
 pub struct ResetArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: TestbedArgs,
     #[command(flatten)]
-    patience: PatienceArgs,
+    patience: TimeoutArgs,
 }
 
 #[derive(Args, Debug)]
 pub struct SnapshotArgs {
-    /// Name of the snapshot; without one, those that are kept are listed
+    /// Name of the snapshot to take; without it, snapshots are listed
     #[arg(value_name = "SNAPSHOT")]
     snapshot: Option<String>,
+    /// Replace an existing snapshot
+    #[arg(long, requires = "snapshot")]
+    force: bool,
+    /// Delete the snapshot instead of taking it
+    #[arg(long, requires = "snapshot", conflicts_with = "force")]
+    delete: bool,
     #[command(flatten)]
-    place: PlaceArgs,
+    place: TestbedArgs,
 }
 
-/// Which testbed `restore` brings back to a snapshot.
+/// Flags of `restore` for a snapshot of a testbed.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Testbed")]
 pub struct SnapshotRestoreArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: TestbedArgs,
     #[command(flatten)]
-    patience: PatienceArgs,
+    patience: TimeoutArgs,
 }
 
-/// Brings the testbed back to a snapshot.
+/// Restores a snapshot of the testbed.
 pub async fn restore(console: &Arc<Console>, args: &SnapshotRestoreArgs, snapshot: &str) -> anyhow::Result<()> {
     lifecycle::restore(console, &args.place.place()?, snapshot, args.patience.timeout).await
 }
@@ -149,30 +169,30 @@ pub async fn restore(console: &Arc<Console>, args: &SnapshotRestoreArgs, snapsho
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  # The process of member1 ends as in a crash, and stays away
+  # Kill the process of member1
   flotilla fault member1 kill
 
-  # Nothing gets through to member2; every byte to member1 takes half a second
+  # Cut the network of member2; delay that of member1 by half a second
   flotilla fault member2 partition
   flotilla fault member1 slow --delay 500ms
 
-  # A third of what is asked of member1 is answered with 503
+  # Let member1 answer a third of its requests with 503
   flotilla fault member1 errors --percent 33
 
-  # All is well again
+  # End all faults of member1
   flotilla fault member1 heal")]
 pub struct FaultArgs {
     /// Name of the member
     member: String,
-    /// What happens to it
+    /// Fault to inject, or heal
     #[arg(value_enum)]
     fault: FaultKind,
     #[command(flatten)]
-    place: PlaceArgs,
-    /// With `slow`: how much later everything arrives
+    place: TestbedArgs,
+    /// Latency added by `slow`
     #[arg(long, default_value = "300ms", value_parser = ::karmadactl::durations::parse, value_name = "DURATION")]
     delay: Duration,
-    /// With `errors`: how many of a hundred requests fail
+    /// Percentage of requests that fail with `errors`
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u8).range(1..=100), value_name = "N")]
     percent: u8,
 }
@@ -190,11 +210,11 @@ pub enum FaultKind {
 
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// Which scenario; `list` names them
+    /// Name of the demo; `list` prints them
     scenario: String,
     #[command(flatten)]
-    place: PlaceArgs,
-    /// Leave everything in place at the end
+    place: TestbedArgs,
+    /// Keep the created objects
     #[arg(long)]
     keep: bool,
 }
@@ -208,6 +228,11 @@ pub async fn run(console: Arc<Console>, command: TestbedCommand) -> anyhow::Resu
         TestbedCommand::Start(args) => {
             lifecycle::start(&console, &args.member.place.place()?, &args.member.member, args.patience.timeout).await
         }
+        TestbedCommand::RemoveMember(args) => {
+            let (place, name) = (args.member.place.place()?, &args.member.member);
+            lifecycle::remove_member(&console, &place, name, args.patience.timeout).await
+        }
+        TestbedCommand::Testbeds(args) => list_testbeds(&console, &args).await,
         TestbedCommand::Reset(args) => lifecycle::reset(&console, &args.place.place()?, args.patience.timeout).await,
         TestbedCommand::Snapshot(args) => take_snapshot(&console, &args).await,
         TestbedCommand::Expose(args) => exposing::expose(&console, &args).await,
@@ -226,17 +251,60 @@ async fn show_status(console: &Console, args: &StatusArgs) -> anyhow::Result<()>
     } else {
         status::print(console, &found)?;
     }
-    // Scripts ask by the exit code.
+    // Scripts check the exit code.
     if found.ready { Ok(()) } else { Err(::karmadactl::Exit(1).into()) }
 }
 
 async fn take_snapshot(console: &Console, args: &SnapshotArgs) -> anyhow::Result<()> {
     let place = args.place.place()?;
     if let Some(name) = &args.snapshot {
-        return lifecycle::take_snapshot(console, &place, name).await;
+        if args.delete {
+            snapshot::delete(&place, name)?;
+            console.line(format!("snapshot {name} is deleted"))?;
+            return Ok(());
+        }
+        return lifecycle::take_snapshot(console, &place, name, args.force).await;
     }
-    for kept in snapshot::list(&place)? {
-        console.line(format!("{}\t{} MiB", kept.name, kept.bytes.div_ceil(1024 * 1024)))?;
+    let snapshots = snapshot::list(&place)?;
+    if snapshots.is_empty() {
+        console.note(format!("no snapshots found in {}", place.snapshots().display()));
+        return Ok(());
+    }
+    let rows = snapshots.iter().map(|kept| {
+        let taken = i64::try_from(kept.taken).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+        let taken = taken.map(|time| time.to_string()).unwrap_or_default();
+        [kept.name.clone(), format!("{} MiB", kept.bytes.div_ceil(1024 * 1024)), taken]
+    });
+    print_columns(console, ["NAME", "SIZE", "TAKEN"], rows.collect())
+}
+
+async fn list_testbeds(console: &Console, args: &TestbedsArgs) -> anyhow::Result<()> {
+    let home = TestbedDir::find(args.home.clone(), DEFAULT_NAME)?;
+    let found = status::list(home.home()).await?;
+    if args.output == Format::Json {
+        console.line(serde_json::to_string_pretty(&found)?)?;
+        return Ok(());
+    }
+    if found.is_empty() {
+        console.note(format!("no testbeds found in {}", home.home().display()));
+        return Ok(());
+    }
+    let rows = found.iter().map(|testbed| {
+        let state = if testbed.running { "Running" } else { "Stopped" };
+        let members = testbed.members.to_string();
+        [testbed.name.clone(), state.to_owned(), members, testbed.address.clone(), testbed.directory.clone()]
+    });
+    print_columns(console, ["NAME", "STATE", "MEMBERS", "CONTROL PLANE", "DIRECTORY"], rows.collect())
+}
+
+/// Prints a table with columns as wide as their longest cell.
+fn print_columns<const N: usize>(console: &Console, heading: [&str; N], rows: Vec<[String; N]>) -> anyhow::Result<()> {
+    let rows: Vec<[String; N]> = std::iter::once(heading.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for row in &rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        console.line(cells.join("   ").trim_end())?;
     }
     Ok(())
 }

@@ -26,4 +26,4 @@ mod vigil;
 mod works;
 
 pub use settings::Settings;
-pub use start::{Parts, run};
+pub use start::{Parts, controller_names, run};

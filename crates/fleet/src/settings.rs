@@ -7,6 +7,18 @@ use propagation::skipped_namespaces::SkippedNamespaces;
 /// Karmada leaves these off unless they are named.
 const OFF_BY_DEFAULT: &[&str] = &["hpaScaleTargetMarker", "deploymentReplicasSyncer"];
 
+/// Controllers of Karmada's `--controllers` that cannot be switched off here.
+const ALWAYS_ON: &[&str] = &[
+    "clusterStatus",
+    "binding",
+    "bindingStatus",
+    "execution",
+    "workStatus",
+    "gracefulEviction",
+    "applicationFailover",
+    "agentcsrapproving",
+];
+
 /// Which controllers run: `--controllers` with `*`, `name` and `-name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(Vec<String>);
@@ -81,9 +93,25 @@ impl Default for Controllers {
 }
 
 impl Controllers {
-    /// Reads `*,-namespace,hpaScaleTargetMarker`. Names nobody knows are ignored, as in Karmada.
+    /// Reads `*,-namespace,hpaScaleTargetMarker`. See [`Self::check`] for unknown names.
     pub fn parse(text: &str) -> Self {
         Self(text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// Rejects names that are not among `known` or Karmada's controllers that always run here.
+    pub fn check(&self, known: &[&str]) -> Result<(), String> {
+        for entry in self.0.iter().filter(|entry| *entry != "*") {
+            let name = entry.strip_prefix('-').unwrap_or(entry);
+            match (known.contains(&name), ALWAYS_ON.contains(&name)) {
+                (true, _) => {}
+                (false, true) if name == entry => {}
+                (false, true) => return Err(format!("controller {name:?} always runs and cannot be disabled")),
+                (false, false) => {
+                    return Err(format!("unknown controller {name:?}; known controllers: {}", known.join(", ")));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The first entry that names the controller decides; `*` stands for those that are on by default.

@@ -47,9 +47,24 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     }
 }
 
-/// The controllers that run, under the names `--controllers` has for them.
+/// Returns the names `--controllers` accepts.
+pub fn controller_names() -> Vec<&'static str> {
+    let mut names: Vec<&'static str> =
+        controllers(&Features::default(), &Settings::default()).into_iter().map(|(name, _, _)| name).collect();
+    names.dedup();
+    names
+}
+
+/// Returns the controllers that run.
 fn enabled(features: &Features, settings: &Settings) -> Vec<(&'static str, Start)> {
-    let all: &[(&'static str, bool, Start)] = &[
+    let is_on =
+        |(name, is_possible, _): &(&'static str, bool, Start)| *is_possible && settings.controllers.is_enabled(name);
+    controllers(features, settings).into_iter().filter(is_on).map(|(name, _, start)| (name, start)).collect()
+}
+
+/// All controllers under their names in `--controllers`, and whether the feature gates allow them.
+fn controllers(features: &Features, settings: &Settings) -> Vec<(&'static str, bool, Start)> {
+    vec![
         ("cluster", true, |plane, cancel| Box::pin(lifecycle::run(plane, cancel))),
         ("cluster", true, |plane, cancel| Box::pin(health::run(plane, cancel))),
         ("cluster", features.failover && settings.enable_taint_manager, |plane, cancel| {
@@ -68,10 +83,7 @@ fn enabled(features: &Features, settings: &Settings) -> Vec<(&'static str, Start
         ("cronFederatedHorizontalPodAutoscaler", true, |plane, cancel| Box::pin(cron::run(plane, cancel))),
         ("hpaScaleTargetMarker", true, |plane, cancel| Box::pin(scale_targets::run(plane, cancel))),
         ("deploymentReplicasSyncer", true, |plane, cancel| Box::pin(replicas::run(plane, cancel))),
-    ];
-    let is_on =
-        |(name, is_possible, _): &&(&'static str, bool, Start)| *is_possible && settings.controllers.is_enabled(name);
-    all.iter().filter(is_on).map(|(name, _, start)| (*name, *start)).collect()
+    ]
 }
 
 #[cfg(test)]
@@ -95,5 +107,17 @@ mod tests {
         check("", "*,-cluster", 7);
         check("Failover=true", "cluster", 3);
         check("", "", 0);
+    }
+
+    #[test]
+    fn unknown_controllers_are_rejected_with_the_known_names() {
+        let check = |text: &str| Controllers::parse(text).check(&controller_names());
+        assert_eq!(check("*,-cluster, remedy"), Ok(()));
+        let refused = check("*,foo").expect_err("unknown");
+        assert!(refused.starts_with("unknown controller \"foo\"; known controllers: cluster, "), "{refused}");
+        assert!(check("-Cluster").is_err(), "names are case-sensitive");
+        let always_on = check("-binding").expect_err("cannot be disabled");
+        assert_eq!(always_on, "controller \"binding\" always runs and cannot be disabled");
+        assert_eq!(check("*,binding"), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! Commands of karmadactl that have no place here, and what to do instead; and the list of options it prints.
+//! Commands of karmadactl that do not exist here, with their replacements, and the list of global options.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::console::Console;
 
-/// Whatever stands behind the command is not looked at.
+/// Arguments, which are ignored.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct AbsentArgs {
@@ -18,24 +18,24 @@ pub struct AbsentArgs {
 pub fn init(console: &Console) -> anyhow::Result<()> {
     let program = &console.program;
     bail!(
-        "a control plane needs no host cluster here and is not installed into one. Start it with `{program} server`; \
-         for one with three members to try things on, `{program} up`; in a cluster, use the Helm chart in charts/"
+        "the control plane does not need a host cluster. Start it with `{program} server`, start a testbed with three \
+         members with `{program} up`, or install it in a cluster with the Helm chart in deploy/charts/"
     )
 }
 
 pub fn deinit(console: &Console) -> anyhow::Result<()> {
     let program = &console.program;
     bail!(
-        "nothing was installed into a host cluster. Stop `{program} server` and delete its data directory (--data-dir, \
-         ~/.flotilla by default); a testbed goes with `{program} down`"
+        "nothing was installed in a host cluster. Delete a testbed with `{program} down --delete`. For a control plane, \
+         stop `{program} server` and delete the files in its --data-dir; the default ~/.flotilla also contains testbeds"
     )
 }
 
 pub fn addons(console: &Console) -> anyhow::Result<()> {
     let program = &console.program;
     bail!(
-        "there are no addons: the estimator and the metrics are part of the control plane, and the descheduler is switched \
-         on with `{program} server --descheduler`"
+        "there are no addons: the estimator and the metrics are part of the control plane, and the descheduler is enabled \
+         with `{program} server --descheduler`"
     )
 }
 
@@ -43,14 +43,14 @@ pub fn options(console: &Console) -> anyhow::Result<()> {
     let program = &console.program;
     console.print(&format!(
         "The following options can be passed to any command:\n\n    \
-         --log <FILTER>                    What to log: error, warn, info, debug, trace, or a filter (FLOTILLA_LOG)\n    \
-         --log-format <text|json>          How log lines look\n    \
-         -v, --v <LEVEL>                   4 and above log what is asked of servers\n    \
-         -h, --help                        What a command does and takes\n\n\
-         Commands that talk to a control plane also take:\n\n    \
-         --kubeconfig <FILE>               Which control plane\n    \
-         --karmada-context <CONTEXT>       Which context of that kubeconfig\n    \
-         -n, --namespace <NAMESPACE>       Where namespaced objects are\n\n\
+         --log <FILTER>                    Log level: error, warn, info, debug, trace, or a filter (FLOTILLA_LOG)\n    \
+         --log-format <text|json>          Log format\n    \
+         -v, --v <LEVEL>                   Verbosity; 4 and above log API requests\n    \
+         -h, --help                        Help of a command\n\n\
+         Client commands also accept:\n\n    \
+         --kubeconfig <FILE>               Kubeconfig of the control plane\n    \
+         --karmada-context <CONTEXT>       Context in that kubeconfig\n    \
+         -n, --namespace <NAMESPACE>       Namespace of the request\n\n\
          Use \"{program} <command> --help\" for all options of a command.\n"
     ))?;
     Ok(())

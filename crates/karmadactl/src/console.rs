@@ -1,9 +1,9 @@
-//! Where commands write: results to one stream, progress and warnings to the other.
+//! Output of commands: results on standard output, progress and warnings on standard error.
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
-/// The two streams of a command. Results are what a script reads; notes are for the person in front of it.
+/// The two output streams of a command: results for scripts, notes for people.
 pub struct Console {
     out: Mutex<Box<dyn Write + Send>>,
     err: Mutex<Box<dyn Write + Send>>,
@@ -21,19 +21,19 @@ impl Console {
         Self::new(program, Box::new(std::io::stdout()), Box::new(std::io::stderr()))
     }
 
-    /// A part of the result, as it is.
+    /// Prints a part of the result.
     pub fn print(&self, text: &str) -> std::io::Result<()> {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         out.write_all(text.as_bytes())?;
         out.flush()
     }
 
-    /// A line of the result.
+    /// Prints a line of the result.
     pub fn line(&self, text: impl std::fmt::Display) -> std::io::Result<()> {
         self.print(&format!("{text}\n"))
     }
 
-    /// A line for the person: progress, hints. One that cannot be written is not worth failing for.
+    /// Prints progress or a hint; a write error is ignored.
     pub fn note(&self, text: impl std::fmt::Display) {
         let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = writeln!(err, "{text}");
@@ -73,7 +73,7 @@ pub mod testing {
         }
     }
 
-    /// The console, what it printed, what it noted.
+    /// Returns a console with its captured output and notes.
     pub fn console() -> (Console, Captured, Captured) {
         let (out, err) = (Captured::default(), Captured::default());
         (Console::new("flotilla", Box::new(out.clone()), Box::new(err.clone())), out, err)

@@ -1,4 +1,4 @@
-//! `cordon` and `uncordon`: whether new workloads may be placed on a member.
+//! `cordon` and `uncordon`: exclude a member from scheduling, or include it again.
 
 use anyhow::bail;
 use api::cluster::{CLUSTERS, ClusterSpec, TAINT_UNSCHEDULABLE};
@@ -13,7 +13,7 @@ use crate::plane::{Plane, PlaneArgs};
 
 /// Mark cluster as unschedulable.
 ///
-/// New workloads are not placed on it; what runs there stays.
+/// New workloads are not scheduled to it; running workloads are not affected.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  # Mark cluster \"foo\" as unschedulable\n  flotilla cordon foo")]
 pub struct CordonArgs {
@@ -36,7 +36,7 @@ struct CommonArgs {
     clusters: Vec<String>,
     #[command(flatten)]
     plane: PlaneArgs,
-    /// Show what would be done, and change nothing
+    /// Print what would be done, without doing it
     #[arg(long)]
     dry_run: bool,
 }
@@ -76,11 +76,12 @@ async fn set_cordoned(
     if !dry_run {
         client.patch(target, patch_of(&cluster, taints), WriteOptions::default()).await?;
     }
-    console.line(format!("{name} cluster {done}"))?;
+    let suffix = if dry_run { " (dry run)" } else { "" };
+    console.line(format!("{name} cluster {done}{suffix}"))?;
     Ok(())
 }
 
-/// The taints a cluster should have; `None` when nothing has to change.
+/// Returns the desired taints of a cluster; `None` if nothing has to change.
 fn plan_taints(cluster: &Object, cordoned: bool) -> anyhow::Result<Option<Vec<Value>>> {
     let spec: ClusterSpec = api::read(cluster)?;
     let is_mark = |taint: &Taint| taint.key == TAINT_UNSCHEDULABLE && taint.effect == "NoSchedule";
@@ -96,7 +97,7 @@ fn plan_taints(cluster: &Object, cordoned: bool) -> anyhow::Result<Option<Vec<Va
     Ok(Some(taints))
 }
 
-/// The whole list is replaced, so it is replaced only if it is still the one that was read.
+/// Replaces the list of taints, guarded by the resource version it was read at.
 pub fn patch_of(cluster: &Object, taints: Vec<Value>) -> Patch {
     let taints = if taints.is_empty() { Value::Null } else { Value::Array(taints) };
     Patch::merge(json!({
@@ -145,7 +146,7 @@ mod tests {
         let api = with_cluster(json!([]));
         let (console, out, _) = testing::console();
         set_cordoned(&console, &api.client(), "m1", true, true).await.unwrap();
-        assert_eq!(out.text(), "m1 cluster cordoned\n");
+        assert_eq!(out.text(), "m1 cluster cordoned (dry run)\n");
         assert_eq!(api.calls(), ["get clusters /m1"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `describe`: an object with everything about it that people ask for, and the events that happened to it.
+//! `describe`: the details of an object and its events.
 
 use std::fmt::Write;
 
@@ -14,12 +14,12 @@ use serde_json::{Map, Value};
 use crate::console::Console;
 use crate::durations;
 use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
-use crate::resources::{self, Wanted};
+use crate::resources::{self, RequestedObjects};
 use crate::scope::{self, Scope};
 use crate::tabs;
 
 const EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events");
-/// Longer annotations are cut.
+/// Maximum length of annotations.
 const ANNOTATION_LENGTH_MAX: usize = 140;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const ACRONYMS: [&str; 5] = ["API", "URL", "UID", "OSB", "GUID"];
@@ -49,10 +49,10 @@ pub struct DescribeArgs {
     plane: PlaneArgs,
     #[command(flatten)]
     namespace: NamespaceArgs,
-    /// What to look at: karmada or members
+    /// Scope: karmada or members
     #[arg(short = 's', long, default_value = "karmada", value_parser = scope::parse, value_name = "SCOPE")]
     operation_scope: Scope,
-    /// The member to look at, with -s members
+    /// Member, with -s members
     #[arg(short = 'C', long, value_name = "NAME")]
     cluster: Option<String>,
     /// Selector (label query) to filter on
@@ -61,11 +61,11 @@ pub struct DescribeArgs {
     /// Describe objects of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Show the events about an object
+    /// Show the events of an object
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     show_events: bool,
-    /// Objects asked for at a time
+    /// Page size of list requests
     #[arg(long, default_value_t = 500, value_name = "N")]
     chunk_size: u64,
 }
@@ -84,7 +84,7 @@ async fn describe(console: &Console, plane: &Plane, args: &DescribeArgs, member:
     let known = ApiResources::discover(&client).await?;
     let namespace = plane.namespace(&args.namespace);
     let mut texts: Vec<String> = Vec::new();
-    for Wanted { resource, names } in resources::resolve(&resources::parse(&args.resources)?, &known)? {
+    for RequestedObjects { resource, names } in resources::resolve(&resources::parse(&args.resources)?, &known)? {
         let place = match (resource.namespaced, args.all_namespaces) {
             (true, false) => ResourceRef::within(&resource.gvr, &namespace),
             _ => ResourceRef::all(&resource.gvr),
@@ -104,7 +104,7 @@ async fn describe(console: &Console, plane: &Plane, args: &DescribeArgs, member:
     Ok(())
 }
 
-/// By name, by the start of the name, or all.
+/// Finds objects by name, by prefix, or all.
 async fn find(
     client: &ClusterClient,
     resource: &ApiResource,
@@ -146,12 +146,12 @@ async fn find(
         }
     }
     if found.is_empty() {
-        bail!("nothing was found");
+        bail!("no objects found");
     }
     Ok(found)
 }
 
-/// `None` when they may not be read: an object can be described without.
+/// Returns the events, or `None` if they may not be read.
 async fn events_of(client: &ClusterClient, object: &Object) -> Option<Vec<Object>> {
     let fields = [
         ("involvedObject.name", object.name()),
@@ -177,7 +177,7 @@ fn last_time(event: &Object) -> &str {
     times.iter().map(|path| event.str_at(path)).find(|time| !time.is_empty()).unwrap_or_default()
 }
 
-/// The whole text about an object.
+/// Formats the description of an object.
 pub fn describe_object(object: &Object, events: Option<Vec<Object>>, now: jiff::Timestamp) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "Name:\t{}", object.name());
@@ -204,7 +204,7 @@ pub fn describe_object(object: &Object, events: Option<Vec<Object>>, now: jiff::
     described + &tabs::align(&lines, tabs::DESCRIPTION)
 }
 
-/// The first beside the title, the rest below it.
+/// Writes the first entry next to the title, the rest below it.
 fn several(text: &mut String, title: &str, mut entries: Vec<String>) {
     entries.sort();
     if entries.is_empty() {
@@ -236,11 +236,11 @@ fn shorten(text: &str, length_max: usize) -> String {
     }
 }
 
-/// What the head of the description shows already, and what only machines read.
+/// Fields shown in the header, or not shown at all.
 const SKIPPED: [&str; 5] =
     [".metadata.managedFields", ".metadata.name", ".metadata.namespace", ".metadata.labels", ".metadata.annotations"];
 
-/// Maps in the kinds of Kubernetes whose keys are their users' and not field names.
+/// Maps in Kubernetes kinds with user-defined keys.
 const USER_KEYED: [&str; 12] = [
     "annotations",
     "allocatable",
@@ -256,14 +256,14 @@ const USER_KEYED: [&str; 12] = [
     "used",
 ];
 
-/// How the names of fields are shown.
+/// Formats of field names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
-    /// All as words, as kubectl shows custom resources.
+    /// All names as words, as kubectl shows custom resources.
     Words,
-    /// As words where they are field names.
+    /// Field names as words, user-defined keys unchanged.
     WordsOfFields,
-    /// As they are.
+    /// Unchanged.
     Verbatim,
 }
 
@@ -294,7 +294,7 @@ fn write_config_map(text: &mut String, config_map: &Object) {
     text.push('\n');
 }
 
-/// Sizes only: a description is shown to others.
+/// Writes only the sizes of the values.
 fn write_secret(text: &mut String, secret: &Object) {
     let _ = writeln!(text, "\nType:\t{}\n\nData\n====", secret.str_at(&["type"]));
     for (key, value) in entries(secret, "data") {

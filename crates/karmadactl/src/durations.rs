@@ -1,14 +1,14 @@
-//! Durations as people type them (`1m30s`) and as they read them (`3d4h`).
+//! Parses durations (`1m30s`) and formats ages (`3d4h`).
 
 use std::time::Duration;
 
-/// Reads a duration such as `90s`, `1m30s`, `1.5h` or `250ms`.
+/// Parses a duration such as `90s`, `1m30s`, `1.5h` or `250ms`.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let length = object::duration::parse(text).ok().and_then(|length| Duration::try_from(length).ok());
-    length.ok_or_else(|| format!("{text:?} is not a duration; write it like 90s, 2m or 1h30m"))
+    length.ok_or_else(|| format!("{text:?} is not a valid duration; use for example 90s, 2m or 1h30m"))
 }
 
-/// An age in at most two units, as tables show it.
+/// Formats an age in at most two units, as in tables.
 pub fn human(age: jiff::SignedDuration) -> String {
     let seconds = age.as_secs();
     if seconds < -1 {
@@ -33,7 +33,7 @@ pub fn human(age: jiff::SignedDuration) -> String {
     }
 }
 
-/// An age in one unit, as the list of tokens shows it.
+/// Formats an age in one unit, as in the list of tokens.
 pub fn short(age: jiff::SignedDuration) -> String {
     let seconds = age.as_secs();
     match seconds {
@@ -47,7 +47,7 @@ pub fn short(age: jiff::SignedDuration) -> String {
     }
 }
 
-/// How long ago a time of the API was; `<unknown>` when there is none.
+/// Formats the time since an API timestamp; `<unknown>` if there is none.
 pub fn since(time: &str, now: jiff::Timestamp) -> String {
     match object::time::parse(time) {
         Some(then) => human(now.duration_since(then)),

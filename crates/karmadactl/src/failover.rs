@@ -1,4 +1,4 @@
-//! `failover simulate`: asks the control plane what would become of everything if a cluster were lost.
+//! `failover simulate`: shows where workloads would move if a cluster failed.
 
 use clap::{Args, Subcommand};
 use cluster_client::escape;
@@ -11,7 +11,7 @@ use crate::why::{document_format, show, unknown_path};
 
 const FAILOVER: &str = "/flotilla/v1alpha1/failover";
 
-/// Look at what would happen if a cluster were lost, before it is.
+/// Simulate the failure of a cluster.
 #[derive(Args, Debug)]
 pub struct FailoverArgs {
     #[command(subcommand)]
@@ -23,9 +23,9 @@ enum FailoverCommand {
     Simulate(SimulateArgs),
 }
 
-/// Show what would move where if a cluster were lost, and what would not fit, without doing it.
+/// Show where workloads would move if a cluster failed, and which would not fit.
 ///
-/// The scheduler places everything the cluster has anew, one after the other, each on the room those before it left.
+/// The scheduler places the workloads of the cluster one after another, each on the capacity left by those before it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -36,12 +36,12 @@ Examples:
   flotilla failover simulate --cluster ottawa -o json
   flotilla failover simulate --cluster ottawa -o jsonpath='{.totals.doesNotFit}'")]
 pub struct SimulateArgs {
-    /// The cluster to lose
+    /// Cluster that fails
     #[arg(long, value_name = "NAME")]
     cluster: String,
     #[command(flatten)]
     plane: PlaneArgs,
-    /// Output format: json or yaml [default: text]
+    /// Output format: json, yaml or jsonpath=... [default: text]
     #[arg(short, long, value_parser = document_format, value_name = "FORMAT")]
     output: Option<Format>,
 }

@@ -1,4 +1,4 @@
-//! `interpret`: tries the scripts of interpreter customizations before a control plane gets them.
+//! `interpret`: validates and runs interpreter customizations locally.
 
 mod edit;
 
@@ -22,8 +22,8 @@ use crate::{tabs, yaml};
 
 /// Validate and test interpreter customization before applying it to the control plane.
 ///
-/// With --check the scripts are loaded and not run. With --operation one rule is run on the objects given; nothing is
-/// sent anywhere.
+/// With --check the scripts are loaded but not run. With --operation one rule is run on the given objects. No server is
+/// contacted.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -45,37 +45,37 @@ Examples:
   # Run the statusAggregation rule, with the status of members from standard input
   flotilla interpret -f customization.yml --operation aggregateStatus --observed-file observed.yml --status-file -")]
 pub struct InterpretArgs {
-    /// File, directory, or - with customizations, in YAML or JSON
+    /// File or directory of customizations, or - for standard input, in YAML or JSON
     #[arg(short = 'f', long, value_name = "FILE")]
     filename: Vec<String>,
-    /// Read directories below the given ones too
+    /// Read directories recursively
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Load the scripts and say which are broken
+    /// Load the scripts and report errors
     #[arg(long)]
     check: bool,
     /// Open the scripts of one customization in an editor ($KUBE_EDITOR, $EDITOR or vi) and write them back to the file
     #[arg(long, conflicts_with_all = ["check", "operation"])]
     edit: bool,
-    /// With --edit, say in the file what each rule is for
+    /// With --edit, add a description of each rule to the file
     #[arg(long, requires = "edit")]
     show_doc: bool,
-    /// The rule to run: Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency
+    /// Rule to run: Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency
     #[arg(long, value_name = "OPERATION")]
     operation: Option<String>,
-    /// The desired object
+    /// Desired object
     #[arg(long, value_name = "FILE")]
     desired_file: Option<String>,
-    /// The observed object
+    /// Observed object
     #[arg(long, value_name = "FILE")]
     observed_file: Option<String>,
-    /// The status of members, one document each
+    /// Status of members, one document each
     #[arg(long, value_name = "FILE")]
     status_file: Option<String>,
-    /// The replicas desired
+    /// Desired number of replicas
     #[arg(long, default_value_t = 0, value_name = "N")]
     desired_replica: i32,
-    /// Not needed: nothing is asked of a control plane.
+    /// Accepted for compatibility; no control plane is contacted.
     #[command(flatten)]
     plane: PlaneArgs,
 }
@@ -97,7 +97,7 @@ pub fn run(console: &Console, args: &InterpretArgs) -> anyhow::Result<()> {
     execute(console, args, manifests)
 }
 
-/// What `--check` prints, and whether anything is wrong.
+/// Returns the output of `--check`, and whether there are errors.
 fn check_all(manifests: &[Manifest]) -> (String, bool) {
     let mut text = String::new();
     let mut has_failed = false;
@@ -148,7 +148,7 @@ fn as_customization(manifest: Manifest) -> anyhow::Result<Object> {
 
 fn execute(console: &Console, args: &InterpretArgs, manifests: Vec<Manifest>) -> anyhow::Result<()> {
     let Some(operation) = &args.operation else {
-        bail!("operation is not set for executing; say --operation OPERATION, or --check")
+        bail!("operation is not set for executing; use --operation OPERATION, or --check")
     };
     let names: Vec<&str> = ORDER.iter().map(|operation| operation.name()).collect();
     let Some(operation) = Operation::parse(operation) else {
@@ -171,7 +171,7 @@ fn execute(console: &Console, args: &InterpretArgs, manifests: Vec<Manifest>) ->
                 console.print(&format!("---\n# [{}/{count}] {}:\n{text}", index + 1, output.name))?;
             }
         }
-        // As with karmadactl, what a script does wrong is an answer and not a failure of this command.
+        // As in karmadactl, an error of a script is a result and not a failure of this command.
         Err(why) => console.note(format!("Execute {} error: {why}", operation.name())),
     }
     Ok(())
@@ -186,7 +186,7 @@ fn one_object(path: Option<&String>) -> anyhow::Result<Option<Object>> {
     }
 }
 
-/// One item a document, or a list of them.
+/// Reads one item per document, or a list of items.
 fn status_items(path: Option<&String>) -> anyhow::Result<Vec<AggregatedStatusItem>> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let mut items: Vec<AggregatedStatusItem> = Vec::new();
@@ -196,7 +196,9 @@ fn status_items(path: Option<&String>) -> anyhow::Result<Vec<AggregatedStatusIte
             one => vec![one],
         };
         for value in values {
-            items.push(serde_json::from_value(value).with_context(|| format!("{source} holds no status of a member"))?);
+            items.push(
+                serde_json::from_value(value).with_context(|| format!("{source} is not the status of a member"))?,
+            );
         }
     }
     Ok(items)

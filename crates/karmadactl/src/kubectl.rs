@@ -1,4 +1,6 @@
-//! Commands that are kubectl's own: they are handed to the `kubectl` on PATH, pointed at the control plane or a member.
+//! Commands of kubectl: run by the `kubectl` on PATH against the control plane or a member.
+
+mod locate;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,19 +15,15 @@ use serde_json::{Value, json};
 
 use crate::Exit;
 use crate::console::Console;
+use crate::kubectl::locate::PodTarget;
 use crate::plane::{KubeconfigSource, Plane, PlaneArgs, proxy_url};
 use crate::scope::{self, Scope};
 
-/// Everything after the command's name goes to kubectl, apart from what says which cluster.
+/// Arguments that are passed to kubectl, except for those that select the cluster.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "\
-Runs `kubectl` with these arguments against the control plane. Added to kubectl's own flags:
-      --kubeconfig <FILE>          Which control plane
-      --karmada-context <CONTEXT>  Which context of that kubeconfig
-  -s, --operation-scope <SCOPE>    karmada (default) or members
-  -C, --cluster <NAME>             The member, with -s members"
+    after_help = "Runs `kubectl` with these arguments against the control plane or a member."
 )]
 pub struct KubectlArgs {
     /// Arguments of kubectl
@@ -33,7 +31,7 @@ pub struct KubectlArgs {
     arguments: Vec<OsString>,
 }
 
-/// What was taken out of the arguments, and the rest.
+/// The arguments that select the cluster, and the rest.
 #[derive(Debug, Default, PartialEq)]
 struct Split {
     kubeconfig: Option<PathBuf>,
@@ -44,27 +42,36 @@ struct Split {
     rest: Vec<OsString>,
 }
 
-/// How a command reads `-C` and `-s`.
+/// The clusters a command can run against.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Targets {
     /// The control plane only.
     Plane,
     /// The control plane or a member.
     PlaneOrMember,
-    /// A member; there is nothing of the kind in a control plane.
+    /// A member: there are no pods in a control plane. Without `-C` the members with the pod are found.
     Member,
-    /// The control plane, with policies that place what is applied.
+    /// The control plane, with policies that propagate the applied objects.
     Placed,
 }
 
 pub async fn run(console: &Console, command: &str, targets: Targets, args: KubectlArgs) -> anyhow::Result<()> {
     let split = Split::of(args.arguments, targets)?;
-    let member = split.member(targets)?;
-    if split.rest.iter().any(|argument| argument == "--help" || argument == "-h") {
-        return exit(Process::new(kubectl(console)?).arg(command).args(&split.rest));
+    if split.wants_help() {
+        console.print(&targets.help(console, command))?;
+        // kubectl's own help is optional: it may not be installed.
+        return match kubectl(console) {
+            Ok(path) => exit(Process::new(path).arg(command).arg("--help")),
+            Err(_) => Ok(()),
+        };
     }
-    let plane_args = PlaneArgs { kubeconfig: split.kubeconfig.clone(), karmada_context: split.context.clone() };
+    let plane_args =
+        PlaneArgs { kubeconfig: split.kubeconfig.clone(), karmada_context: split.context.clone(), testbed: None };
     let plane = Plane::open(&plane_args)?;
+    let member = match split.member(targets)? {
+        None if targets == Targets::Member => Some(split.locate(console, &plane).await?),
+        member => member,
+    };
     if let Some(member) = &member {
         plane.existing_member(member).await.map_err(|error| plane.explain(error))?;
     }
@@ -82,14 +89,14 @@ pub async fn run(console: &Console, command: &str, targets: Targets, args: Kubec
     Ok(())
 }
 
-/// Where kubectl is, or how to get it.
+/// Returns the path of kubectl, or an error with how to install it.
 fn kubectl(console: &Console) -> anyhow::Result<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&paths).map(|dir| dir.join("kubectl")).find(|path| path.is_file());
     found.with_context(|| {
         format!(
-            "this command is kubectl's, and there is no kubectl on PATH. Install it (https://kubernetes.io/docs/tasks/tools), \
-             or use what {} has itself: get, describe, promote, cordon, taint …",
+            "this command needs kubectl, which is not on PATH. Install it (https://kubernetes.io/docs/tasks/tools), or use \
+             the commands of {} that do not need it: get, describe, promote, cordon, taint …",
             console.program
         )
     })
@@ -99,13 +106,41 @@ fn exit(process: &mut Process) -> anyhow::Result<()> {
     exit_unless_successful(process)
 }
 
-/// kubectl has said what was wrong; its code is ours.
+/// Runs kubectl, and exits with its code: it has printed its own error.
 fn exit_unless_successful(process: &mut Process) -> anyhow::Result<()> {
     let status = process.status().context("cannot start kubectl")?;
     if status.success() {
         return Ok(());
     }
     Err(Exit(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)).into())
+}
+
+impl Targets {
+    /// Returns the help of the flags that are added to kubectl's.
+    fn help(self, console: &Console, command: &str) -> String {
+        let flags = match self {
+            Self::Plane => "",
+            Self::PlaneOrMember => {
+                "  -s, --operation-scope <SCOPE>    karmada (default) or members\n  \
+                 -C, --cluster <NAME>             Member, with -s members\n"
+            }
+            Self::Member => {
+                "  -C, --cluster <NAME>             Member [default: the first member with the pod or workload]\n"
+            }
+            Self::Placed => {
+                "  -C, --cluster <NAME,...>         Propagate the applied objects to these members\n      \
+                 --all-clusters               Propagate the applied objects to all members\n"
+            }
+        };
+        format!(
+            "Usage: {} {command} [OPTIONS]\n\n\
+             Options in addition to those of kubectl:\n      \
+             --kubeconfig <FILE>          Kubeconfig of the control plane\n      \
+             --karmada-context <CONTEXT>  Context in that kubeconfig\n{flags}\n\
+             Options and examples of kubectl:\n\n",
+            console.program
+        )
+    }
 }
 
 impl Split {
@@ -133,7 +168,7 @@ impl Split {
             match flag.as_str() {
                 "--kubeconfig" => split.kubeconfig = Some(value()?.into()),
                 "--karmada-context" | "--context" => split.context = Some(value()?),
-                "-s" | "--operation-scope" if targets == Targets::PlaneOrMember => {
+                "-s" | "--operation-scope" if matches!(targets, Targets::PlaneOrMember | Targets::Member) => {
                     split.scope = scope::parse(&value()?).map_err(anyhow::Error::msg)?;
                 }
                 "-C" | "--cluster" | "--clusters" if targets != Targets::Plane => {
@@ -148,7 +183,7 @@ impl Split {
         Ok(split)
     }
 
-    /// The member that is meant, if one is.
+    /// Returns the selected member; `None` for the control plane, or when none is selected.
     fn member(&self, targets: Targets) -> anyhow::Result<Option<String>> {
         if self.all_clusters && !self.clusters.is_empty() {
             bail!("--all-clusters and --cluster cannot be used together");
@@ -156,7 +191,7 @@ impl Split {
         match (targets, &self.clusters[..]) {
             (Targets::Plane | Targets::Placed, _) => Ok(None),
             (Targets::Member, [one]) => Ok(Some(one.clone())),
-            (Targets::Member, []) => bail!("must specify a cluster; say which with -C CLUSTER"),
+            (Targets::Member, []) => Ok(None),
             (Targets::PlaneOrMember, clusters) if clusters.len() <= 1 => {
                 let member = scope::single_member(self.scope, clusters.first().map(String::as_str))?;
                 Ok(member.map(str::to_owned))
@@ -165,7 +200,7 @@ impl Split {
         }
     }
 
-    /// kubectl, pointed at the control plane or at a member behind it.
+    /// Prepares kubectl for the control plane, or for a member through its proxy.
     fn process(&self, console: &Console, plane: &Plane, member: Option<&str>) -> anyhow::Result<Process> {
         let mut process = Process::new(kubectl(console)?);
         let source = KubeconfigSource::find(self.kubeconfig.as_deref());
@@ -186,7 +221,29 @@ impl Split {
         Ok(process)
     }
 
-    /// A policy for every object that is about to be applied.
+    /// Returns true if `--help` or `-h` comes before the command of `exec`.
+    fn wants_help(&self) -> bool {
+        let own = self.rest.iter().take_while(|argument| *argument != "--");
+        own.into_iter().any(|argument| argument == "--help" || argument == "-h")
+    }
+
+    /// Finds the member with the pod or workload, and prints which one is used if there are several.
+    async fn locate(&self, console: &Console, plane: &Plane) -> anyhow::Result<String> {
+        let Some(target) = PodTarget::parse(&self.rest) else {
+            bail!("must specify a cluster with -C CLUSTER: the arguments name no pod or workload")
+        };
+        let clusters = target.clusters(plane).await.map_err(|error| plane.explain(error))?;
+        match &clusters[..] {
+            [] => bail!("{} not found in any reachable cluster; use -C CLUSTER to select one", target.describe()),
+            [one] => Ok(one.clone()),
+            [first, others @ ..] => {
+                console.note(format!("Defaulted cluster {first:?} out of: {first}, {}", others.join(", ")));
+                Ok(first.clone())
+            }
+        }
+    }
+
+    /// Plans a policy for every object that is about to be applied.
     async fn plan_policies(&self, console: &Console, plane: &Plane) -> anyhow::Result<Vec<Object>> {
         let existing = plane.clusters().await.map_err(|status| plane.explain(status.into()))?;
         for cluster in &self.clusters {
@@ -195,7 +252,7 @@ impl Split {
             }
         }
         if self.rest.iter().any(|argument| argument == "-") {
-            bail!("with --cluster or --all-clusters the manifests are read twice: give files, not -f -");
+            bail!("with --cluster or --all-clusters the manifests are read twice: use files instead of -f -");
         }
         let mut process = self.process(console, plane, None)?;
         process.arg("apply").args(&self.rest).args(["--dry-run=client", "-o", "json"]).stderr(Stdio::inherit());
@@ -203,7 +260,7 @@ impl Split {
         if !output.status.success() {
             return Err(Exit(1).into());
         }
-        let answer: Value = serde_json::from_slice(&output.stdout).context("kubectl did not answer in JSON")?;
+        let answer: Value = serde_json::from_slice(&output.stdout).context("kubectl did not print JSON")?;
         let objects = match answer["items"].as_array() {
             Some(items) => items.clone(),
             None => vec![answer],
@@ -213,7 +270,7 @@ impl Split {
     }
 }
 
-/// Places one object on some clusters, or on all when none are named.
+/// Builds the policy that propagates one object to the given clusters, or to all.
 fn policy_for(object: &Object, clusters: &[String]) -> Object {
     let (namespace, gvk) = (object.namespace(), object.gvk());
     let name = api::names::policy_name(namespace, object.name(), &gvk.to_string());
@@ -258,15 +315,17 @@ mod tests {
     }
 
     #[test]
-    fn what_says_which_cluster_is_taken_out() {
+    fn arguments_that_select_the_cluster_are_removed() {
         let one = split("nginx-1 -n x --kubeconfig=k -C m1 -f --tail 5", Targets::Member);
         assert_eq!(one.kubeconfig, Some("k".into()));
         assert_eq!(one.member(Targets::Member).unwrap().as_deref(), Some("m1"));
         assert_eq!(rest(&one), "nginx-1 -n x -f --tail 5");
 
-        let exec = split("-s members --cluster m1 -it nginx-1 -- sh -C -s", Targets::PlaneOrMember);
-        assert_eq!(exec.member(Targets::PlaneOrMember).unwrap().as_deref(), Some("m1"));
-        assert_eq!(rest(&exec), "-it nginx-1 -- sh -C -s");
+        for line in ["-s members --cluster m1 -it nginx-1 -- sh -C -s", "-C m1 -it nginx-1 -- sh -C -s"] {
+            let exec = split(line, Targets::Member);
+            assert_eq!(exec.member(Targets::Member).unwrap().as_deref(), Some("m1"));
+            assert_eq!(rest(&exec), "-it nginx-1 -- sh -C -s");
+        }
 
         let apply = split("-f a.yaml --all-clusters --karmada-context c", Targets::Placed);
         assert!(apply.all_clusters);
@@ -277,9 +336,9 @@ mod tests {
     }
 
     #[test]
-    fn a_member_must_be_named_where_one_is_needed() {
-        let error = split("nginx", Targets::Member).member(Targets::Member).unwrap_err();
-        assert!(error.to_string().starts_with("must specify a cluster"));
+    fn conflicting_clusters_are_rejected() {
+        assert_eq!(split("nginx", Targets::Member).member(Targets::Member).unwrap(), None);
+        assert!(split("nginx -C a,b", Targets::Member).member(Targets::Member).is_err());
         let error = split("nginx -s members", Targets::PlaneOrMember).member(Targets::PlaneOrMember).unwrap_err();
         assert!(error.to_string().starts_with("must specify a member cluster"));
         assert!(Split::of(vec!["--kubeconfig".into()], Targets::Plane).is_err());
@@ -288,7 +347,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_applied_gets_a_policy_of_its_own() {
+    fn help_is_printed_before_clusters_are_checked_and_names_our_flags() {
+        let (console, _, _) = crate::console::testing::console();
+        for (line, is_help) in [("--help", true), ("-h", true), ("web -- ls --help", false), ("web", false)] {
+            assert_eq!(split(line, Targets::Member).wants_help(), is_help, "{line}");
+        }
+        for (targets, flag, is_there) in [
+            (Targets::Member, "-C, --cluster", true),
+            (Targets::Placed, "--all-clusters", true),
+            (Targets::PlaneOrMember, "-s, --operation-scope", true),
+            (Targets::Plane, "-C, --cluster", false),
+            (Targets::Plane, "--karmada-context", true),
+        ] {
+            let help = targets.help(&console, "logs");
+            assert_eq!(help.contains(flag), is_there, "{help}");
+            assert!(help.contains("flotilla logs") && !help.contains("kubectl logs"), "{help}");
+        }
+    }
+
+    #[test]
+    fn every_applied_object_gets_its_own_policy() {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}});
         let policy = policy_for(&Object::from_value(object).unwrap(), &["m1".into()]);
         assert_eq!(policy.kind(), "ClusterPropagationPolicy");

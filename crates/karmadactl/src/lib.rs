@@ -1,4 +1,4 @@
-//! The commands that talk to a control plane, as a library: what they accept, and what they do.
+//! The client commands of a control plane, compatible with karmadactl.
 
 pub mod absent;
 pub mod cluster_location;
@@ -39,7 +39,7 @@ use object::yaml;
 use crate::console::Console;
 use crate::kubectl::{KubectlArgs, Targets};
 
-/// What users of a control plane can ask for.
+/// The client commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     Get(Box<get::GetArgs>),
@@ -57,7 +57,7 @@ pub enum Command {
     Taint(taint::TaintArgs),
     Promote(Box<promote::PromoteArgs>),
     Interpret(Box<interpret::InterpretArgs>),
-    /// Apply manifests to the control plane, and with -C or --all-clusters place them (kubectl).
+    /// Apply manifests to the control plane, and propagate them with -C or --all-clusters (kubectl).
     Apply(KubectlArgs),
     /// Create objects in the control plane (kubectl).
     Create(KubectlArgs),
@@ -71,28 +71,28 @@ pub enum Command {
     Label(KubectlArgs),
     /// Change the annotations of an object of the control plane (kubectl).
     Annotate(KubectlArgs),
-    /// Explain the fields of a kind of the control plane or a member (kubectl).
+    /// Explain the fields of a resource of the control plane or a member (kubectl).
     Explain(KubectlArgs),
-    /// Print the logs of a pod in a member: -C CLUSTER (kubectl).
+    /// Print the logs of a pod in a member (kubectl).
     Logs(KubectlArgs),
-    /// Run a command in a pod of a member: -s members -C CLUSTER (kubectl).
+    /// Run a command in a pod of a member (kubectl).
     Exec(KubectlArgs),
-    /// Attach to a container in a member: -s members -C CLUSTER (kubectl).
+    /// Attach to a container in a member (kubectl).
     Attach(KubectlArgs),
     /// List the resources the control plane or a member serves (kubectl).
     ApiResources(KubectlArgs),
-    /// List the versions of APIs the control plane or a member serves (kubectl).
+    /// List the API versions the control plane or a member serves (kubectl).
     ApiVersions(KubectlArgs),
     Top(Box<top::TopArgs>),
-    /// List the options every command takes.
+    /// List the global options.
     Options,
-    /// Not here: a control plane is started with `server`, or with `up` as a testbed.
+    /// Not available: start a control plane with `server`, or a testbed with `up`.
     #[command(hide = true)]
     Init(absent::AbsentArgs),
-    /// Not here: a control plane is stopped, and its data directory deleted.
+    /// Not available: stop the control plane, and delete its data directory.
     #[command(hide = true)]
     Deinit(absent::AbsentArgs),
-    /// Not here: what Karmada has as addons is part of the control plane.
+    /// Not available: the addons of Karmada are part of the control plane.
     #[command(hide = true)]
     Addons(absent::AbsentArgs),
     Version(version::VersionArgs),
@@ -124,8 +124,8 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
         Command::Annotate(args) => kubectl::run(console, "annotate", Targets::Plane, args).await,
         Command::Explain(args) => kubectl::run(console, "explain", Targets::PlaneOrMember, args).await,
         Command::Logs(args) => kubectl::run(console, "logs", Targets::Member, args).await,
-        Command::Exec(args) => kubectl::run(console, "exec", Targets::PlaneOrMember, args).await,
-        Command::Attach(args) => kubectl::run(console, "attach", Targets::PlaneOrMember, args).await,
+        Command::Exec(args) => kubectl::run(console, "exec", Targets::Member, args).await,
+        Command::Attach(args) => kubectl::run(console, "attach", Targets::Member, args).await,
         Command::ApiResources(args) => kubectl::run(console, "api-resources", Targets::PlaneOrMember, args).await,
         Command::ApiVersions(args) => kubectl::run(console, "api-versions", Targets::PlaneOrMember, args).await,
         Command::Top(args) => top::run(console, *args).await,
@@ -137,12 +137,12 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// An end that needs no further words: the command has said what is wrong, or another program has.
+/// An exit code without a message: the error has already been printed.
 #[derive(Debug, thiserror::Error)]
 #[error("exit code {0}")]
 pub struct Exit(pub u8);
 
-/// The code to end with, when an error is only that.
+/// Returns the exit code if the error is only that.
 pub fn exit_code(error: &anyhow::Error) -> Option<u8> {
     error.downcast_ref::<Exit>().map(|exit| exit.0)
 }

@@ -7,11 +7,11 @@ use anyhow::{Context, bail};
 use object::Object;
 use serde_json::Value;
 
-/// Larger files are not manifests.
+/// Maximum size of a file.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
-/// A document and where it was found.
+/// A document and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     pub source: String,
@@ -21,16 +21,16 @@ pub struct Manifest {
 impl Manifest {
     pub fn into_object(self) -> anyhow::Result<Object> {
         let source = self.source;
-        let object =
-            Object::from_value(self.value).with_context(|| format!("{source} holds something that is no object"))?;
+        let object = Object::from_value(self.value)
+            .with_context(|| format!("{source} contains a document that is not an object"))?;
         if object.kind().is_empty() || object.api_version().is_empty() {
-            bail!("{source}: an object needs apiVersion and kind");
+            bail!("{source}: apiVersion and kind are required");
         }
         Ok(object)
     }
 }
 
-/// All objects in files; lists are taken apart.
+/// Reads all objects in files; lists are expanded.
 pub fn read_objects(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Object>> {
     let mut objects: Vec<Object> = Vec::new();
     for manifest in read_all(paths, recursive)? {
@@ -48,7 +48,7 @@ pub fn read_objects(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Obj
     Ok(objects)
 }
 
-/// All documents of all files, in order; empty documents do not count.
+/// Reads all documents of all files in order, without empty ones.
 pub fn read_all(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Manifest>> {
     let mut manifests: Vec<Manifest> = Vec::new();
     for path in paths {
@@ -61,7 +61,7 @@ pub fn read_all(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Manifes
                 .context("cannot read standard input")?;
             manifests.extend(documents(&text, "standard input")?);
         } else if path.starts_with("http://") || path.starts_with("https://") {
-            bail!("{path}: manifests are not fetched from the network; try `curl -fsSL {path} | … -f -`");
+            bail!("{path}: manifests are not downloaded; use `curl -fsSL {path} | … -f -`");
         } else {
             for file in files_in(Path::new(path), recursive)? {
                 manifests.extend(documents(&read_file(&file)?, &file.display().to_string())?);
@@ -79,13 +79,13 @@ fn read_file(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The file itself, or the manifests in a directory, by name.
+/// Returns the file, or the manifests in a directory sorted by name.
 fn files_in(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
     let metadata = match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             bail!("the path {:?} does not exist", path.display())
         }
-        other => other.with_context(|| format!("the path {:?} cannot be accessed", path.display()))?,
+        other => other.with_context(|| format!("cannot access the path {:?}", path.display()))?,
     };
     if !metadata.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -107,7 +107,7 @@ fn files_in(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The documents of a YAML stream (JSON is YAML).
+/// Splits a YAML stream into documents (JSON is YAML).
 pub fn documents(text: &str, source: &str) -> anyhow::Result<Vec<Manifest>> {
     let mut manifests: Vec<Manifest> = Vec::new();
     for document in split(text) {
@@ -126,7 +126,7 @@ pub fn documents(text: &str, source: &str) -> anyhow::Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// At lines that are `---`, with or without a comment.
+/// Splits at lines that are `---`, with or without a comment.
 fn split(text: &str) -> Vec<String> {
     let mut parts: Vec<String> = vec![String::new()];
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! `-o`: the forms results can be printed in.
+//! `-o`: output formats.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use crate::go_template::GoTemplate;
 use crate::jsonpath::{Path, Template, text_of};
 use crate::{tabs, yaml};
 
-/// What `-o` asks for.
+/// An output format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     Wide,
@@ -20,7 +20,7 @@ pub enum Format {
     JsonPath(String),
     JsonPathAsJson(String),
     JsonPathFile(std::path::PathBuf),
-    /// The template; empty where `--template` gives it.
+    /// The template; empty if it is given with `--template`.
     GoTemplate(String),
     GoTemplateFile(std::path::PathBuf),
     CustomColumns(String),
@@ -38,8 +38,9 @@ impl FromStr for Format {
             Some((name, argument)) => (name, Some(argument)),
             None => (text, None),
         };
-        let need =
-            || argument.filter(|a| !a.is_empty()).map(str::to_owned).ok_or(format!("{name} needs a value: {name}=…"));
+        let need = || {
+            argument.filter(|a| !a.is_empty()).map(str::to_owned).ok_or(format!("{name} requires a value: {name}=…"))
+        };
         match (name, argument) {
             ("wide", None) => Ok(Self::Wide),
             ("name", None) => Ok(Self::Name),
@@ -62,7 +63,7 @@ impl FromStr for Format {
 }
 
 impl Format {
-    /// With what `--template` says: the template, or the file of one.
+    /// Adds the template or template file of `--template`.
     pub fn with_template(format: Option<Self>, template: Option<&str>) -> anyhow::Result<Option<Self>> {
         match (format, template) {
             (Some(Self::GoTemplate(own)), None) if own.is_empty() => {
@@ -82,12 +83,12 @@ impl Format {
         }
     }
 
-    /// Asked of the server as a table, not as objects.
+    /// Returns true if the server is asked for a table.
     pub fn is_table(format: Option<&Self>) -> bool {
         matches!(format, None | Some(Self::Wide))
     }
 
-    /// The objects in this form. `value` is one object or a `List` of them.
+    /// Prints an object or a `List` in this format.
     pub fn print(&self, value: &Value) -> anyhow::Result<String> {
         match self {
             Self::Json => Ok(pretty_json(value)),
@@ -103,7 +104,7 @@ impl Format {
             Self::GoTemplateFile(path) => GoTemplate::parse(&read(path)?)?.render(value),
             Self::CustomColumns(spec) => custom_columns(&Columns::parse(spec)?, value),
             Self::CustomColumnsFile(path) => custom_columns(&Columns::parse_file(&read(path)?)?, value),
-            Self::Wide => bail!("a table is not a form of objects"),
+            Self::Wide => bail!("tables are printed by the caller"),
         }
     }
 }
@@ -117,7 +118,7 @@ fn render(template: &str, value: &Value) -> anyhow::Result<String> {
     template.render(value).map_err(|why| anyhow::anyhow!("cannot print: {why}"))
 }
 
-/// Indented by four, keys sorted, as kubectl prints.
+/// Prints JSON as kubectl: indented by four, with sorted keys.
 pub fn pretty_json(value: &Value) -> String {
     let mut out = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -129,7 +130,7 @@ pub fn pretty_json(value: &Value) -> String {
     }
 }
 
-/// Whatever order the map keeps, keys come out sorted.
+/// Sorts the keys of all maps.
 fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -161,12 +162,12 @@ fn objects_of(value: &Value) -> impl Iterator<Item = &Value> {
     items.into_iter().flatten().chain(single)
 }
 
-/// One object as it is, several as a `List`.
+/// Returns one object unchanged, several as a `List`.
 pub fn as_list(items: Vec<Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "", "selfLink": ""}, "items": items})
 }
 
-/// An object without what only machines read.
+/// Removes managed fields.
 pub fn without_managed_fields(mut object: Object) -> Object {
     object.remove(&["metadata", "managedFields"]);
     object
@@ -184,11 +185,11 @@ impl Columns {
         Ok(Self(columns.collect::<anyhow::Result<_>>()?))
     }
 
-    /// Headers in the first line, paths below them.
+    /// Reads headers from the first line and paths from the second.
     fn parse_file(text: &str) -> anyhow::Result<Self> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let (Some(headers), Some(paths)) = (lines.next(), lines.next()) else {
-            bail!("the file of custom columns needs two lines: headers, and paths below them");
+            bail!("the file of custom columns must have two lines: headers and paths");
         };
         let (headers, paths): (Vec<&str>, Vec<&str>) =
             (headers.split_whitespace().collect(), paths.split_whitespace().collect());

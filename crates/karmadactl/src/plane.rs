@@ -1,15 +1,19 @@
-//! How commands reach the control plane, and members through it, with the user's own rights.
+//! Access to the control plane, and to members through it, with the user's own permissions.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use api::cluster::CLUSTERS;
 use clap::Args;
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, ListOptions, RemoteConfig, ResourceRef, is_unreachable};
 use object::{Object, Status};
 use std::sync::Arc;
 
-/// Which control plane.
+/// Kubeconfig of a control plane, in its data directory or in the directory of a testbed.
+const PLANE_CONFIG: &str = "karmada-apiserver.config";
+const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Selects the control plane.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Control plane")]
 pub struct PlaneArgs {
@@ -21,9 +25,28 @@ pub struct PlaneArgs {
     /// The name of the kubeconfig context to use
     #[arg(long, value_name = "CONTEXT", alias = "context")]
     pub karmada_context: Option<String>,
+    /// Use the control plane of this testbed
+    #[arg(long = "name", id = "testbed_name", value_name = "TESTBED", conflicts_with = "kubeconfig")]
+    pub testbed: Option<String>,
 }
 
-/// Which namespace.
+impl PlaneArgs {
+    /// Selects the control plane of a kubeconfig.
+    pub fn of_kubeconfig(path: &Path, context: Option<String>) -> Self {
+        Self { kubeconfig: Some(path.to_owned()), karmada_context: context, testbed: None }
+    }
+
+    fn source(&self) -> anyhow::Result<KubeconfigSource> {
+        let Some(testbed) = &self.testbed else { return Ok(KubeconfigSource::find(self.kubeconfig.as_deref())) };
+        let path = flotilla_home().join(testbed).join(PLANE_CONFIG);
+        if !path.exists() {
+            bail!("--name {testbed}: {} does not exist; see `flotilla testbeds`", path.display());
+        }
+        Ok(KubeconfigSource { paths: vec![path], why: "--name" })
+    }
+}
+
+/// Selects the namespace.
 #[derive(Args, Clone, Debug, Default)]
 pub struct NamespaceArgs {
     /// The namespace scope for this request [default: the context's, else "default"]
@@ -31,19 +54,19 @@ pub struct NamespaceArgs {
     pub namespace: Option<String>,
 }
 
-/// The files a kubeconfig was or would have been read from, and why those.
+/// The files of a kubeconfig, and why they were selected.
 pub struct KubeconfigSource {
     pub paths: Vec<PathBuf>,
     pub why: &'static str,
 }
 
-/// A control plane as one user sees it.
+/// A control plane, accessed as one user.
 pub struct Plane {
     pub client: ClusterClient,
-    /// Of the context; `default` when it has none.
+    /// Namespace of the context; `default` if it has none.
     pub namespace: String,
     access: Access,
-    /// For messages: which file and server.
+    /// File and server, for messages.
     described: String,
 }
 
@@ -54,7 +77,7 @@ enum Access {
 }
 
 impl KubeconfigSource {
-    /// The file that was named, or the ones that are used when none was.
+    /// Returns the named file, or the default files.
     pub fn find(named: Option<&Path>) -> Self {
         if let Some(path) = named {
             return Self { paths: vec![path.to_owned()], why: "--kubeconfig" };
@@ -63,16 +86,23 @@ impl KubeconfigSource {
             let paths = std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect();
             return Self { paths, why: "$KUBECONFIG" };
         }
-        let home = std::env::home_dir().unwrap_or_default();
-        let flotilla = std::env::var_os("FLOTILLA_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        let flotilla = flotilla.unwrap_or_else(|| home.join(".flotilla"));
-        for (folder, why) in [("", "the control plane of this machine"), ("default", "the testbed of this machine")] {
-            let own = flotilla.join(folder).join("karmada-apiserver.config");
-            if own.exists() {
-                return Self { paths: vec![own], why };
-            }
-        }
-        Self { paths: vec![home.join(".kube/config")], why: "the default kubeconfig" }
+        Self::find_local(&flotilla_home(), is_listening).unwrap_or_else(|| {
+            let home = std::env::home_dir().unwrap_or_default();
+            Self { paths: vec![home.join(".kube/config")], why: "the default kubeconfig" }
+        })
+    }
+
+    /// Returns the control plane or the default testbed of this machine. If there are both, one that is running is
+    /// preferred: the other may be stopped, or left from an earlier installation.
+    fn find_local(flotilla: &Path, is_listening: impl Fn(&Path) -> bool) -> Option<Self> {
+        let candidates = [("", "the control plane of this machine"), ("default", "the testbed of this machine")];
+        let paths = candidates.map(|(folder, why)| (flotilla.join(folder).join(PLANE_CONFIG), why));
+        let existing: Vec<&(PathBuf, &'static str)> = paths.iter().filter(|(path, _)| path.exists()).collect();
+        let chosen = match &existing[..] {
+            [_, _] => existing.iter().find(|(path, _)| is_listening(path)).or(existing.first()),
+            _ => existing.first(),
+        };
+        chosen.map(|(path, why)| Self { paths: vec![path.clone()], why })
     }
 
     pub fn describe(&self) -> String {
@@ -83,8 +113,7 @@ impl KubeconfigSource {
     pub fn load(&self) -> anyhow::Result<Kubeconfig> {
         Kubeconfig::load(&self.paths).with_context(|| {
             format!(
-                "cannot use the kubeconfig {}; say which with --kubeconfig FILE, or start a testbed with \
-                 `flotilla up`",
+                "cannot use the kubeconfig {}; select one with --kubeconfig FILE, or start a testbed with `flotilla up`",
                 self.describe()
             )
         })
@@ -96,9 +125,9 @@ impl Plane {
         Self::open_as(args, None)
     }
 
-    /// Acting as someone else, where the user may.
+    /// Opens the control plane with impersonation.
     pub fn open_as(args: &PlaneArgs, impersonate: Option<cluster_client::UserInfo>) -> anyhow::Result<Self> {
-        let source = KubeconfigSource::find(args.kubeconfig.as_deref());
+        let source = args.source()?;
         let kubeconfig = source.load()?;
         let context = args.karmada_context.as_deref();
         let mut remote = kubeconfig.remote(context).with_context(|| {
@@ -130,12 +159,12 @@ impl Plane {
         }
     }
 
-    /// The namespace asked for, or the context's.
+    /// Returns the requested namespace, or that of the context.
     pub fn namespace(&self, args: &NamespaceArgs) -> String {
         args.namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| self.namespace.clone())
     }
 
-    /// The server's address, where it is behind a socket.
+    /// Returns the URL of the server.
     pub fn server(&self) -> Option<&str> {
         match &self.access {
             Access::Remote(remote) => Some(&remote.server),
@@ -144,7 +173,7 @@ impl Plane {
         }
     }
 
-    /// The certificates the control plane is trusted by.
+    /// Returns the CA certificates of the control plane.
     pub fn authority(&self) -> anyhow::Result<Option<Vec<u8>>> {
         match &self.access {
             Access::Remote(remote) => {
@@ -155,7 +184,7 @@ impl Plane {
         }
     }
 
-    /// A member's own API, through the control plane's proxy and with the user's own rights.
+    /// Connects to a member through the control plane's proxy, with the user's own permissions.
     pub fn member(&self, cluster: &str) -> anyhow::Result<ClusterClient> {
         match &self.access {
             Access::Remote(remote) => {
@@ -168,7 +197,7 @@ impl Plane {
         }
     }
 
-    /// Another server, with the same credentials and the same trust.
+    /// Connects to another server with the same credentials and CA.
     pub fn elsewhere(&self, server: &str) -> anyhow::Result<ClusterClient> {
         match &self.access {
             Access::Remote(remote) => {
@@ -180,38 +209,38 @@ impl Plane {
         }
     }
 
-    /// A member that is known to exist.
+    /// Connects to a member that must exist.
     pub async fn existing_member(&self, cluster: &str) -> anyhow::Result<ClusterClient> {
         self.client.get(ResourceRef::cluster(&CLUSTERS.gvr(), cluster)).await?;
         self.member(cluster)
     }
 
-    /// All members, by name.
+    /// Lists all members, sorted by name.
     pub async fn clusters(&self) -> Result<Vec<Arc<Object>>, Status> {
         let mut items = self.client.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await?.items;
         items.sort_by(|a, b| a.name().cmp(b.name()));
         Ok(items)
     }
 
-    /// Adds to an error from the API what the user can do about it.
+    /// Adds a hint to an API error.
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let Some(status) = error.chain().find_map(|cause| cause.downcast_ref::<Status>()) else { return error };
         if is_unreachable(status) {
-            return anyhow!("{error:#}\nAsked was {}; check that it runs and can be reached", self.described);
+            return anyhow!("{error:#}\nCannot reach {}; check that it is running", self.described);
         }
         if status.code == 401 {
-            return anyhow!("{error:#}\nThe credentials are not accepted by {}", self.described);
+            return anyhow!("{error:#}\nThe credentials were rejected by {}", self.described);
         }
         error
     }
 }
 
-/// Where a member's API is found behind the control plane's.
+/// Returns the URL of a member's API in the control plane's proxy.
 pub fn proxy_url(server: &str, cluster: &str) -> String {
     format!("{}/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy", server.trim_end_matches('/'))
 }
 
-/// The client of a member that the user has a kubeconfig for.
+/// Opens the kubeconfig of a member.
 pub fn open_kubeconfig(path: Option<&Path>, context: Option<&str>) -> anyhow::Result<(Kubeconfig, RemoteConfig)> {
     let kubeconfig = match path {
         Some(path) => Kubeconfig::load(&[path.to_owned()]),
@@ -225,9 +254,9 @@ pub fn open_kubeconfig(path: Option<&Path>, context: Option<&str>) -> anyhow::Re
     Ok((kubeconfig, remote))
 }
 
-/// The text of an error as kubectl's users know it.
+/// Formats an error as kubectl does.
 pub fn report(error: &anyhow::Error) -> String {
-    // With a context around it, the context is the news and the status its cause.
+    // With a context, the context is printed first and the status is its cause.
     if let Some(status) = error.downcast_ref::<Status>()
         && error.chain().count() == 1
         && !status.reason.is_empty()
@@ -242,7 +271,7 @@ pub fn report(error: &anyhow::Error) -> String {
     format!("error: {error:#}")
 }
 
-/// One field in the sentence, several below it.
+/// Formats an invalid object: one field inline, several as a list.
 fn invalid(status: &Status) -> String {
     let Some(details) = &status.details else { return format!("Error from server (Invalid): {status}") };
     let what = match (details.kind.as_str(), details.name.as_str()) {
@@ -258,18 +287,53 @@ fn invalid(status: &Status) -> String {
     }
 }
 
+/// Returns `$FLOTILLA_HOME`, else `~/.flotilla`.
+fn flotilla_home() -> PathBuf {
+    let set = std::env::var_os("FLOTILLA_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    set.unwrap_or_else(|| std::env::home_dir().unwrap_or_default().join(".flotilla"))
+}
+
+/// Returns true if the server of a kubeconfig accepts connections.
+fn is_listening(kubeconfig: &Path) -> bool {
+    let Ok(remote) = Kubeconfig::load(&[kubeconfig.to_owned()]).and_then(|kubeconfig| kubeconfig.remote(None)) else {
+        return false;
+    };
+    let address = remote.server.trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let addresses = std::net::ToSocketAddrs::to_socket_addrs(&address).into_iter().flatten();
+    addresses.into_iter().any(|address| std::net::TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_member_is_behind_the_control_plane() {
+    fn a_running_testbed_is_preferred_to_a_leftover_control_plane() {
+        let home = tempfile::tempdir().unwrap();
+        let find = |running: &str| {
+            let running = home.path().join(running).join(PLANE_CONFIG);
+            KubeconfigSource::find_local(home.path(), |path| path == running).map(|found| found.paths[0].clone())
+        };
+        assert_eq!(find(""), None);
+        let plane = home.path().join(PLANE_CONFIG);
+        std::fs::write(&plane, "").unwrap();
+        assert_eq!(find("default"), Some(plane.clone()));
+        let testbed = home.path().join("default").join(PLANE_CONFIG);
+        std::fs::create_dir(home.path().join("default")).unwrap();
+        std::fs::write(&testbed, "").unwrap();
+        assert_eq!(find("default"), Some(testbed));
+        assert_eq!(find(""), Some(plane.clone()));
+        assert_eq!(find("neither"), Some(plane));
+    }
+
+    #[test]
+    fn a_member_is_reached_through_the_proxy() {
         let url = proxy_url("https://h:5443/", "m1");
         assert_eq!(url, "https://h:5443/apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy");
     }
 
     #[test]
-    fn errors_of_the_api_are_told_apart() {
+    fn api_errors_are_formatted_as_in_kubectl() {
         let missing = Status::new(404, "NotFound", "clusters.cluster.karmada.io \"m1\" not found");
         let text = report(&anyhow::Error::from(missing.clone()));
         assert_eq!(text, "Error from server (NotFound): clusters.cluster.karmada.io \"m1\" not found");

@@ -1,9 +1,9 @@
-//! The names the program answers to, and what they change: help, examples, hints.
+//! The names of the program, which change help, examples and hints.
 
 use clap::{Arg, ArgAction, Command};
 
-/// The name the program goes by, from how it was called. `karmadactl` and the kubectl plugin keep their own names so
-/// that scripts and people find in the help what they typed.
+/// Returns the name of the program from its first argument. `karmadactl` and the kubectl plugin keep their names in the
+/// help.
 pub fn name_of(first_argument: Option<&std::ffi::OsStr>) -> &'static str {
     let path = first_argument.map(std::path::Path::new);
     match path.and_then(|path| path.file_stem()).and_then(|stem| stem.to_str()) {
@@ -13,7 +13,7 @@ pub fn name_of(first_argument: Option<&std::ffi::OsStr>) -> &'static str {
     }
 }
 
-/// The command under its name, with examples that use it and flags as Karmada's users write them.
+/// Adapts the command to its name: examples use the name, and switches accept values.
 pub fn adapt(command: Command, name: &'static str) -> Command {
     let command = command.name(name).bin_name(name);
     rename(command, name)
@@ -28,7 +28,7 @@ fn rename(command: Command, name: &str) -> Command {
     command.mut_args(accept_values).mut_subcommands(|sub| rename(sub, name))
 }
 
-/// `--dry-run=true` and `--dry-run=false` are as good as `--dry-run` and nothing.
+/// Lets switches accept values, such as `--dry-run=true`.
 fn accept_values(arg: Arg) -> Arg {
     if !matches!(arg.get_action(), ArgAction::SetTrue) {
         return arg;
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_to_three_names() {
+    fn the_program_has_three_names() {
         for (called, name) in [
             ("/usr/bin/karmadactl", "karmadactl"),
             ("kubectl-karmada", "kubectl karmada"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_are_sound() {
+    fn the_commands_are_consistent() {
         command("flotilla").debug_assert();
     }
 }

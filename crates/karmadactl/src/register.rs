@@ -156,7 +156,7 @@ async fn register_with(
 impl RegisterArgs {
     fn credentials(&self) -> anyhow::Result<Credentials> {
         if let Some(path) = &self.karmada_kubeconfig {
-            let args = PlaneArgs { kubeconfig: Some(path.clone()), karmada_context: self.karmada_context.clone() };
+            let args = PlaneArgs::of_kubeconfig(path, self.karmada_context.clone());
             return Ok(Credentials::Administrator(Plane::open(&args).context("--karmada-kubeconfig")?));
         }
         let token = BootstrapToken::parse(self.token.as_deref().unwrap_or_default())?;

@@ -1,26 +1,26 @@
-//! What `pods`, `deploy/web` or `works.v1alpha1.work.karmada.io` on the command line mean to an API.
+//! Resolves resource arguments such as `pods`, `deploy/web` or `works.v1alpha1.work.karmada.io`.
 
 use anyhow::{anyhow, bail};
 use cluster_client::{ApiResource, ApiResources, escape};
 use object::GroupVersionResource;
 
-/// Some objects: all of a type, or those with the names.
+/// Requested objects: all of a type, or those with the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedObjects {
     pub resource: ApiResource,
-    /// Empty for all.
+    /// Names; empty means all.
     pub names: Vec<String>,
 }
 
-/// What was typed, before any API was asked.
+/// Resource arguments before they are resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Typed {
+pub struct ResourceArgument {
     pub types: Vec<String>,
     pub names: Vec<String>,
 }
 
-/// `TYPE[,TYPE] [NAME…]` or `TYPE/NAME…`.
-pub fn parse(args: &[String]) -> anyhow::Result<Vec<Typed>> {
+/// Parses `TYPE[,TYPE] [NAME…]` or `TYPE/NAME…`.
+pub fn parse(args: &[String]) -> anyhow::Result<Vec<ResourceArgument>> {
     let Some(first) = args.first() else {
         bail!("You must specify the type of resource to get, such as `pods` or `deployments.apps`");
     };
@@ -31,13 +31,13 @@ pub fn parse(args: &[String]) -> anyhow::Result<Vec<Typed>> {
     if types.iter().any(String::is_empty) {
         bail!("arguments in resource/name form may not have empty resource or name: {first:?}");
     }
-    Ok(vec![Typed { types, names: args[1..].to_vec() }])
+    Ok(vec![ResourceArgument { types, names: args[1..].to_vec() }])
 }
 
-fn parse_pair(arg: &str) -> anyhow::Result<Typed> {
+fn parse_pair(arg: &str) -> anyhow::Result<ResourceArgument> {
     match arg.split('/').collect::<Vec<_>>()[..] {
         [resource, name] if !resource.is_empty() && !name.is_empty() => {
-            Ok(Typed { types: vec![resource.to_owned()], names: vec![name.to_owned()] })
+            Ok(ResourceArgument { types: vec![resource.to_owned()], names: vec![name.to_owned()] })
         }
         [_, _] => bail!("arguments in resource/name form must have a single resource and name"),
         _ => bail!(
@@ -46,15 +46,15 @@ fn parse_pair(arg: &str) -> anyhow::Result<Typed> {
     }
 }
 
-/// Finds what was typed among what an API serves.
-pub fn resolve(typed: &[Typed], known: &ApiResources) -> anyhow::Result<Vec<Wanted>> {
-    let mut wanted: Vec<Wanted> = Vec::new();
-    for Typed { types, names } in typed {
+/// Resolves the arguments with the resources an API serves.
+pub fn resolve(typed: &[ResourceArgument], known: &ApiResources) -> anyhow::Result<Vec<RequestedObjects>> {
+    let mut wanted: Vec<RequestedObjects> = Vec::new();
+    for ResourceArgument { types, names } in typed {
         for text in types {
             for resource in find_all(text, known)? {
                 match wanted.iter_mut().find(|w| w.resource.gvr == resource.gvr && !w.names.is_empty()) {
                     Some(same) if !names.is_empty() => same.names.extend(names.iter().cloned()),
-                    _ => wanted.push(Wanted { resource, names: names.clone() }),
+                    _ => wanted.push(RequestedObjects { resource, names: names.clone() }),
                 }
             }
         }
@@ -62,7 +62,7 @@ pub fn resolve(typed: &[Typed], known: &ApiResources) -> anyhow::Result<Vec<Want
     Ok(wanted)
 }
 
-/// One type, or all types of a category such as `all`.
+/// Finds one type, or all types of a category such as `all`.
 fn find_all(text: &str, known: &ApiResources) -> anyhow::Result<Vec<ApiResource>> {
     if let Some(resource) = find(text, known) {
         return Ok(vec![resource.clone()]);
@@ -80,7 +80,7 @@ fn find_all(text: &str, known: &ApiResources) -> anyhow::Result<Vec<ApiResource>
     Ok(members)
 }
 
-/// The resource `plural`, `singular`, `short` or `Kind`, followed by nothing, `.group` or `.version.group`. Versions
+/// Finds the resource `plural`, `singular`, `short` or `Kind`, followed by nothing, `.group` or `.version.group`. Versions
 /// are in the server's order, so the first match is the preferred one.
 pub fn find<'a>(text: &str, known: &'a ApiResources) -> Option<&'a ApiResource> {
     let (name, rest) = text.split_once('.').unwrap_or((text, ""));
@@ -106,7 +106,7 @@ fn is_named(resource: &ApiResource, name: &str, short_names: bool) -> bool {
     resource.gvr.resource == lower || resource.singular == lower || resource.kind.to_lowercase() == lower
 }
 
-/// A hint at what may have been meant.
+/// Returns a suggestion for a misspelled type.
 fn nearest(text: &str, known: &ApiResources) -> String {
     let name = text.split('.').next().unwrap_or(text).to_lowercase();
     let close = known.resources.iter().map(|r| r.gvr.resource.as_str()).filter(|plural| edits(plural, &name) <= 2);
@@ -116,7 +116,7 @@ fn nearest(text: &str, known: &ApiResources) -> String {
     }
 }
 
-/// How many letters differ (Levenshtein).
+/// Returns the Levenshtein distance.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -132,7 +132,7 @@ fn edits(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The path of a collection or an object.
+/// Returns the API path of a collection or an object.
 pub fn path_of(gvr: &GroupVersionResource, namespace: Option<&str>, name: Option<&str>) -> String {
     let mut path = match gvr.group.as_str() {
         "" => format!("/api/{}", gvr.version),

@@ -1,4 +1,4 @@
-//! `restore status` and `restore confirm`: what a restored control plane holds back, and its end.
+//! `restore status` and `restore confirm`: the safe mode of a restored control plane.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::output::Format;
 use crate::plane::{Plane, PlaneArgs};
 use crate::why::{document_format, show, unknown_path};
 
-/// Members asked at the same time what they have.
+/// Maximum number of members queried concurrently.
 const MEMBERS_AT_ONCE: usize = 8;
-/// How long one member may take to say.
+/// Timeout for one member.
 const MEMBER_WAIT: Duration = Duration::from_secs(15);
-/// How long the plane the backup is of may take to say that it is still there.
+/// Timeout for the original control plane.
 const FORMER_WAIT: Duration = Duration::from_secs(3);
-/// Kinds looked for in members beside those that works have.
+/// Kinds searched in members in addition to those of works.
 const USUAL_KINDS: [&str; 10] = [
     "Deployment",
     "StatefulSet",
@@ -45,8 +45,7 @@ const USUAL_KINDS: [&str; 10] = [
     "PersistentVolumeClaim",
 ];
 
-/// Show whether the control plane is in safe mode after a restore, what it holds back, and what members have that it does not
-/// know.
+/// Show whether the control plane is in safe mode after a restore, the pending changes, and unknown objects in members.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -60,7 +59,7 @@ pub struct StatusArgs {
     output: Option<Format>,
 }
 
-/// End safe mode: members are brought in line with the restored control plane, and what it no longer wants there is deleted.
+/// End safe mode: synchronize members with the restored control plane, which also deletes objects in them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -71,24 +70,24 @@ Examples:
 pub struct ConfirmArgs {
     #[command(flatten)]
     plane: PlaneArgs,
-    /// Only show what would happen
+    /// Only print what would happen
     #[arg(long)]
     dry_run: bool,
-    /// Go on although the control plane the backup is of still answers, or could not be asked
+    /// Continue although the original control plane is running or could not be checked
     #[arg(long)]
     force: bool,
 }
 
-/// Everything there is to know before confirming.
+/// The state of safe mode.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     on: bool,
     restored: Value,
     held: Vec<Held>,
-    /// Objects in members that no work of this plane stands for: made after the backup. They are left alone, always.
+    /// Objects in members without a work: created after the backup. They are never changed.
     orphans: Vec<Held>,
-    /// Members that did not say what they have.
+    /// Members that did not answer.
     silent: Vec<String>,
     text: String,
 }
@@ -110,14 +109,14 @@ pub async fn confirm(console: &Console, args: ConfirmArgs) -> anyhow::Result<()>
     if !args.force {
         refuse_former(&plane, &report.restored).await?;
     }
-    let request = Request::post(CONFIRM_PATH).body(Bytes::new()).context("not a request")?;
+    let request = Request::post(CONFIRM_PATH).body(Bytes::new()).context("cannot build the request")?;
     let response = plane.client.raw(request).await?;
     let code = response.status().as_u16();
     if code >= 400 {
         let status = Status::from_response(code, response.body());
-        return Err(plane.explain(anyhow::Error::from(status).context("safe mode was not ended")));
+        return Err(plane.explain(anyhow::Error::from(status).context("cannot end safe mode")));
     }
-    console.line("Safe mode has ended: members are brought in line with the control plane.")?;
+    console.line("Safe mode has ended: members are synchronized with the control plane.")?;
     Ok(())
 }
 
@@ -150,7 +149,7 @@ async fn gather(plane: &Plane) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// What a work says is held back of it, in push and in pull mode alike.
+/// Returns the pending change of a work, in push and pull mode.
 fn held_work(work: &Object) -> Option<Held> {
     let conditions: Vec<Condition> = api::read_at(work, &["status", "conditions"]).ok()?;
     let held = find_condition(&conditions, CONDITION_DISPATCHING).filter(|condition| condition.reason == REASON)?;
@@ -170,7 +169,7 @@ fn kinds_of(works: &[Arc<Object>]) -> BTreeSet<String> {
     USUAL_KINDS.iter().map(|kind| (*kind).to_owned()).chain(used).collect()
 }
 
-/// `None` when the member does not say.
+/// Returns `None` if the member does not answer.
 async fn find_orphans(
     plane: &Plane,
     cluster: &str,
@@ -216,7 +215,7 @@ async fn list_orphans(
     Ok(orphans.into_iter().collect())
 }
 
-/// Two planes that each take the members for theirs would undo each other's work.
+/// Refuses while the original control plane is running: both would manage the same members.
 async fn refuse_former(plane: &Plane, restored: &Value) -> anyhow::Result<()> {
     let Some(url) = restored["formerUrl"].as_str() else { return Ok(()) };
     let former = plane.elsewhere(url)?;
@@ -244,11 +243,11 @@ fn describe(report: &Report, program: &str) -> String {
     );
     text.push_str(&section("Held back until `restore confirm`", &report.held));
     text.push_str(&section(
-        "In members, but not known to this control plane (made after the backup; never deleted)",
+        "In members, but not known to this control plane (created after the backup; never deleted)",
         &report.orphans,
     ));
     for cluster in &report.silent {
-        text.push_str(&format!("Cluster {cluster} does not say what it has.\n"));
+        text.push_str(&format!("Cluster {cluster} did not answer.\n"));
     }
     text.push_str(&format!("\nEnd safe mode with `{program} restore confirm`.\n"));
     text
@@ -256,7 +255,7 @@ fn describe(report: &Report, program: &str) -> String {
 
 fn section(title: &str, entries: &[Held]) -> String {
     if entries.is_empty() {
-        return format!("\n{title}: nothing.\n");
+        return format!("\n{title}: none.\n");
     }
     let mut text = format!("\n{title}: {}\n", entries.len());
     let (cluster, action) = entries
@@ -309,6 +308,6 @@ mod tests {
         let text = describe(&report, "flotilla");
         assert!(text.contains("restored at T2 from a backup taken at T1 (revision 7)"), "{text}");
         assert!(text.contains("  m1       delete  Job default/j\n"), "{text}");
-        assert!(text.contains("never deleted): nothing."), "{text}");
+        assert!(text.contains("never deleted): none."), "{text}");
     }
 }

@@ -1,11 +1,11 @@
-//! `-s` and `-C`: whether a command is about the control plane, its members, or both.
+//! `-s` and `-C`: select the control plane, members, or both.
 
 use anyhow::bail;
 use clap::ValueEnum;
 
 use crate::plane::Plane;
 
-/// What a command is about.
+/// The scope of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Scope {
     #[default]
@@ -14,7 +14,7 @@ pub enum Scope {
     All,
 }
 
-/// The name the control plane has where clusters are listed.
+/// The name of the control plane in lists of clusters.
 pub const CONTROL_PLANE: &str = "Karmada";
 
 impl Scope {
@@ -27,13 +27,12 @@ impl Scope {
     }
 }
 
-/// For clap: the names Karmada knows, and its words for others.
+/// Parses a scope, with Karmada's error message.
 pub fn parse(text: &str) -> Result<Scope, String> {
-    Scope::from_str(text, false)
-        .map_err(|_| format!("not support OperationScope: {text}; it is karmada, members or all"))
+    Scope::from_str(text, false).map_err(|_| format!("not support OperationScope: {text}; use karmada, members or all"))
 }
 
-/// The members a command is about: those named, which must exist, or all.
+/// Returns the named members, which must exist, or all.
 pub async fn members(plane: &Plane, scope: Scope, named: &[String]) -> anyhow::Result<Vec<String>> {
     if !scope.has_members() {
         return Ok(Vec::new());
@@ -55,11 +54,11 @@ pub async fn members(plane: &Plane, scope: Scope, named: &[String]) -> anyhow::R
     Ok(chosen)
 }
 
-/// The one member a command is about, when it is not about the control plane.
+/// Returns the selected member; `None` for the control plane.
 pub fn single_member(scope: Scope, cluster: Option<&str>) -> anyhow::Result<Option<&str>> {
     match (scope, cluster.filter(|name| !name.is_empty())) {
         (Scope::All, _) => bail!("not support operation scope: all"),
-        (Scope::Members, None) => bail!("must specify a member cluster; say which with -C CLUSTER"),
+        (Scope::Members, None) => bail!("must specify a member cluster; use -C CLUSTER"),
         (Scope::Members, Some(cluster)) => Ok(Some(cluster)),
         (Scope::Karmada, _) => Ok(None),
     }

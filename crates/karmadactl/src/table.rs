@@ -1,4 +1,4 @@
-//! Tables: read from a server, put together from several clusters, and printed as kubectl prints them.
+//! Tables: read from a server, merged from several clusters, and printed as kubectl does.
 
 use object::Object;
 use serde_json::{Value, json};
@@ -15,34 +15,34 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
-    /// Columns above 0 are shown only in the wide form.
+    /// Columns above 0 are shown only with -o wide.
     pub priority: i64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub cells: Vec<Value>,
-    /// At least the metadata of what the row is about.
+    /// The object of the row; at least its metadata.
     pub object: Object,
 }
 
-/// Which parts of a table are printed.
+/// Printing options of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     pub wide: bool,
     pub no_headers: bool,
     pub with_namespace: bool,
-    /// Put before the name, as in `deployment.apps/nginx`.
+    /// Prefix of names, as in `deployment.apps/nginx`.
     pub kind: Option<String>,
     pub show_labels: bool,
     pub label_columns: Vec<String>,
 }
 
-/// What a table of one row per object is made of when a server makes none.
+/// Columns of objects from a server without table support.
 const PLAIN_COLUMNS: [&str; 2] = ["Name", "Age"];
 
 impl Table {
-    /// The `Table` a server answered, or a plain one for the objects it answered instead.
+    /// Reads the `Table` of a response, or builds one from its objects.
     pub fn read(answer: Value, now: jiff::Timestamp) -> Option<Self> {
         match answer["kind"].as_str()? {
             "Table" => Some(Self::from_server(answer)),
@@ -71,7 +71,7 @@ impl Table {
         Self { columns, rows: rows.collect() }
     }
 
-    /// Name and age, for APIs that make no tables.
+    /// Builds a table with name and age.
     pub fn plain(objects: impl IntoIterator<Item = Object>, now: jiff::Timestamp) -> Self {
         let columns = PLAIN_COLUMNS.map(|name| Column { name: name.to_owned(), priority: 0 });
         let rows = objects.into_iter().map(|object| Row {
@@ -81,7 +81,7 @@ impl Table {
         Self { columns: columns.into(), rows: rows.collect() }
     }
 
-    /// Puts a column after the first one.
+    /// Inserts a column after the first one.
     pub fn insert_second(&mut self, name: &str, cell: impl Fn(&Object) -> String) {
         let at = self.columns.len().min(1);
         self.columns.insert(at, Column { name: name.to_owned(), priority: 0 });
@@ -106,8 +106,8 @@ impl Table {
         }
     }
 
-    /// Adds the rows of another table. Clusters of different versions may name their columns differently: cells go
-    /// under the column of their name, and columns that only the other has come last.
+    /// Adds the rows of another table. Cells are matched by column name, since clusters of different versions may have
+    /// different columns; new columns are added at the end.
     pub fn extend(&mut self, other: Self) {
         if self.columns.is_empty() {
             *self = other;
@@ -138,7 +138,7 @@ impl Table {
         self.columns.len() - 1
     }
 
-    /// The table with its columns lined up; empty when it has no rows.
+    /// Prints the table with aligned columns; empty if it has no rows.
     pub fn print(&self, look: &Look) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -146,7 +146,7 @@ impl Table {
         tabs::align(&self.tabbed(look), tabs::TABLE)
     }
 
-    /// One line per row, cells separated by tabs.
+    /// Returns one line per row, with tab-separated cells.
     pub fn tabbed(&self, look: &Look) -> String {
         let shown: Vec<usize> =
             (0..self.columns.len()).filter(|i| look.wide || self.columns[*i].priority == 0).collect();
@@ -197,7 +197,7 @@ fn push_line(lines: &mut String, cells: &[String]) {
     lines.push('\n');
 }
 
-/// One line, and nothing that moves the terminal's cursor.
+/// Removes line breaks and control characters.
 fn cell_text(value: &Value) -> String {
     let text = match value {
         Value::Null => return String::new(),

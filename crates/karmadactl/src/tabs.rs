@@ -1,22 +1,22 @@
-//! Text in columns: cells separated by tabs are lined up the way kubectl's output is.
+//! Aligns tab-separated cells in columns as kubectl does.
 
-/// How columns are spaced.
+/// Spacing of columns.
 #[derive(Clone, Copy)]
 pub struct Spacing {
-    /// Narrowest column, its padding included.
+    /// Minimum width of a column, including padding.
     pub width_min: usize,
     /// Spaces after the widest cell of a column.
     pub padding: usize,
-    /// A column that ended and begins again is at least as wide as before.
+    /// A column that continues after a gap keeps its width.
     pub remembers: bool,
 }
 
-/// Of tables.
+/// Spacing of tables.
 pub const TABLE: Spacing = Spacing { width_min: 6, padding: 3, remembers: true };
-/// Of descriptions.
+/// Spacing of descriptions.
 pub const DESCRIPTION: Spacing = Spacing { width_min: 0, padding: 2, remembers: false };
 
-/// Lines up every run of adjacent lines that share a column. The last cell of a line belongs to no column.
+/// Aligns runs of adjacent lines that share a column. The last cell of a line is not part of a column.
 pub fn align(text: &str, spacing: Spacing) -> String {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
     let mut out = Layout {
@@ -30,14 +30,14 @@ pub fn align(text: &str, spacing: Spacing) -> String {
     out.text
 }
 
-/// Lines that come one after the other: a column never gets narrower than it was.
+/// Aligns lines incrementally: a column never gets narrower.
 #[derive(Default)]
 pub struct Running {
     widths: Vec<usize>,
 }
 
 impl Running {
-    /// Lines up a few more lines.
+    /// Aligns more lines.
     pub fn align(&mut self, text: &str) -> String {
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
         for line in &lines {
@@ -63,9 +63,9 @@ impl Running {
 struct Layout<'a> {
     lines: &'a [Vec<&'a str>],
     spacing: Spacing,
-    /// Of the columns to the left of the one being laid.
+    /// Width of the columns to the left.
     widths: Vec<usize>,
-    /// Of every column so far.
+    /// Widths of all columns so far.
     widest: Vec<usize>,
     text: String,
 }

@@ -1,4 +1,4 @@
-//! `taint`: what keeps workloads off a member, or drives them from it.
+//! `taint`: updates the taints of clusters.
 
 use anyhow::{anyhow, bail};
 use api::cluster::{CLUSTERS, ClusterSpec};
@@ -38,17 +38,17 @@ pub struct TaintArgs {
     /// Allow taints to be overwritten
     #[arg(long)]
     overwrite: bool,
-    /// Show what would be done, and change nothing
+    /// Print what would be done, without doing it
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What was typed, understood.
+/// The parsed arguments.
 #[derive(Debug, PartialEq)]
 struct Change {
     clusters: Vec<String>,
     add: Vec<Taint>,
-    /// Without an effect: all with that key.
+    /// Without an effect, all taints with the key.
     remove: Vec<Taint>,
     overwrite: bool,
 }
@@ -146,7 +146,7 @@ impl Change {
         Ok(())
     }
 
-    /// The taints a cluster gets, and the word for what happens to it.
+    /// Returns the new taints of a cluster, and the word that describes the change.
     fn plan(&self, name: &str, old: &[Taint]) -> anyhow::Result<(&'static str, Vec<Taint>)> {
         if !self.overwrite {
             let taken: Vec<&str> =
@@ -189,7 +189,7 @@ fn same(a: &Taint, b: &Taint) -> bool {
     a.key == b.key && a.effect == b.effect
 }
 
-/// `key=value:effect`, with what there is of it.
+/// Formats a taint as `key=value:effect`, without empty parts.
 fn show(taint: &Taint) -> String {
     match (taint.value.is_empty(), taint.effect.is_empty()) {
         (true, true) => taint.key.clone(),
@@ -199,13 +199,13 @@ fn show(taint: &Taint) -> String {
     }
 }
 
-/// `KEY`, `KEY:EFFECT` or `KEY=VALUE:EFFECT`.
+/// Parses `KEY`, `KEY:EFFECT` or `KEY=VALUE:EFFECT`.
 fn parse_taint(text: &str) -> anyhow::Result<Taint> {
     let (key, value, effect) = match text.split(':').collect::<Vec<_>>()[..] {
         [key] => (key, "", ""),
         [pair, effect] => {
             if !EFFECTS.contains(&effect) {
-                bail!("invalid taint effect: {effect}, unsupported taint effect; it is one of {}", EFFECTS.join(", "));
+                bail!("invalid taint effect: {effect}, unsupported taint effect; use one of {}", EFFECTS.join(", "));
             }
             match pair.split('=').collect::<Vec<_>>()[..] {
                 [key] => (key, "", effect),
@@ -286,7 +286,7 @@ mod tests {
         refused(
             "clusters m1 a:Never",
             &[],
-            "invalid taint effect: Never, unsupported taint effect; it is one of NoSchedule, PreferNoSchedule, NoExecute",
+            "invalid taint effect: Never, unsupported taint effect; use one of NoSchedule, PreferNoSchedule, NoExecute",
         );
         refused(
             "clusters m1 a:NoSchedule a:NoSchedule",

@@ -1,4 +1,4 @@
-//! `top`: what pods, nodes and whole members use, across members, in one table with the cluster of every row.
+//! `top`: resource usage of pods, nodes and clusters across members.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,12 +16,12 @@ use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
 use crate::scope::{self, Scope};
 use crate::tabs;
 
-/// Clusters asked at the same time.
+/// Maximum number of clusters queried concurrently.
 const CLUSTERS_AT_ONCE_MAX: usize = 16;
 
 /// Display resource (CPU/memory) usage of member clusters.
 ///
-/// Members must have a metrics server, or be members of Flotilla's own.
+/// Members must have a metrics server; `flotilla member` has one.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +46,7 @@ enum TopCommand {
     /// Display resource (CPU/memory) usage of nodes of member clusters
     #[command(visible_aliases = ["node", "no"])]
     Nodes(NodesArgs),
-    /// Display how much of each member cluster is used
+    /// Display resource usage of member clusters
     #[command(visible_alias = "cluster")]
     Clusters(ClustersArgs),
 }
@@ -59,14 +59,14 @@ enum SortBy {
 
 #[derive(Args, Debug)]
 struct PodsArgs {
-    /// Only the pod of this name
+    /// Name of the pod
     #[arg(value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
     plane: PlaneArgs,
     #[command(flatten)]
     namespace: NamespaceArgs,
-    /// Members to look at [default: every member]
+    /// Members [default: all members]
     #[arg(short = 'C', long, value_delimiter = ',', value_name = "NAME")]
     clusters: Vec<String>,
     /// Selector (label query) to filter on
@@ -75,49 +75,49 @@ struct PodsArgs {
     /// Selector (field query) to filter on
     #[arg(long, value_name = "SELECTOR")]
     field_selector: Option<String>,
-    /// The largest first
+    /// Sort by this resource, largest first
     #[arg(long, value_enum, value_name = "cpu|memory")]
     sort_by: Option<SortBy>,
-    /// One line per container
+    /// Show usage per container
     #[arg(long)]
     containers: bool,
     /// List across all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Leave out the line of column names
+    /// Do not print headers
     #[arg(long)]
     no_headers: bool,
-    /// Print the sum too
+    /// Also print the sum
     #[arg(long)]
     sum: bool,
-    /// Taken for the sake of scripts
+    /// Accepted for compatibility
     #[arg(long, hide = true)]
     use_protocol_buffers: bool,
 }
 
 #[derive(Args, Debug)]
 struct NodesArgs {
-    /// Only the node of this name
+    /// Name of the node
     #[arg(value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
     plane: PlaneArgs,
-    /// Members to look at [default: every member]
+    /// Members [default: all members]
     #[arg(short = 'C', long, value_delimiter = ',', value_name = "NAME")]
     clusters: Vec<String>,
     /// Selector (label query) to filter on
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
-    /// The largest first
+    /// Sort by this resource, largest first
     #[arg(long, value_enum, value_name = "cpu|memory")]
     sort_by: Option<SortBy>,
-    /// Leave out the line of column names
+    /// Do not print headers
     #[arg(long)]
     no_headers: bool,
-    /// Shares of what nodes have in all, not of what pods may have
+    /// Show percentages of capacity instead of allocatable
     #[arg(long)]
     show_capacity: bool,
-    /// Taken for the sake of scripts
+    /// Accepted for compatibility
     #[arg(long, hide = true)]
     use_protocol_buffers: bool,
 }
@@ -126,15 +126,15 @@ struct NodesArgs {
 struct ClustersArgs {
     #[command(flatten)]
     plane: PlaneArgs,
-    /// Members to look at [default: every member]
+    /// Members [default: all members]
     #[arg(short = 'C', long, value_delimiter = ',', value_name = "NAME")]
     clusters: Vec<String>,
-    /// Leave out the line of column names
+    /// Do not print headers
     #[arg(long)]
     no_headers: bool,
 }
 
-/// CPU in thousandths, memory in bytes.
+/// CPU in millicores, memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Usage {
     cpu: i64,
@@ -300,7 +300,7 @@ fn nodes_table(rows: Vec<(String, Arc<Object>)>, args: &NodesArgs) -> String {
     tabs::align(&(lines.join("\n") + "\n"), tabs::TABLE)
 }
 
-/// From what members report of themselves: asks no member.
+/// Uses the status of clusters; no member is contacted.
 async fn top_clusters(console: &Console, plane: &Plane, args: &ClustersArgs) -> anyhow::Result<()> {
     let wanted = scope::members(plane, Scope::Members, &args.clusters).await?;
     let mut clusters = plane.clusters().await?;

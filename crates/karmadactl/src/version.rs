@@ -1,10 +1,10 @@
-//! `version`: what this program is, and which Karmada it speaks.
+//! `version`: the version of this program and of the Karmada API.
 
 use clap::Args;
 
 use crate::console::Console;
 
-/// The release of Karmada whose API and behaviour this program has.
+/// The Karmada release this program is compatible with.
 const KARMADA_VERSION: &str = "v1.18.2";
 
 /// Print the version information.
@@ -19,7 +19,7 @@ pub fn run(console: &Console, _: &VersionArgs) -> anyhow::Result<()> {
         "aarch64" => "arm64",
         other => other,
     };
-    // Scripts that look for Karmada's version find it where karmadactl has it.
+    // Scripts find Karmada's version where karmadactl prints it.
     console.line(format!(
         "{program} version: version.Info{{GitVersion:\"{KARMADA_VERSION}\", GitCommit:\"unknown\", \
          GitShortCommit:\"unknown\", GitTreeState:\"unknown\", BuildDate:\"unknown\", GoVersion:\"none\", \

@@ -1,4 +1,4 @@
-//! `why` and `plan`: asks the control plane for the reasons of what it did, and for what it would do.
+//! `why` and `plan`: explains the placement of an object, and previews the effect of manifests.
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -18,11 +18,9 @@ use crate::resources;
 const WHY: &str = "/flotilla/v1alpha1/why";
 const PLAN: &str = "/flotilla/v1alpha1/plan";
 
-/// Explain where an object of the control plane was placed and why: from the policy that selected it through
-/// scheduling and overrides to what every member says.
+/// Explain where an object is placed and why: policy, scheduling, overrides, and its status in every member.
 ///
-/// For an object that is not placed it names the stage that stops it; for one that no policy selects, the policies that
-/// come nearest.
+/// For an object that is not placed, the stage that stops it is shown; if no policy selects it, the closest policies.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -45,9 +43,9 @@ pub struct WhyArgs {
     output: Option<Format>,
 }
 
-/// Show what applying manifests would place, move, change or remove, without doing it.
+/// Preview what applying manifests would place, move, change or remove.
 ///
-/// Manifests may be templates and policies together, as they would be applied.
+/// Manifests can be templates and policies together.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -60,10 +58,10 @@ Examples:
   # From another program
   kustomize build overlays/prod | flotilla plan -f -")]
 pub struct PlanArgs {
-    /// File, directory, or - for standard input; may be given several times
+    /// File, directory, or - for standard input (can be repeated)
     #[arg(short = 'f', long, value_name = "FILE")]
     filename: Vec<String>,
-    /// Read directories below the given ones too
+    /// Read directories recursively
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
@@ -78,7 +76,7 @@ pub struct PlanArgs {
 pub(crate) fn document_format(text: &str) -> Result<Format, String> {
     match text.parse()? {
         format @ (Format::Json | Format::Yaml | Format::JsonPath(_)) => Ok(format),
-        _ => Err(format!("{text:?} is not a format of this command; it is json, yaml or jsonpath=…")),
+        _ => Err(format!("{text:?} is not a valid output format; use json, yaml or jsonpath=…")),
     }
 }
 
@@ -94,7 +92,7 @@ async fn ask_why(client: &ClusterClient, typed: &[String], namespace: &str) -> a
     let wanted = resources::resolve(&resources::parse(typed)?, &known)?;
     let (resource, name) = match &wanted[..] {
         [one] if one.names.len() == 1 => (&one.resource, &one.names[0]),
-        _ => bail!("say one object, as TYPE/NAME"),
+        _ => bail!("specify one object, as TYPE/NAME"),
     };
     let gvk = resource.gvk();
     let namespace = if resource.namespaced { namespace } else { "" };
@@ -145,25 +143,25 @@ async fn ask_plan(client: &ClusterClient, objects: Vec<Object>, namespace: &str)
         .header(header::ACCEPT, "application/json")
         .header(header::CONTENT_TYPE, "application/json")
         .body(body)
-        .context("not a request")?;
+        .context("cannot build the request")?;
     let response = client.raw(request).await?;
     if response.status().as_u16() >= 400 {
         let status = Status::from_response(response.status().as_u16(), response.body());
         return Err(unknown_path(status).into());
     }
-    serde_json::from_slice(response.body()).context("the answer is not JSON")
+    serde_json::from_slice(response.body()).context("the response is not JSON")
 }
 
-/// A control plane that is not ours has no such path.
+/// Explains a missing path: only Flotilla serves it.
 pub(crate) fn unknown_path(status: Status) -> Status {
     if status.code == 404 && status.details.is_none() {
-        let text = "the control plane cannot answer this: it does not serve /flotilla/v1alpha1 (is it a Flotilla?)";
+        let text = "the control plane does not serve /flotilla/v1alpha1: this command needs a Flotilla control plane";
         return Status::new(404, "NotFound", text);
     }
     status
 }
 
-/// The text the answer has for people, or all of it as data.
+/// Returns the text of the response, or the whole response in an output format.
 pub(crate) fn show(console: &Console, answer: &Value, format: Option<&Format>) -> anyhow::Result<()> {
     let text = match (format, answer["text"].as_str()) {
         (Some(format), _) => format.print(answer)?,

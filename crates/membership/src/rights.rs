@@ -51,14 +51,20 @@ impl AgentRights {
 
     /// Creates the objects the agent expects: its secrets, its Cluster and its lease.
     pub async fn create_objects(&self, plane: &ClusterClient, cluster: Object) -> Result<(), MembershipError> {
-        for name in self.secrets() {
-            ensure(plane, &SECRETS, SECRETS.object(&self.namespace, &name)).await?;
-        }
+        self.create_secrets(plane).await?;
         ensure(plane, &CLUSTERS, cluster).await?;
         let cluster = plane.get(ResourceRef::cluster(&CLUSTERS.gvr(), &self.cluster)).await?;
         let mut lease = LEASES.object(CLUSTER_NAMESPACE, &self.cluster);
         lease.set(&["metadata", "ownerReferences"], json!([owner(&cluster, false)]));
         ensure(plane, &LEASES, lease).await
+    }
+
+    /// Creates the secrets that the agent fills, unless they exist.
+    pub async fn create_secrets(&self, plane: &ClusterClient) -> Result<(), MembershipError> {
+        for name in self.secrets() {
+            ensure(plane, &SECRETS, SECRETS.object(&self.namespace, &name)).await?;
+        }
+        Ok(())
     }
 
     /// Revokes the permissions. Failures are reported as warnings.

@@ -20,6 +20,10 @@ use crate::process::child::{Keeper, Place};
 use crate::process::wire::{Address, Lead, Wire};
 use crate::{Condition, Error, Forward, Machine, Output, Provisioner};
 
+/// Time to wait for a port that is still in use.
+const REOPEN_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
+const REOPEN_POLL: std::time::Duration = std::time::Duration::from_millis(10);
+
 pub use child::{TETHER, memory_bytes};
 
 /// The process of a machine.
@@ -169,7 +173,7 @@ impl Entry {
         if let Some(old) = self.leads.remove(&forward.name) {
             old.close().await;
         }
-        let opened = Lead::open(forward.listen, Arc::new(Address(forward.target.clone()))).await;
+        let opened = open_lead(forward).await;
         let lead = opened.map_err(|error| match error.kind() {
             std::io::ErrorKind::AddrInUse => Error::Host {
                 problem: format!("another program is listening on {}", forward.listen),
@@ -180,6 +184,20 @@ impl Entry {
         lead.set_wire(self.wires.get(&forward.name).copied().unwrap_or_default());
         self.leads.insert(forward.name.clone(), lead);
         Ok(())
+    }
+}
+
+/// Opens the port, and retries for a moment while it is in use: a process started at the same time may hold a copy of the
+/// closed listener until it has replaced its program.
+async fn open_lead(forward: &Forward) -> std::io::Result<Lead> {
+    let deadline = tokio::time::Instant::now() + REOPEN_TIMEOUT;
+    loop {
+        match Lead::open(forward.listen, Arc::new(Address(forward.target.clone()))).await {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(REOPEN_POLL).await;
+            }
+            opened => return opened,
+        }
     }
 }
 

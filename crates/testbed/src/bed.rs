@@ -1,4 +1,4 @@
-//! A testbed at hand: its directory, what it is to be, its supervisor, and where its members run.
+//! An open testbed: its directory, desired state, supervisor and provisioner.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,35 +12,35 @@ use provisioners::{Condition, Machine, Provisioner};
 use tokio::time::Instant;
 
 use crate::clusters::{NotReady, check_ready, rewrite, write_if_changed};
-use crate::display::Line;
-use crate::place::{PLANE, PLANE_CONTEXT, Place, REGISTRY};
+use crate::display::ProgressLine;
+use crate::place::{PLANE, PLANE_CONTEXT, REGISTRY, TestbedDir};
 use crate::spec::{Kind, MachineSpec, MemberSpec, Mode, Spec, loopback};
 use crate::supervisor::client::{SupervisorClient, this_program};
 
 const POLL: Duration = Duration::from_millis(15);
-/// One question whether something is ready.
-const ASK_PATIENCE: Duration = Duration::from_secs(2);
-const READY_PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of one readiness check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const LOG_LINES: usize = 8;
 const MICROK8S_IMAGE: &str = "ubuntu:22.04";
 
-pub struct Bed {
-    pub place: Place,
+pub struct Testbed {
+    pub place: TestbedDir,
     pub spec: Spec,
     pub supervisor: SupervisorClient,
     pub members: Arc<dyn Provisioner>,
     pub program: PathBuf,
 }
 
-impl Bed {
-    /// A testbed that runs.
-    pub async fn running(place: &Place) -> anyhow::Result<Self> {
+impl Testbed {
+    /// Opens a testbed that must be running.
+    pub async fn running(place: &TestbedDir) -> anyhow::Result<Self> {
         let spec = Spec::existing(place)?;
         let supervisor = SupervisorClient::running(place).await?;
         Self::new(place, spec, supervisor).await
     }
 
-    pub async fn new(place: &Place, spec: Spec, supervisor: SupervisorClient) -> anyhow::Result<Self> {
+    pub async fn new(place: &TestbedDir, spec: Spec, supervisor: SupervisorClient) -> anyhow::Result<Self> {
         let program = this_program()?;
         let members: Arc<dyn Provisioner> = match spec.provisioner {
             Kind::Process => Arc::new(supervisor.clone()),
@@ -50,16 +50,23 @@ impl Bed {
         Ok(Self { place: place.clone(), spec, supervisor, members, program })
     }
 
-    pub async fn start_plane(&self, line: &Line, deadline: Instant) -> anyhow::Result<()> {
-        line.say("starting");
-        self.started(&self.supervisor, &self.spec.plane_machine(&self.place, &self.program)).await?;
+    /// Fails if the provisioner of the members cannot be used on this host.
+    pub async fn connect_provisioner(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
+        if spec.provisioner == Kind::Lxd {
+            Lxd::connect(settings(place, &spec.machines, this_program()?)).await?;
+        }
+        Ok(())
+    }
+
+    pub async fn start_plane(&self, line: &ProgressLine, deadline: Instant) -> anyhow::Result<()> {
+        self.started(&self.supervisor, &self.spec.plane_machine(&self.place, &self.program), line).await?;
         let written = self.place.machine_data(PLANE).join("karmada-apiserver.config");
         loop {
             if let Ok(text) = std::fs::read_to_string(&written)
                 && let Ok(text) = rewrite(&text, PLANE_CONTEXT, &format!("https://{}", loopback(self.spec.plane_port)))
             {
                 write_if_changed(&self.place.plane_config(), &text)?;
-                if check_ready(&self.place.plane_config(), ASK_PATIENCE).await.is_ok() {
+                if check_ready(&self.place.plane_config(), CHECK_TIMEOUT).await.is_ok() {
                     return Ok(());
                 }
             }
@@ -67,24 +74,27 @@ impl Bed {
         }
     }
 
-    pub async fn start_registry(&self, line: &Line, deadline: Instant) -> anyhow::Result<()> {
+    pub async fn start_registry(&self, line: &ProgressLine, deadline: Instant) -> anyhow::Result<()> {
         let (Some(machine), Some(port)) =
             (self.spec.registry_machine(&self.place, &self.program), self.spec.registry_port)
         else {
             return Ok(());
         };
-        line.say("starting");
-        self.started(&self.supervisor, &machine).await?;
+        self.started(&self.supervisor, &machine, line).await?;
         while tokio::net::TcpStream::connect(loopback(port)).await.is_err() {
             self.patience(&self.supervisor, REGISTRY, deadline).await?;
         }
         Ok(())
     }
 
-    /// Returns when the member's API is ready and its kubeconfig is in place.
-    pub async fn start_member(&self, member: &MemberSpec, line: &Line, deadline: Instant) -> anyhow::Result<()> {
-        line.say("starting");
-        self.started(&*self.members, &self.spec.member_machine(&self.place, &self.program, member)).await?;
+    /// Starts a member, and returns when its API is ready and its kubeconfig is written.
+    pub async fn start_member(
+        &self,
+        member: &MemberSpec,
+        line: &ProgressLine,
+        deadline: Instant,
+    ) -> anyhow::Result<()> {
+        self.started(&*self.members, &self.spec.member_machine(&self.place, &self.program, member), line).await?;
         if self.spec.provisioner == Kind::Lxd && self.spec.machines.microk8s {
             return self.install_microk8s(member, line).await;
         }
@@ -92,7 +102,7 @@ impl Bed {
             if let Ok(text) = self.read_member_config(member).await {
                 let config = self.place.member_config(&member.name);
                 write_if_changed(&config, &text)?;
-                if check_ready(&config, ASK_PATIENCE).await.is_ok() {
+                if check_ready(&config, CHECK_TIMEOUT).await.is_ok() {
                     return Ok(());
                 }
             }
@@ -100,23 +110,23 @@ impl Bed {
         }
     }
 
-    /// MicroK8s is installed once; one that answers is left alone.
-    async fn install_microk8s(&self, member: &MemberSpec, line: &Line) -> anyhow::Result<()> {
+    /// Installs MicroK8s unless it is already ready.
+    async fn install_microk8s(&self, member: &MemberSpec, line: &ProgressLine) -> anyhow::Result<()> {
         let config = self.place.member_config(&member.name);
-        if check_ready(&config, ASK_PATIENCE).await.is_ok() {
+        if check_ready(&config, CHECK_TIMEOUT).await.is_ok() {
             return Ok(());
         }
         line.say("installing MicroK8s");
         let server = format!("https://{}", loopback(member.port));
         let text = microk8s::install(&*self.members, &member.name, &server).await?;
         write_if_changed(&config, &rewrite(&text, &member.name, &server)?)?;
-        Ok(check_ready(&config, READY_PATIENCE).await?)
+        Ok(check_ready(&config, READY_TIMEOUT).await?)
     }
 
-    /// A member that was started a moment ago answers soon.
+    /// Waits until a member that was just started answers.
     pub async fn wait_member(&self, member: &MemberSpec) -> anyhow::Result<()> {
-        let deadline = Instant::now() + READY_PATIENCE;
-        while let Err(error) = check_ready(&self.place.member_config(&member.name), ASK_PATIENCE).await {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        while let Err(error) = check_ready(&self.place.member_config(&member.name), CHECK_TIMEOUT).await {
             // The fault `errors` makes a running member answer with 503.
             if matches!(error, NotReady::Answered { code: http::StatusCode::SERVICE_UNAVAILABLE, .. }) {
                 return Ok(());
@@ -126,14 +136,14 @@ impl Bed {
         Ok(())
     }
 
-    /// The kubeconfig of a member's administrator, leading through the forwarded port.
+    /// Reads the administrator's kubeconfig of a member, with the forwarded port as its server.
     async fn read_member_config(&self, member: &MemberSpec) -> anyhow::Result<String> {
         if let Some(source) = &member.source {
             let text = std::fs::read_to_string(&source.kubeconfig)?;
             return choose_context(&text, source.context.as_deref(), &member.name);
         }
         let text = self.members.read_file(&member.name, &self.spec.member_config_inside()).await?;
-        let text = String::from_utf8(text).context("the member's kubeconfig is no text")?;
+        let text = String::from_utf8(text).context("the member's kubeconfig is not valid UTF-8")?;
         if member.mode == Mode::Pull && self.spec.provisioner == Kind::Process {
             let own = rewrite(&text, &member.name, &format!("https://{}", loopback(member.own_port)))?;
             write_if_changed(&self.place.agent_member_config(&member.name), &own)?;
@@ -141,25 +151,35 @@ impl Bed {
         rewrite(&text, &member.name, &format!("https://{}", loopback(member.port)))
     }
 
-    /// The agent of a member that is registered.
+    /// Starts the agent of a registered member.
     pub async fn start_agent(&self, member: &MemberSpec) -> anyhow::Result<()> {
         let config = self.place.member_config(&member.name);
         let beside = self.place.agent_member_config(&member.name);
         if self.spec.provisioner != Kind::Process {
-            // Nothing of ours runs beside it: the agent takes the way everybody takes.
+            // The agent runs outside the member, and uses the same address as all clients.
             write_if_changed(&beside, &std::fs::read_to_string(&config)?)?;
         }
         let endpoint = cluster_client::Kubeconfig::load(&[config])?.remote(None)?.server;
         let machine = self.spec.agent_machine(&self.place, &self.program, member, &endpoint);
-        self.started(&self.supervisor, &machine).await
+        self.started(&self.supervisor, &machine, &ProgressLine::silent()).await
     }
 
-    async fn started(&self, where_it_runs: &dyn Provisioner, machine: &Machine) -> anyhow::Result<()> {
-        where_it_runs.create(machine).await?;
-        Ok(where_it_runs.start(&machine.name).await?)
+    /// Starts a machine unless it is already running as described.
+    async fn started(
+        &self,
+        provisioner: &dyn Provisioner,
+        machine: &Machine,
+        line: &ProgressLine,
+    ) -> anyhow::Result<()> {
+        provisioner.create(machine).await?;
+        match provisioner.condition(&machine.name).await {
+            Ok(Condition::Running) => line.say("checking"),
+            _ => line.say("starting"),
+        }
+        Ok(provisioner.start(&machine.name).await?)
     }
 
-    /// A pause between two looks, or an error where looking on makes no sense.
+    /// Pauses between two checks, or fails when the machine keeps exiting or the time is over.
     async fn patience(&self, provisioner: &dyn Provisioner, machine: &str, deadline: Instant) -> anyhow::Result<()> {
         let is_failing = provisioner.condition(machine).await? == Condition::Failing;
         if is_failing || Instant::now() >= deadline {
@@ -169,16 +189,16 @@ impl Bed {
                 let inside = provisioner.read_file(machine, MACHINE_LOG).await.unwrap_or_default();
                 said = tail(&String::from_utf8_lossy(&inside));
             }
-            let what = if is_failing { "keeps ending" } else { "is not ready in time" };
-            bail!("{machine} {what}; the end of {} says:\n{said}", log.display());
+            let what = if is_failing { "keeps exiting" } else { "is not ready before the timeout" };
+            bail!("{machine} {what}; last lines of {}:\n{said}", log.display());
         }
         tokio::time::sleep(POLL).await;
         Ok(())
     }
 }
 
-/// How the machines are made; MicroK8s needs an image that has snap.
-fn settings(place: &Place, machines: &MachineSpec, program: PathBuf) -> Settings {
+/// Returns the settings of system containers; MicroK8s needs an image with snap.
+fn settings(place: &TestbedDir, machines: &MachineSpec, program: PathBuf) -> Settings {
     let image = machines.image.as_deref().unwrap_or(if machines.microk8s { MICROK8S_IMAGE } else { "" });
     Settings {
         image: ImageSource::parse(image),
@@ -196,7 +216,7 @@ fn sources(spec: &Spec) -> BTreeMap<String, Existing> {
     spec.members.iter().filter_map(of).collect()
 }
 
-/// One context of the user's kubeconfig, under the member's name and where it is.
+/// Extracts one context of the user's kubeconfig, renamed to the member's name.
 fn choose_context(text: &str, context: Option<&str>, name: &str) -> anyhow::Result<String> {
     let mut config: serde_json::Value = serde_saphyr::from_str(text).context("not a kubeconfig")?;
     if let Some(context) = context {

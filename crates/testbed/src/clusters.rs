@@ -1,4 +1,4 @@
-//! Reaching the clusters of a testbed: their kubeconfigs, read and rewritten, and a few questions asked often.
+//! Clients and kubeconfigs of the clusters of a testbed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use cluster_client::{ClusterClient, Endpoint, Kubeconfig};
 use object::yaml;
 use serde_json::{Value, json};
 
-use crate::place::{PLANE_CONTEXT, Place};
+use crate::place::{PLANE_CONTEXT, TestbedDir};
 use crate::spec::{Spec, write_file};
 
 pub const PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods");
 pub const NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
 
-/// Clusters of a testbed are near: what takes longer has gone wrong.
+/// Request timeout; the clusters of a testbed are local.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The cluster of a kubeconfig's current context.
+/// Connects to the cluster of a kubeconfig's current context.
 pub fn open(kubeconfig: &Path) -> anyhow::Result<ClusterClient> {
     open_within(kubeconfig, REQUEST_TIMEOUT)
 }
@@ -51,7 +51,7 @@ pub async fn check_ready(kubeconfig: &Path, timeout: Duration) -> Result<(), Not
     }
 }
 
-/// The same cluster and user under another name and at another address.
+/// Rewrites a kubeconfig: the same cluster and user with another name and server.
 pub fn rewrite(kubeconfig: &str, name: &str, server: &str) -> anyhow::Result<String> {
     let mut config: Value = serde_saphyr::from_str(kubeconfig).context("not a kubeconfig")?;
     let current = config["current-context"].as_str().unwrap_or_default().to_owned();
@@ -78,8 +78,8 @@ fn named<'a>(config: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
     config[list].as_array()?.iter().find(|entry| entry["name"] == name)
 }
 
-/// One kubeconfig with a context per cluster, the control plane's first.
-pub fn write_merged(place: &Place, spec: &Spec) -> anyhow::Result<()> {
+/// Writes a kubeconfig with a context per cluster, the control plane's first.
+pub fn write_merged(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
     let members = spec.members.iter().map(|member| place.member_config(&member.name));
     let paths = std::iter::once(place.plane_config()).chain(members);
     let mut merged = json!({
@@ -99,7 +99,7 @@ pub fn write_merged(place: &Place, spec: &Spec) -> anyhow::Result<()> {
     write_if_changed(&place.merged_config(), &yaml::to_string(&merged))
 }
 
-/// Leaves a file alone that is as it should be.
+/// Writes the file unless it already has this content.
 pub fn write_if_changed(path: &Path, text: &str) -> anyhow::Result<()> {
     if std::fs::read_to_string(path).is_ok_and(|present| present == text) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Scenarios to watch: each shows every command it runs, checks what came of it, and cleans up behind itself.
+//! Demos: each prints the commands it runs, checks their results, and cleans up.
 
 mod failover;
 mod images;
@@ -8,9 +8,9 @@ mod stage;
 use anyhow::{Context, bail};
 use karmadactl::console::Console;
 
-use crate::bed::Bed;
-use crate::demo::stage::Stage;
-use crate::place::Place;
+use crate::bed::Testbed;
+use crate::demo::stage::DemoContext;
+use crate::place::TestbedDir;
 
 struct Scenario {
     name: &'static str,
@@ -21,16 +21,16 @@ const SCENARIOS: [Scenario; 7] = [
     Scenario { name: "nginx", about: "a Deployment in every member" },
     Scenario { name: "overrides", about: "the same Deployment, different in one member" },
     Scenario { name: "spread", about: "replicas divided by weight, and a limit on clusters" },
-    Scenario { name: "dependencies", about: "what a Deployment mentions goes where it goes" },
-    Scenario { name: "failover", about: "a member dies, and its workload moves to another" },
-    Scenario { name: "flask", about: "an image of your own in every member (needs --runtime containerd)" },
+    Scenario { name: "dependencies", about: "a ConfigMap follows the Deployment that uses it" },
+    Scenario { name: "failover", about: "a member crashes, and its workload moves to another" },
+    Scenario { name: "flask", about: "a custom image in every member (needs --runtime containerd)" },
     Scenario {
         name: "prometheus",
-        about: "Prometheus in every member, each on a port of its own (needs --runtime containerd)",
+        about: "Prometheus in every member, each on its own port (needs --runtime containerd)",
     },
 ];
 
-pub async fn run(console: &Console, place: &Place, scenario: &str, keep: bool) -> anyhow::Result<()> {
+pub async fn run(console: &Console, place: &TestbedDir, scenario: &str, keep: bool) -> anyhow::Result<()> {
     if scenario == "list" {
         for scenario in SCENARIOS {
             console.line(format!("{:14}{}", scenario.name, scenario.about))?;
@@ -39,10 +39,10 @@ pub async fn run(console: &Console, place: &Place, scenario: &str, keep: bool) -
     }
     let Some(known) = SCENARIOS.iter().find(|known| known.name == scenario) else {
         let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
-        bail!("there is no scenario {scenario}; there are {}", names.join(", "));
+        bail!("demo {scenario} not found; available: {}", names.join(", "));
     };
-    let bed = Bed::running(place).await?;
-    let mut stage = Stage::new(console, &bed)?;
+    let bed = Testbed::running(place).await?;
+    let mut stage = DemoContext::new(console, &bed)?;
     stage.say(format!("{}: {}", known.name, known.about))?;
     let played = match known.name {
         "nginx" => placement::nginx(&mut stage).await,
@@ -56,5 +56,5 @@ pub async fn run(console: &Console, place: &Place, scenario: &str, keep: bool) -
     let cleaned = if keep { Ok(()) } else { stage.clean_up().await.context("cannot clean up") };
     played?;
     cleaned?;
-    stage.say(format!("{} has shown what it should.", known.name))
+    stage.say(format!("demo {} is complete.", known.name))
 }

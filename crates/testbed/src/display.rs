@@ -1,4 +1,4 @@
-//! What a person sees while a testbed comes up: a line per part that changes in place, or plain lines where nobody watches.
+//! Progress of a testbed: a live line per part on a terminal, otherwise plain lines.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,20 +11,20 @@ const TICK: Duration = Duration::from_millis(80);
 
 pub struct Display {
     console: Arc<Console>,
-    /// Only where standard error is a terminal.
+    /// Set only if standard error is a terminal.
     live: Option<MultiProgress>,
     started: Instant,
     name_width: usize,
 }
 
-/// One part of the testbed.
-pub struct Line {
+/// The progress of one part.
+pub struct ProgressLine {
     console: Arc<Console>,
     bar: Option<ProgressBar>,
     name: String,
     started: Instant,
     name_width: usize,
-    said: Mutex<String>,
+    shown: Mutex<String>,
 }
 
 impl Display {
@@ -37,7 +37,7 @@ impl Display {
         self.started.elapsed()
     }
 
-    pub fn line(&self, name: &str) -> Arc<Line> {
+    pub fn line(&self, name: &str) -> Arc<ProgressLine> {
         let bar = self.live.as_ref().map(|live| {
             let bar = live.add(ProgressBar::new_spinner());
             if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {prefix} {msg}") {
@@ -47,19 +47,19 @@ impl Display {
             bar.enable_steady_tick(TICK);
             bar
         });
-        Arc::new(Line {
+        Arc::new(ProgressLine {
             console: Arc::clone(&self.console),
             bar,
             name: name.to_owned(),
             started: self.started,
             name_width: self.name_width,
-            said: Mutex::default(),
+            shown: Mutex::default(),
         })
     }
 }
 
-impl Line {
-    /// For what nobody needs to watch.
+impl ProgressLine {
+    /// Creates a line that prints nothing.
     pub fn silent() -> Self {
         let console = Console::new("flotilla", Box::new(std::io::sink()), Box::new(std::io::sink()));
         Self {
@@ -68,17 +68,17 @@ impl Line {
             name: String::new(),
             started: Instant::now(),
             name_width: 0,
-            said: Mutex::default(),
+            shown: Mutex::default(),
         }
     }
 
-    /// What goes on now. The same twice is said once.
+    /// Shows the current step; a repeated text is shown once.
     pub fn say(&self, text: &str) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if *said == text {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if *shown == text {
             return;
         }
-        text.clone_into(&mut said);
+        text.clone_into(&mut shown);
         match &self.bar {
             Some(bar) => bar.set_message(text.to_owned()),
             None => self.plain(text),

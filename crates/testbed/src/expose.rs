@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::expose::pod::Following;
-use crate::place::Place;
+use crate::place::TestbedDir;
 use crate::spec::{loopback, write_file};
 
 /// Ports one testbed may open for pods.
@@ -59,7 +59,7 @@ pub struct ExposureReport {
 
 /// All exposures of a testbed, with their ports open.
 pub struct Exposures {
-    place: Place,
+    place: TestbedDir,
     open: Mutex<BTreeMap<String, Open>>,
 }
 
@@ -72,7 +72,7 @@ struct Open {
 
 impl Exposures {
     /// Opens what was exposed before. A port that is taken now shows in the reports.
-    pub async fn load(place: &Place) -> Self {
+    pub async fn load(place: &TestbedDir) -> Self {
         let mut open = BTreeMap::new();
         let saved: Vec<Exposure> = match std::fs::read(place.exposures_file()) {
             Ok(text) => serde_json::from_slice(&text).unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! Faults that are switched on and off: killed, cut off, slow, failing, full and locked-out members.
+//! Faults of members: crash, network partition, latency, errors, no capacity, expired credentials.
 
 mod credentials;
 mod nodes;
@@ -12,30 +12,30 @@ use provisioners::process::wire::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::bed::Bed;
+use crate::bed::Testbed;
 use crate::clusters::open;
-use crate::place::{Place, agent_of};
+use crate::place::{TestbedDir, agent_of};
 use crate::spec::{API_FORWARD, Kind, MemberSpec, Mode, PLANE_FORWARD, write_file};
-use crate::up::hold;
+use crate::up::hold_existing;
 
-/// Where a member lets itself be disturbed.
+/// Path of the API that sets the error rate of a member.
 const DISTURBANCE_PATH: &str = "/flotilla/v1alpha1/disturbance";
 
-/// What can go wrong with a member.
+/// A fault of a member.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// Its process ends as in a crash, and stays away.
+    /// Its process is killed and not restarted.
     Kill,
-    /// Nothing gets through, either way.
+    /// No traffic passes in either direction.
     Partition,
-    /// Everything takes longer.
+    /// Added latency.
     Slow { millis: u64 },
-    /// Its API answers this many of a hundred requests with 503.
+    /// Percentage of requests its API answers with 503.
     Errors { percent: u8 },
     /// All its nodes are cordoned.
     Unschedulable,
-    /// What the control plane (or the agent) shows to be let in is good no more.
+    /// The credentials of the control plane (or of the agent) are rejected.
     ExpireCredentials,
 }
 
@@ -52,24 +52,24 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is switched on, and what is needed to switch it off. Kept in a file.
+/// Active faults, and the data needed to end them. Stored in a file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Faults {
-    members: BTreeMap<String, Troubles>,
+    members: BTreeMap<String, MemberFaults>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Troubles {
+struct MemberFaults {
     faults: BTreeSet<Fault>,
-    /// Nodes that were cordoned for the fault, not before.
+    /// Nodes cordoned by the fault.
     cordoned: Vec<String>,
-    /// The token that was good.
+    /// The valid token to restore.
     token: Option<String>,
 }
 
-impl Troubles {
+impl MemberFaults {
     fn has_errors(&self) -> bool {
         self.faults.iter().any(|fault| matches!(fault, Fault::Errors { .. }))
     }
@@ -77,16 +77,17 @@ impl Troubles {
 
 impl Faults {
     pub fn of(&self, member: &str) -> Vec<&Fault> {
-        self.members.get(member).map(|troubles| troubles.faults.iter().collect()).unwrap_or_default()
+        self.members.get(member).map(|member_faults| member_faults.faults.iter().collect()).unwrap_or_default()
     }
 
     pub fn described(&self) -> Vec<String> {
         let all = self.members.iter();
-        all.flat_map(|(name, troubles)| troubles.faults.iter().map(move |fault| format!("{name} {fault}"))).collect()
+        all.flat_map(|(name, member_faults)| member_faults.faults.iter().map(move |fault| format!("{name} {fault}")))
+            .collect()
     }
 }
 
-pub fn load(place: &Place) -> anyhow::Result<Faults> {
+pub fn load(place: &TestbedDir) -> anyhow::Result<Faults> {
     let path = place.faults_file();
     match std::fs::read(&path) {
         Ok(text) => serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display())),
@@ -95,32 +96,32 @@ pub fn load(place: &Place) -> anyhow::Result<Faults> {
     }
 }
 
-fn save(place: &Place, faults: &Faults) -> anyhow::Result<()> {
+fn save(place: &TestbedDir, faults: &Faults) -> anyhow::Result<()> {
     write_file(&place.faults_file(), &serde_json::to_vec_pretty(faults)?)
 }
 
-/// Switches a fault on.
-pub async fn inject(console: &Console, place: &Place, name: &str, fault: Fault) -> anyhow::Result<()> {
-    let _held = hold(place)?;
-    let bed = Bed::running(place).await?;
+/// Starts a fault.
+pub async fn inject(console: &Console, place: &TestbedDir, name: &str, fault: Fault) -> anyhow::Result<()> {
+    let _held = hold_existing(place)?;
+    let bed = Testbed::running(place).await?;
     let member = bed.spec.member(name)?;
     refuse_impossible(&bed, &fault)?;
     let mut faults = load(place)?;
-    let troubles = faults.members.entry(name.to_owned()).or_default();
-    // Noted first: what was done by half must be undone too.
-    troubles.faults.retain(|known| std::mem::discriminant(known) != std::mem::discriminant(&fault));
-    troubles.faults.insert(fault.clone());
+    let member_faults = faults.members.entry(name.to_owned()).or_default();
+    // Recorded first, so that a partly applied fault can be ended.
+    member_faults.faults.retain(|known| std::mem::discriminant(known) != std::mem::discriminant(&fault));
+    member_faults.faults.insert(fault.clone());
     match &fault {
         Fault::Unschedulable => {
             let nodes = nodes::not_cordoned(&bed, member).await?;
-            troubles.cordoned.extend(nodes);
+            member_faults.cordoned.extend(nodes);
         }
-        Fault::ExpireCredentials if troubles.token.is_none() => {
-            troubles.token = Some(credentials::good_token(&bed, member).await?);
+        Fault::ExpireCredentials if member_faults.token.is_none() => {
+            member_faults.token = Some(credentials::good_token(&bed, member).await?);
         }
         _ => {}
     }
-    let (cordoned, wire) = (troubles.cordoned.clone(), wire_of(&troubles.faults));
+    let (cordoned, wire) = (member_faults.cordoned.clone(), wire_of(&member_faults.faults));
     save(place, &faults)?;
     match &fault {
         Fault::Kill => bed.supervisor.kill(name).await?,
@@ -129,72 +130,73 @@ pub async fn inject(console: &Console, place: &Place, name: &str, fault: Fault) 
         Fault::Unschedulable => nodes::cordon(&bed, member, &cordoned, true).await?,
         Fault::ExpireCredentials => credentials::expire(&bed, member).await?,
     }
-    console.line(format!("{name}: {fault} is on; `flotilla fault {name} heal` ends it"))?;
+    console.line(format!("{name}: {fault} is active; `{}` ends it", place.command(&format!("fault {name} heal"))))?;
     Ok(())
 }
 
-/// Switches every fault of a member off.
-pub async fn heal(console: &Console, place: &Place, name: &str) -> anyhow::Result<()> {
-    let _held = hold(place)?;
-    let bed = Bed::running(place).await?;
+/// Ends all faults of a member.
+pub async fn heal(console: &Console, place: &TestbedDir, name: &str) -> anyhow::Result<()> {
+    let _held = hold_existing(place)?;
+    let bed = Testbed::running(place).await?;
     let member = bed.spec.member(name)?.clone();
     let faults = load(place)?;
-    let troubles = faults.members.get(name).cloned().unwrap_or_default();
-    // Credentials first: they need the control plane, not the member.
+    let member_faults = faults.members.get(name).cloned().unwrap_or_default();
+    // The connection first: everything else needs it.
     set_wires(&bed, &member, Wire::Pass).await?;
-    if troubles.faults.contains(&Fault::Kill) {
+    if member_faults.faults.contains(&Fault::Kill) {
         bed.members.start(name).await?;
     }
-    restore(&bed, &member, &troubles).await?;
+    restore(&bed, &member, &member_faults).await?;
     forget(place, name)?;
     console.line(format!("{name} is healed"))?;
     Ok(())
 }
 
-/// What must go before a testbed can be brought up: whatever keeps a member from answering. The rest needs it to answer.
-pub async fn heal_ways(bed: &Bed) -> anyhow::Result<Faults> {
+/// Ends faults that keep members from answering, before a testbed is started. The others are ended when members answer.
+pub async fn heal_ways(bed: &Testbed) -> anyhow::Result<Faults> {
     let faults = load(&bed.place)?;
-    for (name, troubles) in &faults.members {
+    for (name, member_faults) in &faults.members {
         let Ok(member) = bed.spec.member(name) else { continue };
         if !is_known(bed, member).await? {
             continue;
         }
-        if wire_of(&troubles.faults) != Wire::Pass {
+        if wire_of(&member_faults.faults) != Wire::Pass {
             set_wires(bed, member, Wire::Pass).await?;
         }
-        if troubles.has_errors() {
-            // One that does not run forgets it by itself.
+        if member_faults.has_errors() {
+            // A stopped member has no error rate.
             let _ = disturb(bed, member, 0).await;
         }
     }
     Ok(faults)
 }
 
-async fn is_known(bed: &Bed, member: &MemberSpec) -> anyhow::Result<bool> {
+async fn is_known(bed: &Testbed, member: &MemberSpec) -> anyhow::Result<bool> {
     Ok(bed.supervisor.reports().await?.iter().any(|report| report.name == member.name))
 }
 
-/// The rest, once the control plane and the member answer.
-pub async fn heal_member(bed: &Bed, member: &MemberSpec, faults: &Faults) -> anyhow::Result<()> {
+/// Ends the remaining faults once the control plane and the member answer.
+pub async fn heal_member(bed: &Testbed, member: &MemberSpec, faults: &Faults) -> anyhow::Result<()> {
     match faults.members.get(&member.name) {
-        Some(troubles) => restore(bed, member, troubles).await,
+        Some(member_faults) => restore(bed, member, member_faults).await,
         None => Ok(()),
     }
 }
 
-/// Everything was healed.
-pub fn forget_all(place: &Place, faults: &Faults) -> anyhow::Result<()> {
+/// Removes the records of ended faults.
+pub fn forget_all(place: &TestbedDir, faults: &Faults) -> anyhow::Result<()> {
     faults.members.keys().try_for_each(|name| forget(place, name))
 }
 
-/// A member that is started is not killed any more.
-pub fn clear_kill(place: &Place, name: &str) -> anyhow::Result<()> {
+/// Removes the record of a kill when the member is started.
+pub fn clear_kill(place: &TestbedDir, name: &str) -> anyhow::Result<()> {
     let mut faults = load(place)?;
-    let was_killed = faults.members.get_mut(name).is_some_and(|troubles| troubles.faults.remove(&Fault::Kill));
+    let was_killed =
+        faults.members.get_mut(name).is_some_and(|member_faults| member_faults.faults.remove(&Fault::Kill));
     if was_killed { save(place, &faults) } else { Ok(()) }
 }
 
-fn forget(place: &Place, name: &str) -> anyhow::Result<()> {
+pub fn forget(place: &TestbedDir, name: &str) -> anyhow::Result<()> {
     let mut faults = load(place)?;
     match faults.members.remove(name) {
         Some(_) => save(place, &faults),
@@ -202,28 +204,31 @@ fn forget(place: &Place, name: &str) -> anyhow::Result<()> {
     }
 }
 
-async fn restore(bed: &Bed, member: &MemberSpec, troubles: &Troubles) -> anyhow::Result<()> {
-    if let (true, Some(token)) = (troubles.faults.contains(&Fault::ExpireCredentials), &troubles.token) {
+async fn restore(bed: &Testbed, member: &MemberSpec, member_faults: &MemberFaults) -> anyhow::Result<()> {
+    if let (true, Some(token)) = (member_faults.faults.contains(&Fault::ExpireCredentials), &member_faults.token) {
         credentials::restore(bed, member, token).await?;
     }
-    if troubles.has_errors() {
+    if member_faults.has_errors() {
         bed.wait_member(member).await?;
         disturb(bed, member, 0).await?;
     }
-    if troubles.faults.contains(&Fault::Unschedulable) {
+    if member_faults.faults.contains(&Fault::Unschedulable) {
         bed.wait_member(member).await?;
-        nodes::cordon(bed, member, &troubles.cordoned, false).await?;
+        nodes::cordon(bed, member, &member_faults.cordoned, false).await?;
     }
     Ok(())
 }
 
-fn refuse_impossible(bed: &Bed, fault: &Fault) -> anyhow::Result<()> {
+fn refuse_impossible(bed: &Testbed, fault: &Fault) -> anyhow::Result<()> {
     let needs_process = matches!(fault, Fault::Kill | Fault::Partition | Fault::Slow { .. });
     if needs_process && bed.spec.provisioner != Kind::Process {
-        bail!("{fault} needs members that are processes of this host; these run in {:?}", bed.spec.provisioner);
+        bail!(
+            "{fault} needs members that are processes of this host; these use the provisioner {:?}",
+            bed.spec.provisioner
+        );
     }
     if matches!(fault, Fault::Errors { .. }) && bed.spec.provisioner == Kind::Kubeconfig {
-        bail!("{fault} needs a member of ours; these clusters are yours");
+        bail!("{fault} is not supported with your own clusters");
     }
     Ok(())
 }
@@ -236,8 +241,8 @@ fn wire_of(faults: &BTreeSet<Fault>) -> Wire {
     if faults.contains(&Fault::Partition) { Wire::Swallow } else { slow.unwrap_or_default() }
 }
 
-/// The way to a member, and for one that pulls also its agent's way out.
-async fn set_wires(bed: &Bed, member: &MemberSpec, wire: Wire) -> anyhow::Result<()> {
+/// Sets the connection to a member, and in pull mode also that of its agent to the control plane.
+async fn set_wires(bed: &Testbed, member: &MemberSpec, wire: Wire) -> anyhow::Result<()> {
     if bed.spec.provisioner != Kind::Process {
         return Ok(());
     }
@@ -251,16 +256,16 @@ async fn set_wires(bed: &Bed, member: &MemberSpec, wire: Wire) -> anyhow::Result
     Ok(())
 }
 
-async fn disturb(bed: &Bed, member: &MemberSpec, percent: u8) -> anyhow::Result<()> {
+async fn disturb(bed: &Testbed, member: &MemberSpec, percent: u8) -> anyhow::Result<()> {
     let client = open(&bed.place.member_config(&member.name))?;
     let body = json!({"errorPercent": percent}).to_string();
     let request = http::Request::put(DISTURBANCE_PATH)
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(bytes::Bytes::from(body))
-        .context("a request")?;
+        .context("cannot build the request")?;
     let response = client.raw(request).await?;
     if !response.status().is_success() {
-        bail!("{} refuses to be disturbed: {}", member.name, String::from_utf8_lossy(response.body()));
+        bail!("{} does not accept an error rate: {}", member.name, String::from_utf8_lossy(response.body()));
     }
     Ok(())
 }
@@ -270,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_wire_is_cut_however_slow_it_is() {
+    fn a_partition_overrides_latency() {
         let wire = |faults: &[Fault]| wire_of(&faults.iter().cloned().collect());
         assert_eq!(wire(&[]), Wire::Pass);
         assert_eq!(wire(&[Fault::Kill, Fault::Unschedulable]), Wire::Pass);

@@ -18,5 +18,5 @@ pub mod status;
 pub mod supervisor;
 mod up;
 
-pub use bed::Bed;
+pub use bed::Testbed;
 pub use up::up;

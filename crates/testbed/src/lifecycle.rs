@@ -1,4 +1,4 @@
-//! `down`, `stop`, `start`, `reset`, `snapshot` and `restore`: what can be done with a whole testbed or one of its members.
+//! `down`, `stop`, `start`, `reset`, `snapshot` and `restore`: the life cycle of a testbed and its members.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,31 +9,35 @@ use karmadactl::console::Console;
 use provisioners::Provisioner;
 use tokio::time::Instant;
 
-use crate::bed::Bed;
-use crate::clusters::open;
-use crate::display::{Display, Line};
+use crate::bed::Testbed;
+use crate::clusters::{open, write_merged};
+use crate::display::{Display, ProgressLine};
 use crate::faults;
-use crate::place::{Place, agent_of};
+use crate::place::{TestbedDir, agent_of};
 use crate::registration;
 use crate::snapshot;
 use crate::spec::{Kind, MemberSpec, Mode, Spec};
 use crate::supervisor::client::{SupervisorClient, this_program};
-use crate::up::{bring_up, hold};
+use crate::up::{bring_up, hold, hold_existing};
 
-/// How long a member that was killed may take to come back, to be stopped in order.
-const REVIVAL_PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for restarting a killed member, so that it can be stopped cleanly.
+const REVIVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Stops everything and keeps the data, or removes it too.
-pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Result<()> {
+/// Stops everything and keeps the data, or deletes it.
+pub async fn down(console: &Console, place: &TestbedDir, delete: bool) -> anyhow::Result<()> {
     if !place.directory().exists() {
-        console.note(format!("there is no testbed in {}", place.directory().display()));
+        console.note(format!("no testbed found in {}", place.directory().display()));
         return Ok(());
     }
     let held = hold(place)?;
-    // A damaged file must not keep anyone from starting over.
+    // A damaged file must not prevent starting over.
     let spec = if delete { Spec::load(place).unwrap_or_default() } else { Spec::load(place)? };
     match spec {
-        Some(spec) if spec.provisioner == Kind::Lxd => end_containers(place, spec, delete).await?,
+        Some(spec) if spec.provisioner == Kind::Lxd => match end_containers(place, spec, delete).await {
+            // Without the daemon there are no containers left to delete, or none that can be.
+            Err(error) if delete => console.warn(format!("the system containers were not deleted: {error:#}")),
+            ended => ended?,
+        },
         Some(spec) if spec.provisioner == Kind::Kubeconfig && delete => leave_clusters(place, &spec).await?,
         Some(spec) => revive_killed(place, &spec).await?,
         None => {}
@@ -46,12 +50,13 @@ pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Res
         std::fs::remove_dir_all(place.directory())
             .with_context(|| format!("cannot remove {}", place.directory().display()))?;
         drop(held);
-        console.line(format!("the testbed {} is gone, with its data", place.name()))?;
+        console.line(format!("the testbed {} is deleted", place.name()))?;
     } else if was_running {
         console.line(format!(
-            "the testbed {} is stopped; its data is in {}, `flotilla up` starts it again",
+            "the testbed {} is stopped; its data is in {}, `{}` starts it again",
             place.name(),
-            place.directory().display()
+            place.directory().display(),
+            place.command("up")
         ))?;
     } else {
         console.line(format!("the testbed {} was not running", place.name()))?;
@@ -59,31 +64,26 @@ pub async fn down(console: &Console, place: &Place, delete: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Clusters of the user are left as they were found, which only their control plane can do.
-async fn leave_clusters(place: &Place, spec: &Spec) -> anyhow::Result<()> {
+/// Unjoins the user's clusters, which needs the control plane.
+async fn leave_clusters(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
     if spec.members.is_empty() {
         return Ok(());
     }
     if SupervisorClient::find(place).await?.is_none() {
-        bail!(
-            "the control plane must run to take back what it made in your clusters: start it with `flotilla up --name {}`",
-            place.name()
-        );
+        bail!("the control plane must be running to clean up your clusters: start it with `{}`", place.command("up"));
     }
     for member in &spec.members {
         let left = registration::unjoin(place, member).await;
         left.with_context(|| {
-            format!(
-                "{} could not be left in order; with `flotilla unjoin {0} --force` it is left as it is",
-                member.name
-            )
+            let force = place.plane_command(&format!("unjoin {} --force", member.name));
+            format!("cannot unjoin {}; `{force}` removes it without cleaning it up", member.name)
         })?;
     }
     Ok(())
 }
 
-/// A member that was killed could not end its containers. Started once more, it ends them when it is stopped.
-async fn revive_killed(place: &Place, spec: &Spec) -> anyhow::Result<()> {
+/// Restarts killed members that left containers running, so that they stop them.
+async fn revive_killed(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
     let orphaned: Vec<&MemberSpec> = spec
         .members
         .iter()
@@ -93,18 +93,18 @@ async fn revive_killed(place: &Place, spec: &Spec) -> anyhow::Result<()> {
         return Ok(());
     }
     let supervisor = SupervisorClient::ensure(place, &this_program()?).await?;
-    let bed = Bed::new(place, spec.clone(), supervisor).await?;
+    let bed = Testbed::new(place, spec.clone(), supervisor).await?;
     let running = bed.supervisor.reports().await?;
     for member in orphaned {
         if running.iter().any(|report| report.name == member.name && report.pid.is_some()) {
             continue;
         }
-        bed.start_member(member, &Line::silent(), Instant::now() + REVIVAL_PATIENCE).await?;
+        bed.start_member(member, &ProgressLine::silent(), Instant::now() + REVIVAL_TIMEOUT).await?;
     }
     Ok(())
 }
 
-/// Is there a process that was told of a file below this directory?
+/// Returns true if a process has a file below this directory in its command line.
 fn has_processes(directory: &Path) -> bool {
     let needle = directory.display().to_string();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -114,35 +114,35 @@ fn has_processes(directory: &Path) -> bool {
         .any(|line| String::from_utf8_lossy(&line).contains(&needle))
 }
 
-async fn end_containers(place: &Place, spec: Spec, delete: bool) -> anyhow::Result<()> {
-    // The containers are reached without the supervisor; it is only needed to say where things are.
+async fn end_containers(place: &TestbedDir, spec: Spec, delete: bool) -> anyhow::Result<()> {
+    // The containers are reached without the supervisor; it is only needed for the paths.
     let supervisor = SupervisorClient::ensure(place, &this_program()?).await?;
-    let bed = Bed::new(place, spec, supervisor).await?;
+    let bed = Testbed::new(place, spec, supervisor).await?;
     for member in &bed.spec.members {
         let ended = if delete { bed.members.delete(&member.name).await } else { bed.members.stop(&member.name).await };
         match ended {
             Err(provisioners::Error::NoMachine(_)) => {}
-            ended => ended.with_context(|| format!("cannot end {}", member.name))?,
+            ended => ended.with_context(|| format!("cannot stop {}", member.name))?,
         }
     }
     Ok(())
 }
 
-pub async fn stop(console: &Console, place: &Place, member: &str) -> anyhow::Result<()> {
-    let _held = hold(place)?;
-    let bed = Bed::running(place).await?;
+pub async fn stop(console: &Console, place: &TestbedDir, member: &str) -> anyhow::Result<()> {
+    let _held = hold_existing(place)?;
+    let bed = Testbed::running(place).await?;
     let mode = bed.spec.member(member)?.mode;
     if mode == Mode::Pull {
         ignore_missing(bed.supervisor.stop(&agent_of(member)).await)?;
     }
     bed.members.stop(member).await?;
-    console.line(format!("{member} is stopped; `flotilla start {member}` starts it again"))?;
+    console.line(format!("{member} is stopped; `{}` starts it again", place.command(&format!("start {member}"))))?;
     Ok(())
 }
 
-pub async fn start(console: &Arc<Console>, place: &Place, member: &str, patience: Duration) -> anyhow::Result<()> {
-    let _held = hold(place)?;
-    let bed = Bed::running(place).await?;
+pub async fn start(console: &Arc<Console>, place: &TestbedDir, member: &str, patience: Duration) -> anyhow::Result<()> {
+    let _held = hold_existing(place)?;
+    let bed = Testbed::running(place).await?;
     let spec = bed.spec.member(member)?;
     let display = Display::new(Arc::clone(console), member.len());
     let line = display.line(member);
@@ -159,6 +159,42 @@ pub async fn start(console: &Arc<Console>, place: &Place, member: &str, patience
     Ok(())
 }
 
+/// Removes a member from the control plane and from the testbed, with its data.
+pub async fn remove_member(
+    console: &Console,
+    place: &TestbedDir,
+    name: &str,
+    patience: Duration,
+) -> anyhow::Result<()> {
+    let _held = hold_existing(place)?;
+    let mut bed = Testbed::running(place).await?;
+    let member = bed.spec.member(name)?.clone();
+    let plane = open(&place.plane_config())?;
+    match bed.spec.provisioner {
+        // Cleans up what joining created in a cluster that continues to exist.
+        Kind::Kubeconfig if member.mode == Mode::Push => registration::unjoin(place, &member).await?,
+        _ => registration::forget(place, &plane, &member, Instant::now() + patience).await?,
+    }
+    for exposure in bed.supervisor.exposures().await?.into_iter().filter(|report| report.exposure.cluster == name) {
+        bed.supervisor.unexpose(&exposure.exposure.name).await?;
+    }
+    if member.mode == Mode::Pull {
+        ignore_missing(bed.supervisor.delete(&agent_of(name)).await)?;
+    }
+    if bed.spec.provisioner != Kind::Kubeconfig {
+        ignore_missing(bed.members.delete(name).await)?;
+    }
+    bed.spec.members.retain(|known| known.name != name);
+    bed.spec.save(place)?;
+    faults::forget(place, name)?;
+    for file in [place.member_config(name), place.agent_plane_config(name), place.agent_member_config(name)] {
+        snapshot::remove(&file)?;
+    }
+    write_merged(place, &bed.spec)?;
+    console.line(format!("member {name} is removed"))?;
+    Ok(())
+}
+
 fn ignore_missing(result: Result<(), provisioners::Error>) -> anyhow::Result<()> {
     match result {
         Err(provisioners::Error::NoMachine(_)) => Ok(()),
@@ -166,12 +202,16 @@ fn ignore_missing(result: Result<(), provisioners::Error>) -> anyhow::Result<()>
     }
 }
 
-/// The same testbed on the same ports, as if it were new. Forwards to pods and snapshots stay.
-pub async fn reset(console: &Arc<Console>, place: &Place, patience: Duration) -> anyhow::Result<()> {
-    let held = hold(place)?;
+/// Deletes all data of the testbed and starts it on the same ports. Forwards to pods and snapshots are kept.
+pub async fn reset(console: &Arc<Console>, place: &TestbedDir, patience: Duration) -> anyhow::Result<()> {
+    let held = hold_existing(place)?;
     let spec = Spec::existing(place)?;
     if spec.provisioner == Kind::Kubeconfig {
-        bail!("the clusters are yours: flotilla does not empty them; `flotilla unjoin` them and run `flotilla up`");
+        bail!(
+            "the clusters are yours and are not emptied; remove them with `{}`, then run `{}`",
+            place.command("remove-member NAME"),
+            place.command("up")
+        );
     }
     if spec.provisioner == Kind::Lxd {
         end_containers(place, spec.clone(), true).await?;
@@ -185,32 +225,35 @@ pub async fn reset(console: &Arc<Console>, place: &Place, patience: Duration) ->
     }
     let display = bring_up(console, place, spec, patience).await?;
     drop(held);
-    console.line(format!("the testbed {} is as new after {:.1}s", place.name(), display.elapsed().as_secs_f32()))?;
+    console.line(format!("the testbed {} is reset after {:.1}s", place.name(), display.elapsed().as_secs_f32()))?;
     Ok(())
 }
 
-pub async fn take_snapshot(console: &Console, place: &Place, name: &str) -> anyhow::Result<()> {
-    let _held = hold(place)?;
+pub async fn take_snapshot(console: &Console, place: &TestbedDir, name: &str, force: bool) -> anyhow::Result<()> {
+    let _held = hold_existing(place)?;
     refuse_others(&Spec::existing(place)?)?;
-    snapshot::folder(place, name)?;
+    if snapshot::folder(place, name)?.exists() && !force {
+        bail!("snapshot {name} already exists; choose another name, or replace it with --force");
+    }
     let started = Instant::now();
     match SupervisorClient::find(place).await? {
         Some(supervisor) => supervisor.snapshot(name).await?,
-        // Nothing runs, so nothing needs to be held still.
+        // Nothing is running, so nothing has to be paused.
         None => snapshot::copy_out(place, name)?,
     }
     console.line(format!(
-        "snapshot {name} is taken after {:.2}s; `flotilla restore {name}` brings the testbed back to it",
-        started.elapsed().as_secs_f32()
+        "snapshot {name} is taken after {:.2}s; `{}` restores it",
+        started.elapsed().as_secs_f32(),
+        place.command(&format!("restore {name}"))
     ))?;
     Ok(())
 }
 
-pub async fn restore(console: &Arc<Console>, place: &Place, name: &str, patience: Duration) -> anyhow::Result<()> {
-    let _held = hold(place)?;
+pub async fn restore(console: &Arc<Console>, place: &TestbedDir, name: &str, patience: Duration) -> anyhow::Result<()> {
+    let _held = hold_existing(place)?;
     refuse_others(&Spec::existing(place)?)?;
     if !snapshot::folder(place, name)?.is_dir() {
-        // Says which there are, before anything is stopped.
+        // Fails with the list of snapshots before anything is stopped.
         return snapshot::copy_in(place, name);
     }
     revive_killed(place, &Spec::existing(place)?).await?;
@@ -219,14 +262,14 @@ pub async fn restore(console: &Arc<Console>, place: &Place, name: &str, patience
     }
     snapshot::copy_in(place, name)?;
     let display = bring_up(console, place, Spec::existing(place)?, patience).await?;
-    console.line(format!("the testbed is as it was in {name} after {:.1}s", display.elapsed().as_secs_f32()))?;
+    console.line(format!("snapshot {name} is restored after {:.1}s", display.elapsed().as_secs_f32()))?;
     Ok(())
 }
 
 fn refuse_others(spec: &Spec) -> anyhow::Result<()> {
     match spec.provisioner {
         Kind::Process => Ok(()),
-        Kind::Lxd => bail!("the data is inside LXD: take snapshots with `lxc snapshot`"),
-        Kind::Kubeconfig => bail!("the clusters are yours, with their data: flotilla takes no snapshots of them"),
+        Kind::Lxd => bail!("the data is in LXD: take snapshots with `lxc snapshot`"),
+        Kind::Kubeconfig => bail!("the clusters are yours: snapshots of them are not supported"),
     }
 }

@@ -1,36 +1,36 @@
-//! Where a testbed keeps what: everything is below one directory, HOME/NAME.
+//! The directory of a testbed, HOME/NAME, with the paths in it and the commands for this testbed in hints.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
 pub const DEFAULT_NAME: &str = "default";
-/// The machine that runs the control plane, and the cluster's name in kubeconfigs.
+/// Machine of the control plane, and its cluster name in kubeconfigs.
 pub const PLANE: &str = "karmada";
 pub const PLANE_CONTEXT: &str = "karmada-apiserver";
 pub const REGISTRY: &str = "registry";
 
 /// The directory of one testbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TestbedDir {
     name: String,
     directory: PathBuf,
+    /// Commands find the testbed without --home.
+    is_default_home: bool,
 }
 
-impl Place {
-    /// `home` is what was asked for, else `$FLOTILLA_HOME`, else `~/.flotilla`.
+impl TestbedDir {
+    /// Uses `home`, else `$FLOTILLA_HOME`, else `~/.flotilla`.
     pub fn find(home: Option<PathBuf>, name: &str) -> anyhow::Result<Self> {
         let problems = object::names::dns1123_label(name);
         if !problems.is_empty() {
-            bail!("--name {name:?} is no name for a testbed: {}", problems.join("; "));
+            bail!("--name {name:?} is not a valid name: {}", problems.join("; "));
         }
-        let set = std::env::var_os("FLOTILLA_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-        let home = match home.or(set) {
-            Some(home) => home,
-            None => std::env::home_dir().context("HOME is not set: say --home DIR")?.join(".flotilla"),
-        };
-        let home = std::path::absolute(&home).with_context(|| format!("{} is no directory", home.display()))?;
-        Ok(Self { name: name.to_owned(), directory: home.join(name) })
+        let default = default_home();
+        let home = home.or_else(|| default.clone()).context("HOME is not set: use --home DIR")?;
+        let home = std::path::absolute(&home).with_context(|| format!("{} is not a directory", home.display()))?;
+        let is_default_home = default.and_then(|default| std::path::absolute(default).ok()).as_ref() == Some(&home);
+        Ok(Self { name: name.to_owned(), directory: home.join(name), is_default_home })
     }
 
     pub fn name(&self) -> &str {
@@ -41,32 +41,55 @@ impl Place {
         &self.directory
     }
 
-    /// The testbed's home, for hints: where it and others are.
+    /// Returns a command line for this testbed, for hints: `flotilla ARGUMENTS` with --home and --name where needed.
+    pub fn command(&self, arguments: &str) -> String {
+        let mut line = format!("flotilla {arguments}");
+        if !self.is_default_home {
+            line += &format!(" --home {}", quoted(&self.home().display().to_string()));
+        }
+        if self.name != DEFAULT_NAME {
+            line += &format!(" --name {}", self.name);
+        }
+        line
+    }
+
+    /// Returns a command line for the control plane of this testbed, for hints.
+    pub fn plane_command(&self, arguments: &str) -> String {
+        match self.is_default_home && self.name == DEFAULT_NAME {
+            true => format!("flotilla {arguments}"),
+            false => {
+                let kubeconfig = self.plane_config().display().to_string();
+                format!("flotilla {arguments} --kubeconfig {}", quoted(&kubeconfig))
+            }
+        }
+    }
+
+    /// Returns the directory of all testbeds.
     pub fn home(&self) -> &Path {
         self.directory.parent().unwrap_or(&self.directory)
     }
 
-    /// What the testbed is to be.
+    /// The desired state of the testbed.
     pub fn spec_file(&self) -> PathBuf {
         self.directory.join("testbed.json")
     }
 
-    /// The supervisor answers here.
+    /// Socket of the supervisor.
     pub fn socket(&self) -> PathBuf {
         self.directory.join("supervisor.sock")
     }
 
-    /// Held by the supervisor for as long as it lives.
+    /// Locked by the supervisor while it is running.
     pub fn lock_file(&self) -> PathBuf {
         self.directory.join("supervisor.lock")
     }
 
-    /// Held while the testbed is changed by a command.
+    /// Locked while a command changes the testbed.
     pub fn change_lock_file(&self) -> PathBuf {
         self.directory.join("change.lock")
     }
 
-    /// A directory per machine.
+    /// Data, one directory per machine.
     pub fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
@@ -75,7 +98,7 @@ impl Place {
         self.data().join(machine)
     }
 
-    /// A file per machine.
+    /// Logs, one file per machine.
     pub fn logs(&self) -> PathBuf {
         self.directory.join("logs")
     }
@@ -92,17 +115,17 @@ impl Place {
         self.directory.join(format!("{member}.config"))
     }
 
-    /// One context per cluster.
+    /// Kubeconfig with one context per cluster.
     pub fn merged_config(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
-    /// What the agent of a pull member reaches the control plane with.
+    /// The agent's kubeconfig for the control plane.
     pub fn agent_plane_config(&self, member: &str) -> PathBuf {
         self.directory.join(format!("agents/{member}-plane.config"))
     }
 
-    /// What it reaches its member with: without a detour, it is beside it.
+    /// The agent's kubeconfig for its member, without the forwarded port.
     pub fn agent_member_config(&self, member: &str) -> PathBuf {
         self.directory.join(format!("agents/{member}-member.config"))
     }
@@ -120,9 +143,24 @@ impl Place {
     }
 }
 
-/// The machine of a pull member's agent.
+/// Returns the machine of a pull-mode member's agent.
 pub fn agent_of(member: &str) -> String {
     format!("{member}-agent")
+}
+
+/// Returns `$FLOTILLA_HOME`, else `~/.flotilla`.
+fn default_home() -> Option<PathBuf> {
+    let set = std::env::var_os("FLOTILLA_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    set.or_else(|| Some(std::env::home_dir()?.join(".flotilla")))
+}
+
+/// Quotes a word for a shell where it needs it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 #[cfg(test)]
@@ -130,11 +168,48 @@ mod tests {
     use super::*;
 
     #[test]
+    fn hints_select_the_testbed_they_were_printed_for() {
+        let other = TestbedDir::find(Some("/tmp/test beds".into()), "one").unwrap();
+        assert_eq!(other.command("down --delete"), "flotilla down --delete --home '/tmp/test beds' --name one");
+        assert_eq!(
+            other.plane_command("unjoin m1 --force"),
+            "flotilla unjoin m1 --force --kubeconfig '/tmp/test beds/one/karmada-apiserver.config'"
+        );
+        let default = TestbedDir::find(default_home(), DEFAULT_NAME).unwrap();
+        assert_eq!(default.command("up"), "flotilla up");
+        assert_eq!(default.plane_command("get clusters"), "flotilla get clusters");
+        let named = TestbedDir::find(default_home(), "nc1").unwrap();
+        assert_eq!(named.command("up"), "flotilla up --name nc1");
+    }
+
+    /// A hint written as a literal would lack --home and --name.
+    #[test]
+    fn every_hint_is_built_by_one_function() {
+        let mut literals = Vec::new();
+        let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() && !path.ends_with("doctor") {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+                    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+                    let found = lines.filter(|line| line.contains("`flotilla ")).map(str::trim);
+                    literals.extend(found.map(|line| format!("{}: {line}", path.display())));
+                }
+            }
+        }
+        assert!(literals.is_empty(), "use TestbedDir::command: {literals:#?}");
+    }
+
+    #[test]
     fn everything_is_below_home_and_name() {
-        let place = Place::find(Some("/tmp/beds".into()), "one").unwrap();
+        let place = TestbedDir::find(Some("/tmp/beds".into()), "one").unwrap();
         assert_eq!(place.plane_config(), Path::new("/tmp/beds/one/karmada-apiserver.config"));
         assert_eq!(place.member_config("member1"), Path::new("/tmp/beds/one/member1.config"));
         assert_eq!(place.merged_config(), Path::new("/tmp/beds/one/kubeconfig"));
-        assert!(Place::find(Some("/tmp/beds".into()), "../up").is_err());
+        assert!(TestbedDir::find(Some("/tmp/beds".into()), "../up").is_err());
     }
 }

@@ -1,27 +1,28 @@
-//! What a testbed is to be, out of what it is and what was typed.
+//! Plans the desired state of a testbed from its current state and the options of `up`.
 
 use anyhow::{Context, bail};
 
+use crate::place::TestbedDir;
 use crate::ports::{PLANE_PORT, Ports, REGISTRY_PORT};
 use crate::spec::{Kind, MEMBERS_MAX, MachineSpec, MemberSpec, Mode, Source, Spec, check_member_name};
 
 const MEMBERS: usize = 3;
-/// Pulls unless something else was said, as the one the plane is not to reach.
+/// The member in pull mode by default.
 const PULLING: &str = "member3";
 
-/// Who pulls when all are to.
+/// Value of --pull for all members.
 const ALL: &str = "all";
 
-/// Which members there are to be.
+/// The requested members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
-    /// This many: member1, member2, …
+    /// This number of members: member1, member2, …
     Count(usize),
     Named(Vec<String>),
 }
 
 impl Members {
-    /// A number, or names.
+    /// Parses a number or comma-separated names.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Ok(count) = text.parse() {
             return Ok(Self::Count(count));
@@ -29,13 +30,13 @@ impl Members {
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
         let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
         match (names.iter().any(String::is_empty), twice) {
-            (true, _) => Err("say a number, or names with commas between them".to_owned()),
+            (true, _) => Err("expected a number, or comma-separated names".to_owned()),
             (_, Some((_, name))) => Err(format!("{name} is named twice")),
             _ => Ok(Self::Named(names)),
         }
     }
 
-    /// Their names, beside those that are there already.
+    /// Returns the names of the members to add to those present.
     fn names(&self, present: &[String]) -> Vec<String> {
         match self {
             Self::Count(count) => (present.len() + 1..=*count).map(|number| format!("member{number}")).collect(),
@@ -43,7 +44,7 @@ impl Members {
         }
     }
 
-    /// One that is there and not among these.
+    /// Returns a present member that is not among the requested ones.
     fn is_without<'a>(&self, present: &'a [String]) -> Option<&'a String> {
         match self {
             Self::Count(count) => present.get(*count),
@@ -52,31 +53,38 @@ impl Members {
     }
 }
 
-/// What was typed after `up`; `None` is nothing.
+/// Options of `up`; `None` keeps the current or default value.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct UpOptions {
     pub members: Option<Members>,
     pub pull: Option<Vec<String>>,
     pub nodes: Option<u32>,
     pub runtime: Option<String>,
     pub kubernetes_version: Option<String>,
     pub provisioner: Option<Kind>,
-    /// Clusters of the user, by the names they get.
+    /// The user's clusters, by member name.
     pub sources: Vec<(String, Source)>,
     pub plane_port: Option<u16>,
     pub registry_port: Option<u16>,
     pub no_registry: bool,
-    /// Of the first member; the others follow.
+    /// Port of the first member; the others follow.
     pub member_port: Option<u16>,
-    /// Of members in system containers.
+    /// Settings of members in system containers.
     pub machines: MachineSpec,
 }
 
-/// The spec to bring about. `ports` knows what is free; `is_running` is whether the testbed's own ports are held by
-/// itself.
-pub fn plan(existing: Option<Spec>, wanted: &Wanted, ports: &mut Ports, is_running: bool) -> anyhow::Result<Spec> {
+/// Plans the testbed. `ports` knows which ports are free; `is_running` means that the testbed itself uses its ports.
+/// `place` is for hints.
+pub fn plan(
+    existing: Option<Spec>,
+    wanted: &UpOptions,
+    ports: &mut Ports,
+    is_running: bool,
+    place: &TestbedDir,
+) -> anyhow::Result<Spec> {
+    check_runtime(wanted)?;
     let mut spec = match existing {
-        Some(spec) => changed(spec, wanted, ports, is_running)?,
+        Some(spec) => changed(spec, wanted, ports, is_running, place)?,
         None => fresh(wanted, ports)?,
     };
     for member in &mut spec.members {
@@ -93,14 +101,22 @@ pub fn plan(existing: Option<Spec>, wanted: &Wanted, ports: &mut Ports, is_runni
     Ok(spec)
 }
 
-fn fresh(wanted: &Wanted, ports: &mut Ports) -> anyhow::Result<Spec> {
+/// Checked here, so that members do not start only to fail.
+fn check_runtime(wanted: &UpOptions) -> anyhow::Result<()> {
+    match wanted.runtime.as_deref() {
+        None | Some("simulated" | "containerd") => Ok(()),
+        Some(other) => bail!("--runtime {other}: must be simulated or containerd"),
+    }
+}
+
+fn fresh(wanted: &UpOptions, ports: &mut Ports) -> anyhow::Result<Spec> {
     let provisioner = match wanted.provisioner {
         Some(kind) => kind,
         None if wanted.sources.is_empty() => Kind::Process,
         None => Kind::Kubeconfig,
     };
     if (provisioner == Kind::Kubeconfig) == wanted.sources.is_empty() {
-        bail!("--provisioner kubeconfig goes with --cluster NAME=FILE[:CONTEXT], once for each cluster of yours");
+        bail!("--provisioner kubeconfig requires --cluster NAME=FILE[:CONTEXT], once for each of your clusters");
     }
     refuse_second_names(wanted)?;
     let registry_port = match wanted.no_registry {
@@ -109,7 +125,7 @@ fn fresh(wanted: &Wanted, ports: &mut Ports) -> anyhow::Result<Spec> {
     };
     let plane_port = ports.choose(wanted.plane_port, PLANE_PORT, "the control plane")?;
     if provisioner != Kind::Lxd && wanted.machines != MachineSpec::default() {
-        bail!("--image, --microk8s, --cpu and --memory are for members in system containers: --provisioner lxd");
+        bail!("--image, --microk8s, --cpu and --memory require --provisioner lxd");
     }
     let machines = wanted.machines.clone();
     let mut spec = Spec { plane_port, registry_port, provisioner, members: Vec::new(), machines };
@@ -131,21 +147,21 @@ fn fresh(wanted: &Wanted, ports: &mut Ports) -> anyhow::Result<Spec> {
 
 fn refuse_too_many(spec: &Spec) -> anyhow::Result<()> {
     if spec.members.len() > MEMBERS_MAX {
-        bail!("{} members are too many for one testbed; {MEMBERS_MAX} are the most", spec.members.len());
+        bail!("{} members are too many for one testbed; the maximum is {MEMBERS_MAX}", spec.members.len());
     }
     Ok(())
 }
 
-/// Clusters of the user have the names they were given with --cluster.
-fn refuse_second_names(wanted: &Wanted) -> anyhow::Result<()> {
+/// The user's clusters have the names given with --cluster.
+fn refuse_second_names(wanted: &UpOptions) -> anyhow::Result<()> {
     if !wanted.sources.is_empty() && matches!(wanted.members, Some(Members::Named(_))) {
-        bail!("--members with names: with --cluster NAME=FILE[:CONTEXT] the members have their names already");
+        bail!("--members NAME,... cannot be combined with --cluster NAME=FILE[:CONTEXT], which names the members");
     }
     Ok(())
 }
 
 fn new_member(
-    wanted: &Wanted,
+    wanted: &UpOptions,
     ports: &mut Ports,
     index: usize,
     name: String,
@@ -170,18 +186,24 @@ fn new_member(
     })
 }
 
-fn check_pulling<'a>(wanted: &Wanted, names: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+fn check_pulling<'a>(wanted: &UpOptions, names: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
     let names: Vec<&str> = names.collect();
     let mut pulling = wanted.pull.iter().flatten().filter(|name| !name.is_empty() && *name != ALL);
     let stranger = pulling.find(|name| !names.contains(&name.as_str()));
     match stranger {
-        Some(name) => bail!("--pull {name}: there will be no such member; there will be {}", names.join(", ")),
+        Some(name) => bail!("--pull {name}: no such member; the members are {}", names.join(", ")),
         None => Ok(()),
     }
 }
 
-/// A testbed that is there keeps what it has. It may get more members; ports nobody sees move where they are taken.
-fn changed(mut spec: Spec, wanted: &Wanted, ports: &mut Ports, is_running: bool) -> anyhow::Result<Spec> {
+/// Keeps the settings of an existing testbed. Members may be added; internal ports move when they are in use.
+fn changed(
+    mut spec: Spec,
+    wanted: &UpOptions,
+    ports: &mut Ports,
+    is_running: bool,
+    place: &TestbedDir,
+) -> anyhow::Result<Spec> {
     let differs =
         |asked: Option<u16>, present: Option<u16>| asked.is_some_and(|port| port != 0 && Some(port) != present);
     let first = spec.members.first().map(|member| member.port);
@@ -191,27 +213,38 @@ fn changed(mut spec: Spec, wanted: &Wanted, ports: &mut Ports, is_running: bool)
         ("--member-port", differs(wanted.member_port, first)),
         ("--provisioner", wanted.provisioner.is_some_and(|kind| kind != spec.provisioner)),
         ("--image", wanted.machines != MachineSpec::default() && wanted.machines != spec.machines),
+        ("--no-registry", wanted.no_registry && spec.registry_port.is_some()),
     ];
     if let Some((flag, _)) = moves.iter().find(|(_, differs)| *differs) {
-        bail!("{flag}: the testbed is there with another one; `flotilla down --delete` first, or use another --name");
+        bail!(
+            "{flag}: the existing testbed has another value; delete it with `{}`, or use another --name",
+            place.command("down --delete")
+        );
     }
     let names: Vec<String> = spec.members.iter().map(|member| member.name.clone()).collect();
     refuse_second_names(wanted)?;
     if let Some(name) = wanted.members.as_ref().and_then(|members| members.is_without(&names)) {
         bail!(
-            "the testbed has {} members, {name} among them; take one out with `flotilla unjoin` and `flotilla stop`",
-            names.len()
+            "the testbed has {} members, including {name}; remove it with `{}`",
+            names.len(),
+            place.command(&format!("remove-member {name}"))
         );
     }
-    let mut new: Vec<(String, Option<Source>)> =
-        wanted.sources.iter().skip(names.len()).map(|(name, source)| (name.clone(), Some(source.clone()))).collect();
+    let mut new = added_clusters(&spec, wanted, place)?;
     if let Some(members) = &wanted.members {
         let present: Vec<String> = names.iter().chain(new.iter().map(|(name, _)| name)).cloned().collect();
         new.extend(members.names(&present).into_iter().map(|name| (name, None)));
     }
+    let template = spec.members.first().cloned();
     for (name, source) in new {
         let index = spec.members.len();
-        spec.members.push(new_member(wanted, ports, index, name, source)?);
+        let mut member = new_member(wanted, ports, index, name, source)?;
+        if let Some(template) = &template {
+            member.nodes = template.nodes;
+            member.runtime.clone_from(&template.runtime);
+            member.kubernetes_version.clone_from(&template.kubernetes_version);
+        }
+        spec.members.push(member);
     }
     refuse_too_many(&spec)?;
     check_pulling(wanted, spec.members.iter().map(|member| member.name.as_str()))?;
@@ -220,7 +253,7 @@ fn changed(mut spec: Spec, wanted: &Wanted, ports: &mut Ports, is_running: bool)
         let other = spec.members.iter().find(|member| pulls(&member.name) != (member.mode == Mode::Pull));
         if let Some(member) = other {
             bail!(
-                "{} is there in {:?} mode, and members do not change it; use another --name",
+                "{} is in {:?} mode, and members cannot change their mode; use another --name",
                 member.name,
                 member.mode
             );
@@ -232,20 +265,46 @@ fn changed(mut spec: Spec, wanted: &Wanted, ports: &mut Ports, is_running: bool)
     Ok(spec)
 }
 
-/// Ports of a testbed that does not run may have been taken meanwhile.
+/// Returns the user's clusters that are not members yet.
+fn added_clusters(
+    spec: &Spec,
+    wanted: &UpOptions,
+    place: &TestbedDir,
+) -> anyhow::Result<Vec<(String, Option<Source>)>> {
+    let mut added = Vec::new();
+    for (name, source) in &wanted.sources {
+        if spec.provisioner != Kind::Kubeconfig {
+            bail!(
+                "--cluster {name}: this testbed starts its own members; add the cluster with `{}`, or use another --name",
+                place.plane_command(&format!("join {name} --cluster-kubeconfig {}", source.kubeconfig.display()))
+            );
+        }
+        match spec.members.iter().find(|member| member.name == *name) {
+            None => added.push((name.clone(), Some(source.clone()))),
+            Some(member) if member.source.as_ref() == Some(source) => {}
+            Some(_) => bail!(
+                "--cluster {name}: the member exists with another kubeconfig; remove it first with `{}`",
+                place.command(&format!("remove-member {name}"))
+            ),
+        }
+    }
+    Ok(added)
+}
+
+/// Checks the ports of a stopped testbed, which another program may use by now.
 fn reclaim(spec: &mut Spec, ports: &mut Ports) -> anyhow::Result<()> {
     let mut public = vec![("the control plane".to_owned(), spec.plane_port)];
     public.extend(spec.registry_port.map(|port| ("the registry".to_owned(), port)));
     public.extend(spec.members.iter().map(|member| (format!("member {}", member.name), member.port)));
     for (what, port) in public.into_iter().filter(|(_, port)| *port != 0) {
         if !ports.is_free(port) {
-            bail!("port {port} of {what} was taken meanwhile; see by whom with `ss -tlpn | grep :{port}`");
+            bail!("port {port} of {what} is in use by another program; find it with `ss -tlpn | grep :{port}`");
         }
     }
     for member in &mut spec.members {
         for port in [&mut member.own_port, &mut member.agent_plane_port] {
             if *port != 0 && !ports.is_free(*port) {
-                *port = ports.any().context("a port for a member")?;
+                *port = ports.any().context("cannot find a port for a member")?;
             }
         }
     }
@@ -256,13 +315,17 @@ fn reclaim(spec: &mut Spec, ports: &mut Ports) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn planned(existing: Option<Spec>, wanted: &Wanted) -> anyhow::Result<Spec> {
-        plan(existing, wanted, &mut Ports::pretending(|_| true), true)
+    fn place() -> TestbedDir {
+        TestbedDir::find(Some("/beds".into()), "x").unwrap()
+    }
+
+    fn planned(existing: Option<Spec>, wanted: &UpOptions) -> anyhow::Result<Spec> {
+        plan(existing, wanted, &mut Ports::pretending(|_| true), true, &place())
     }
 
     #[test]
-    fn without_a_word_there_are_two_members_to_push_to_and_one_that_pulls() {
-        let spec = planned(None, &Wanted::default()).unwrap();
+    fn by_default_two_members_are_in_push_mode_and_one_in_pull_mode() {
+        let spec = planned(None, &UpOptions::default()).unwrap();
         assert_eq!((spec.plane_port, spec.registry_port), (5443, Some(32000)));
         let members: Vec<_> =
             spec.members.iter().map(|member| (member.name.as_str(), member.mode, member.port)).collect();
@@ -272,48 +335,91 @@ mod tests {
     }
 
     #[test]
-    fn a_testbed_that_is_there_keeps_everything_and_may_grow() {
-        let first = planned(None, &Wanted::default()).unwrap();
-        assert_eq!(planned(Some(first.clone()), &Wanted::default()).unwrap(), first);
+    fn an_existing_testbed_keeps_its_settings_and_can_grow() {
+        let first = planned(None, &UpOptions::default()).unwrap();
+        assert_eq!(planned(Some(first.clone()), &UpOptions::default()).unwrap(), first);
         let grown =
-            planned(Some(first.clone()), &Wanted { members: Some(Members::Count(5)), ..Wanted::default() }).unwrap();
+            planned(Some(first.clone()), &UpOptions { members: Some(Members::Count(5)), ..UpOptions::default() })
+                .unwrap();
         assert_eq!(grown.members[..3], first.members[..]);
         assert_eq!(grown.members.len(), 5);
         for wanted in [
-            Wanted { members: Some(Members::Count(2)), ..Wanted::default() },
-            Wanted { plane_port: Some(6443), ..Wanted::default() },
-            Wanted { provisioner: Some(Kind::Lxd), ..Wanted::default() },
-            Wanted { machines: MachineSpec { microk8s: true, ..MachineSpec::default() }, ..Wanted::default() },
-            Wanted { pull: Some(vec!["member1".into()]), ..Wanted::default() },
+            UpOptions { members: Some(Members::Count(2)), ..UpOptions::default() },
+            UpOptions { plane_port: Some(6443), ..UpOptions::default() },
+            UpOptions { provisioner: Some(Kind::Lxd), ..UpOptions::default() },
+            UpOptions { machines: MachineSpec { microk8s: true, ..MachineSpec::default() }, ..UpOptions::default() },
+            UpOptions { pull: Some(vec!["member1".into()]), ..UpOptions::default() },
         ] {
             assert!(planned(Some(first.clone()), &wanted).is_err(), "{wanted:?}");
         }
     }
 
-    fn cities() -> Wanted {
+    fn cities() -> UpOptions {
         let members = Members::parse("ottawa,robbinsdale, stpetersburg").ok();
-        Wanted { members, pull: Some(vec![ALL.to_owned()]), ..Wanted::default() }
+        UpOptions { members, pull: Some(vec![ALL.to_owned()]), ..UpOptions::default() }
     }
 
     #[test]
-    fn members_have_the_names_they_are_given_and_may_all_pull() {
+    fn members_have_the_given_names_and_can_all_be_in_pull_mode() {
         let spec = planned(None, &cities()).unwrap();
         let members: Vec<_> = spec.members.iter().map(|member| (member.name.as_str(), member.mode)).collect();
         assert_eq!(members, [("ottawa", Mode::Pull), ("robbinsdale", Mode::Pull), ("stpetersburg", Mode::Pull)]);
         assert_eq!(planned(Some(spec.clone()), &cities()).unwrap(), spec);
         let mode = |pull: Option<&str>| {
             let pull = pull.map(|name| vec![name.to_owned()]);
-            planned(None, &Wanted { pull, ..cities() }).unwrap().members[0].mode
+            planned(None, &UpOptions { pull, ..cities() }).unwrap().members[0].mode
         };
         assert_eq!((mode(None), mode(Some("ottawa")), mode(Some("robbinsdale"))), (Mode::Push, Mode::Pull, Mode::Push));
-        let more = Wanted { members: Members::parse("stpetersburg,berlin,ottawa,robbinsdale").ok(), ..cities() };
+        let more = UpOptions { members: Members::parse("stpetersburg,berlin,ottawa,robbinsdale").ok(), ..cities() };
         let grown = planned(Some(spec.clone()), &more).unwrap();
         assert_eq!((&grown.members[..3], grown.members[3].name.as_str()), (&spec.members[..], "berlin"));
-        let fewer = Wanted { members: Members::parse("ottawa").ok(), ..cities() };
-        assert!(planned(Some(spec), &fewer).unwrap_err().to_string().contains("robbinsdale among them"));
+        let fewer = UpOptions { members: Members::parse("ottawa").ok(), ..cities() };
+        assert!(planned(Some(spec), &fewer).unwrap_err().to_string().contains(
+            "including robbinsdale; remove it with `flotilla remove-member robbinsdale --home /beds --name x`"
+        ));
         let source = Source { kubeconfig: "/k".into(), context: None };
-        assert!(planned(None, &Wanted { sources: vec![("prod".into(), source)], ..cities() }).is_err());
-        assert!(planned(None, &Wanted { members: Members::parse("karmada,x").ok(), ..Wanted::default() }).is_err());
+        assert!(planned(None, &UpOptions { sources: vec![("prod".into(), source)], ..cities() }).is_err());
+        assert!(
+            planned(None, &UpOptions { members: Members::parse("karmada,x").ok(), ..UpOptions::default() }).is_err()
+        );
+    }
+
+    #[test]
+    fn a_user_cluster_is_added_to_an_existing_testbed_or_refused() {
+        let source = |file: &str| Source { kubeconfig: file.into(), context: None };
+        let with = |clusters: &[(&str, &str)]| UpOptions {
+            sources: clusters.iter().map(|(name, file)| ((*name).to_owned(), source(file))).collect(),
+            ..UpOptions::default()
+        };
+        let first = planned(None, &with(&[("east", "/e")])).unwrap();
+        let grown = planned(Some(first.clone()), &with(&[("west", "/w")])).unwrap();
+        let names: Vec<&str> = grown.members.iter().map(|member| member.name.as_str()).collect();
+        assert_eq!(names, ["east", "west"]);
+        assert_eq!(planned(Some(first.clone()), &with(&[("east", "/e")])).unwrap(), first);
+        let moved = planned(Some(first), &with(&[("east", "/other")])).unwrap_err().to_string();
+        assert!(moved.contains("remove-member east --home /beds --name x"), "{moved}");
+        for members in [0, 3] {
+            let own = planned(None, &UpOptions { members: Some(Members::Count(members)), ..UpOptions::default() });
+            let refused = planned(Some(own.unwrap()), &with(&[("east", "/e")])).unwrap_err().to_string();
+            assert!(refused.contains("flotilla join east --cluster-kubeconfig /e"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn an_added_member_is_like_the_others() {
+        let first = planned(None, &UpOptions { nodes: Some(5), ..UpOptions::default() }).unwrap();
+        let four = UpOptions { members: Some(Members::Count(4)), ..UpOptions::default() };
+        assert_eq!(planned(Some(first), &four).unwrap().members[3].nodes, Some(5));
+    }
+
+    #[test]
+    fn invalid_options_are_refused_before_anything_starts() {
+        let runtime = UpOptions { runtime: Some("nosuch".into()), ..UpOptions::default() };
+        let refused = planned(None, &runtime).unwrap_err().to_string();
+        assert_eq!(refused, "--runtime nosuch: must be simulated or containerd");
+        let first = planned(None, &UpOptions::default()).unwrap();
+        let refused = planned(Some(first), &UpOptions { no_registry: true, ..UpOptions::default() }).unwrap_err();
+        assert!(refused.to_string().contains("flotilla down --delete --home /beds --name x"), "{refused}");
     }
 
     #[test]
@@ -326,46 +432,46 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_the_user_need_no_ports() {
+    fn user_clusters_need_no_ports() {
         let source = Source { kubeconfig: "/k".into(), context: None };
-        let wanted = Wanted { sources: vec![("prod".into(), source)], ..Wanted::default() };
+        let wanted = UpOptions { sources: vec![("prod".into(), source)], ..UpOptions::default() };
         let spec = planned(None, &wanted).unwrap();
         assert_eq!((spec.provisioner, spec.members[0].port, spec.members[0].own_port), (Kind::Kubeconfig, 0, 0));
-        assert!(planned(None, &Wanted { provisioner: Some(Kind::Kubeconfig), ..Wanted::default() }).is_err());
+        assert!(planned(None, &UpOptions { provisioner: Some(Kind::Kubeconfig), ..UpOptions::default() }).is_err());
     }
 
     #[test]
-    fn machines_are_chosen_for_system_containers_only() {
+    fn machine_settings_require_system_containers() {
         let machines = MachineSpec { memory: Some("1GiB".into()), ..MachineSpec::default() };
-        let wanted = Wanted { machines: machines.clone(), ..Wanted::default() };
+        let wanted = UpOptions { machines: machines.clone(), ..UpOptions::default() };
         assert!(planned(None, &wanted).unwrap_err().to_string().contains("--provisioner lxd"));
-        let wanted = Wanted { provisioner: Some(Kind::Lxd), ..wanted };
+        let wanted = UpOptions { provisioner: Some(Kind::Lxd), ..wanted };
         let spec = planned(None, &wanted).unwrap();
         assert_eq!(spec.machines, machines);
-        assert_eq!(planned(Some(spec.clone()), &Wanted::default()).unwrap(), spec);
+        assert_eq!(planned(Some(spec.clone()), &UpOptions::default()).unwrap(), spec);
     }
 
     #[test]
-    fn only_members_can_pull() {
-        let wanted = Wanted { pull: Some(vec!["member9".into()]), ..Wanted::default() };
+    fn only_members_can_be_in_pull_mode() {
+        let wanted = UpOptions { pull: Some(vec!["member9".into()]), ..UpOptions::default() };
         assert_eq!(
             planned(None, &wanted).unwrap_err().to_string(),
-            "--pull member9: there will be no such member; there will be member1, member2, member3"
+            "--pull member9: no such member; the members are member1, member2, member3"
         );
-        let nobody = Wanted { pull: Some(vec![String::new()]), ..Wanted::default() };
-        assert!(planned(None, &nobody).unwrap().members.iter().all(|member| member.mode == Mode::Push));
+        let none = UpOptions { pull: Some(vec![String::new()]), ..UpOptions::default() };
+        assert!(planned(None, &none).unwrap().members.iter().all(|member| member.mode == Mode::Push));
     }
 
     #[test]
-    fn hidden_ports_move_when_they_are_taken_and_visible_ones_do_not() {
-        let first = planned(None, &Wanted::default()).unwrap();
+    fn internal_ports_move_when_in_use_and_public_ports_do_not() {
+        let first = planned(None, &UpOptions::default()).unwrap();
         let mut ports = Ports::pretending(|port| port < 20000 || port == 32000 || port == 25000);
         let mut spec = first.clone();
         spec.members.truncate(1);
-        let moved = plan(Some(spec), &Wanted::default(), &mut ports, false).unwrap();
+        let moved = plan(Some(spec), &UpOptions::default(), &mut ports, false, &place()).unwrap();
         assert_eq!(moved.members[0].own_port, 25000);
         let mut ports = Ports::pretending(|port| port != 16441);
-        let refused = plan(Some(first), &Wanted::default(), &mut ports, false).unwrap_err();
-        assert!(refused.to_string().starts_with("port 16441 of member member1 was taken"), "{refused}");
+        let refused = plan(Some(first), &UpOptions::default(), &mut ports, false, &place()).unwrap_err();
+        assert!(refused.to_string().starts_with("port 16441 of member member1 is in use"), "{refused}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which ports a new testbed uses: the ones everybody expects where they are free, others where they are not.
+//! Ports of a new testbed: the documented defaults if they are free, else other ports.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher};
@@ -10,16 +10,16 @@ use crate::spec::loopback;
 
 pub const PLANE_PORT: u16 = 5443;
 pub const REGISTRY_PORT: u16 = 32000;
-/// 16443 is where the seeds' host cluster listens.
+/// 16443 is left out: MicroK8s on the host uses it.
 const MEMBER_PORTS: [u16; 3] = [16441, 16442, 16444];
-/// Ports members listen on themselves are looked for here: below those the system gives to outgoing connections.
+/// Range of internal ports, below the ephemeral ports of outgoing connections.
 const OWN_PORTS: std::ops::Range<u16> = 20000..31000;
 
-/// Hands out each port once.
+/// Allocates each port once.
 pub struct Ports {
     taken: BTreeSet<u16>,
     is_free: fn(u16) -> bool,
-    /// What was not as expected, for the user.
+    /// Messages about replaced ports.
     pub notes: Vec<String>,
 }
 
@@ -37,24 +37,24 @@ impl Ports {
         (self.is_free)(port)
     }
 
-    /// A port for people: what was asked for, else the default where it is free. 0 asks for any.
+    /// Chooses a public port: the requested one, else the default if it is free. 0 requests any free port.
     pub fn choose(&mut self, asked: Option<u16>, default: u16, what: &str) -> anyhow::Result<u16> {
         match asked {
             Some(0) => self.any(),
             Some(port) if self.usable(port) => Ok(self.take(port)),
             Some(port) => bail!(
-                "port {port} for {what} is taken; see by whom with `ss -tlpn | grep :{port}`, or say 0 for a free one"
+                "port {port} for {what} is in use; find the program with `ss -tlpn | grep :{port}`, or use 0 for a free port"
             ),
             None if self.usable(default) => Ok(self.take(default)),
             None => {
                 let port = self.any()?;
-                self.notes.push(format!("port {default} for {what} is taken: using {port}"));
+                self.notes.push(format!("port {default} for {what} is in use, using {port} instead"));
                 Ok(port)
             }
         }
     }
 
-    /// The port that leads to the member with this index. `first` moves all of them.
+    /// Chooses the port of the member with this index. `first` shifts all of them.
     pub fn member(&mut self, first: Option<u16>, index: usize, name: &str) -> anyhow::Result<u16> {
         let what = format!("member {name}");
         let offset = u16::try_from(index).context("too many members")?;
@@ -72,10 +72,10 @@ impl Ports {
         }
     }
 
-    /// Any free port that the system does not use for outgoing connections, so that it stays ours between restarts.
+    /// Chooses a free port outside the ephemeral range, so that it is still free after a restart.
     pub fn any(&mut self) -> anyhow::Result<u16> {
         let size = usize::from(OWN_PORTS.end - OWN_PORTS.start);
-        // Testbeds that start at the same time should not all try the same ports.
+        // Testbeds that start at the same time should not try the same ports.
         let random = std::hash::RandomState::new().build_hasher().finish();
         let start = usize::try_from(random % size as u64).unwrap_or_default();
         let candidates = OWN_PORTS.cycle().skip(start).take(size);
@@ -93,7 +93,7 @@ impl Ports {
     }
 }
 
-/// Nobody listens on it on this host.
+/// Returns true if no program listens on the port.
 pub fn is_free(port: u16) -> bool {
     TcpListener::bind(loopback(port)).is_ok()
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_where_the_seeds_have_them_and_then_upward() {
+    fn members_get_the_documented_ports_and_then_the_next_ones() {
         let mut ports = Ports::pretending(|_| true);
         let chosen: Vec<u16> = (0..5).map(|index| ports.member(None, index, "m").unwrap()).collect();
         assert_eq!(chosen, [16441, 16442, 16444, 16445, 16446]);
@@ -111,17 +111,17 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_default_is_replaced_aloud_and_a_taken_choice_is_refused() {
+    fn a_default_in_use_is_replaced_with_a_note_and_a_requested_one_is_refused() {
         let mut ports = Ports::pretending(|port| port != PLANE_PORT);
         let other = ports.choose(None, PLANE_PORT, "the control plane").unwrap();
         assert!(OWN_PORTS.contains(&other));
-        assert_eq!(ports.notes, [format!("port 5443 for the control plane is taken: using {other}")]);
+        assert_eq!(ports.notes, [format!("port 5443 for the control plane is in use, using {other} instead")]);
         let refused = ports.choose(Some(PLANE_PORT), PLANE_PORT, "the control plane").unwrap_err();
-        assert!(refused.to_string().contains("port 5443 for the control plane is taken"));
+        assert!(refused.to_string().contains("port 5443 for the control plane is in use"));
     }
 
     #[test]
-    fn no_port_is_given_twice() {
+    fn no_port_is_allocated_twice() {
         let mut ports = Ports::pretending(|_| true);
         let mut seen = BTreeSet::new();
         for index in 0..100 {

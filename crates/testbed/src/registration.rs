@@ -8,16 +8,19 @@ use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use cluster_client::{ClusterClient, DeleteOptions, Kubeconfig, RemoteConfig, ResourceRef};
 use karmadactl::plane::{Plane, PlaneArgs};
 use membership::agent_manifests::IMAGE;
+use membership::credentials::SECRETS;
 use membership::join::{JoinOptions, Readiness};
 use membership::register::{AgentDelivery, AgentDeployment, RegisterOptions, register_as_administrator};
 use membership::rights::AgentRights;
 use membership::unjoin::UnjoinOptions;
 use membership::{ClusterLocation, MemberAccess, NoProgress};
+use provisioners::Provisioner;
 use tokio::time::Instant;
 
+use crate::bed::Testbed;
 use crate::clusters::{open, rewrite, write_if_changed};
-use crate::display::Line;
-use crate::place::Place;
+use crate::display::ProgressLine;
+use crate::place::{TestbedDir, agent_of};
 use crate::spec::{MemberSpec, Mode, loopback};
 
 const POLL: Duration = Duration::from_millis(50);
@@ -26,8 +29,8 @@ const UNJOIN_WAIT: Duration = Duration::from_secs(60);
 const CERTIFICATE_SECONDS: i32 = 365 * 24 * 3600;
 
 /// Opens the control plane as its administrator.
-pub fn open_plane(place: &Place) -> anyhow::Result<Plane> {
-    Plane::open(&PlaneArgs { kubeconfig: Some(place.plane_config()), karmada_context: None })
+pub fn open_plane(place: &TestbedDir) -> anyhow::Result<Plane> {
+    Plane::open(&PlaneArgs::of_kubeconfig(&place.plane_config(), None))
 }
 
 /// Registration of a member in the control plane.
@@ -35,11 +38,17 @@ pub enum RegistrationState {
     Missing,
     /// Registered with its current ID and address. It may still not be ready.
     Current,
+    /// Registered, but the secrets with its credentials are gone.
+    MissingCredentials,
     /// Registered as another cluster or at another address.
     Stale(String),
 }
 
-pub async fn look_up(plane: &ClusterClient, place: &Place, member: &MemberSpec) -> anyhow::Result<RegistrationState> {
+pub async fn look_up(
+    plane: &ClusterClient,
+    place: &TestbedDir,
+    member: &MemberSpec,
+) -> anyhow::Result<RegistrationState> {
     let Some(cluster) = plane.find(ResourceRef::cluster(&CLUSTERS.gvr(), &member.name)).await? else {
         return Ok(RegistrationState::Missing);
     };
@@ -55,22 +64,49 @@ pub async fn look_up(plane: &ClusterClient, place: &Place, member: &MemberSpec) 
     if member.mode == Mode::Pull && !place.agent_plane_config(&member.name).exists() {
         return Ok(RegistrationState::Stale("the credentials of its agent are missing".to_owned()));
     }
+    for secret in [member.name.clone(), format!("{}-impersonator", member.name)] {
+        let target = ResourceRef::namespaced(&SECRETS.gvr(), CLUSTER_NAMESPACE, &secret);
+        if plane.find(target).await?.is_none() {
+            return Ok(RegistrationState::MissingCredentials);
+        }
+    }
     Ok(RegistrationState::Current)
 }
 
+/// Restores the credentials of a member in the control plane; its workloads are not affected.
+pub async fn restore_credentials(bed: &Testbed, member: &MemberSpec) -> anyhow::Result<()> {
+    let place = &bed.place;
+    if member.mode == Mode::Push {
+        membership::join::renew_credentials(&join_options(place, member)?, &NoProgress).await?;
+        return Ok(());
+    }
+    // The agent fills the secrets when it starts; it may not create them.
+    let plane = open_plane(place)?.client;
+    AgentRights::new(&member.name, CLUSTER_NAMESPACE).create_secrets(&plane).await?;
+    match bed.supervisor.stop(&agent_of(&member.name)).await {
+        Err(provisioners::Error::NoMachine(_)) => Ok(()),
+        stopped => Ok(stopped?),
+    }
+}
+
 /// Reads how a member is reached from its kubeconfig.
-fn remote_of(place: &Place, member: &MemberSpec) -> anyhow::Result<RemoteConfig> {
+fn remote_of(place: &TestbedDir, member: &MemberSpec) -> anyhow::Result<RemoteConfig> {
     Ok(Kubeconfig::load(&[place.member_config(&member.name)])?.remote(None)?)
 }
 
-fn access(place: &Place, member: &MemberSpec) -> anyhow::Result<MemberAccess> {
+fn access(place: &TestbedDir, member: &MemberSpec) -> anyhow::Result<MemberAccess> {
     let kubeconfig = Kubeconfig::load(&[place.member_config(&member.name)])?;
     let access = MemberAccess::new(kubeconfig.remote(None)?, kubeconfig.proxy_url(None))?;
     Ok(MemberAccess { client: open(&place.member_config(&member.name))?, ..access })
 }
 
 /// Removes a cluster from the control plane without contacting the member.
-pub async fn forget(plane: &ClusterClient, member: &MemberSpec, deadline: Instant) -> anyhow::Result<()> {
+pub async fn forget(
+    place: &TestbedDir,
+    plane: &ClusterClient,
+    member: &MemberSpec,
+    deadline: Instant,
+) -> anyhow::Result<()> {
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), &member.name);
     match plane.delete(target.clone(), DeleteOptions::default()).await {
         Err(status) if !status.is_not_found() => return Err(status.into()),
@@ -78,7 +114,9 @@ pub async fn forget(plane: &ClusterClient, member: &MemberSpec, deadline: Instan
     }
     while plane.find(target.clone()).await?.is_some() {
         if Instant::now() >= deadline {
-            bail!("the control plane does not remove {}; try `flotilla unjoin {0} --force`", member.name);
+            let name = &member.name;
+            let command = place.plane_command(&format!("unjoin {name} --force"));
+            bail!("the control plane did not remove {name} before the timeout; try `{command}`");
         }
         tokio::time::sleep(POLL).await;
     }
@@ -86,21 +124,24 @@ pub async fn forget(plane: &ClusterClient, member: &MemberSpec, deadline: Instan
     Ok(())
 }
 
-pub async fn join(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
-    let options = JoinOptions {
+fn join_options(place: &TestbedDir, member: &MemberSpec) -> anyhow::Result<JoinOptions> {
+    Ok(JoinOptions {
         control_plane: open_plane(place)?.client,
         member: access(place, member)?,
         name: member.name.clone(),
         namespace: CLUSTER_NAMESPACE.to_owned(),
         location: ClusterLocation::default(),
         dry_run: false,
-    };
-    membership::join::join(&options, &NoProgress).await?;
+    })
+}
+
+pub async fn join(place: &TestbedDir, member: &MemberSpec) -> anyhow::Result<()> {
+    membership::join::join(&join_options(place, member)?, &NoProgress).await?;
     Ok(())
 }
 
 /// Unjoins a user's cluster, and deletes what joining created in it.
-pub async fn unjoin(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
+pub async fn unjoin(place: &TestbedDir, member: &MemberSpec) -> anyhow::Result<()> {
     let control_plane = open_plane(place)?.client;
     let cluster = ResourceRef::cluster(&CLUSTERS.gvr(), &member.name);
     if control_plane.find(cluster).await?.is_none() {
@@ -120,7 +161,7 @@ pub async fn unjoin(place: &Place, member: &MemberSpec) -> anyhow::Result<()> {
 }
 
 /// Registers a member, and writes the kubeconfig of its agent for the control plane.
-pub async fn register(place: &Place, plane_port: u16, member: &MemberSpec) -> anyhow::Result<()> {
+pub async fn register(place: &TestbedDir, plane_port: u16, member: &MemberSpec) -> anyhow::Result<()> {
     let plane = open_plane(place)?;
     let authority = plane.authority()?.context("the control plane's kubeconfig has no CA")?;
     let options = RegisterOptions {
@@ -147,7 +188,12 @@ pub async fn register(place: &Place, plane_port: u16, member: &MemberSpec) -> an
 }
 
 /// Returns when the control plane reports that the member is ready.
-pub async fn wait_ready(plane: &ClusterClient, member: &str, line: &Line, deadline: Instant) -> anyhow::Result<()> {
+pub async fn wait_ready(
+    plane: &ClusterClient,
+    member: &str,
+    line: &ProgressLine,
+    deadline: Instant,
+) -> anyhow::Result<()> {
     loop {
         let reason = match readiness(plane, member).await? {
             Readiness::Ready => return Ok(()),

@@ -1,13 +1,13 @@
-//! Snapshots: the data of every machine at one moment, to come back to.
+//! Snapshots: consistent copies of the data of all machines.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::place::Place;
+use crate::place::TestbedDir;
 
-/// Beside the data of machines: what registrations and kubeconfigs were at that moment.
+/// Files and directories of a testbed that are part of a snapshot.
 const FILES: [&str; 2] = ["testbed.json", "faults.json"];
 const FOLDERS: [&str; 2] = ["data", "agents"];
 
@@ -20,15 +20,15 @@ pub struct Snapshot {
     pub taken: u64,
 }
 
-pub fn folder(place: &Place, name: &str) -> anyhow::Result<PathBuf> {
+pub fn folder(place: &TestbedDir, name: &str) -> anyhow::Result<PathBuf> {
     let problems = object::names::dns1123_label(name);
     if !problems.is_empty() {
-        bail!("{name:?} is no name for a snapshot: {}", problems.join("; "));
+        bail!("{name:?} is not a valid snapshot name: {}", problems.join("; "));
     }
     Ok(place.snapshots().join(name))
 }
 
-pub fn list(place: &Place) -> anyhow::Result<Vec<Snapshot>> {
+pub fn list(place: &TestbedDir) -> anyhow::Result<Vec<Snapshot>> {
     let Ok(entries) = std::fs::read_dir(place.snapshots()) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for entry in entries {
@@ -44,24 +44,24 @@ pub fn list(place: &Place) -> anyhow::Result<Vec<Snapshot>> {
     Ok(found)
 }
 
-/// Nobody may write to the data meanwhile. Half a copy is never taken for a snapshot.
-pub fn copy_out(place: &Place, name: &str) -> anyhow::Result<()> {
+/// Copies the data into a snapshot; nothing may write to it. A partial copy is not a snapshot.
+pub fn copy_out(place: &TestbedDir, name: &str) -> anyhow::Result<()> {
     let target = folder(place, name)?;
     let unfinished = place.snapshots().join(format!(".{name}"));
     remove(&unfinished)?;
     copy_testbed(place.directory(), &unfinished)?;
     remove(&target)?;
-    std::fs::rename(&unfinished, &target).with_context(|| format!("cannot make {}", target.display()))
+    std::fs::rename(&unfinished, &target).with_context(|| format!("cannot create {}", target.display()))
 }
 
-/// Puts the data back. Nothing may run meanwhile.
-pub fn copy_in(place: &Place, name: &str) -> anyhow::Result<()> {
+/// Restores the data; nothing may be running.
+pub fn copy_in(place: &TestbedDir, name: &str) -> anyhow::Result<()> {
     let source = folder(place, name)?;
     if !source.is_dir() {
         let known: Vec<String> = list(place)?.into_iter().map(|snapshot| snapshot.name).collect();
-        bail!("there is no snapshot {name}; there are: {}", known.join(", "));
+        bail!("snapshot {name} not found; existing snapshots: {}", known.join(", "));
     }
-    // Copied in full before anything that is there goes.
+    // Copied completely before existing data is removed.
     let fresh = place.directory().join(".restoring");
     remove(&fresh)?;
     copy_testbed(&source, &fresh)?;
@@ -69,14 +69,14 @@ pub fn copy_in(place: &Place, name: &str) -> anyhow::Result<()> {
         remove(&place.directory().join(part))?;
         if fresh.join(part).exists() {
             std::fs::rename(fresh.join(part), place.directory().join(part))
-                .with_context(|| format!("cannot put {part} back"))?;
+                .with_context(|| format!("cannot restore {part}"))?;
         }
     }
     remove(&fresh)
 }
 
 fn copy_testbed(from: &Path, to: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    std::fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for folder in FOLDERS {
         if from.join(folder).is_dir() {
             copy_folder(&from.join(folder), &to.join(folder))?;
@@ -88,9 +88,9 @@ fn copy_testbed(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files, folders and links; sockets and process ids belong to processes and are left out.
+/// Copies files, directories and links; sockets and PID files are skipped.
 fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    std::fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     std::fs::set_permissions(to, std::fs::metadata(from)?.permissions())?;
     for entry in std::fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let entry = entry?;
@@ -121,6 +121,16 @@ fn size(path: &Path) -> anyhow::Result<u64> {
     Ok(total)
 }
 
+/// Deletes a snapshot.
+pub fn delete(place: &TestbedDir, name: &str) -> anyhow::Result<()> {
+    let path = folder(place, name)?;
+    if !path.is_dir() {
+        let known: Vec<String> = list(place)?.into_iter().map(|snapshot| snapshot.name).collect();
+        bail!("snapshot {name} not found; existing snapshots: {}", known.join(", "));
+    }
+    remove(&path)
+}
+
 pub fn remove(path: &Path) -> anyhow::Result<()> {
     let removed = match std::fs::symlink_metadata(path) {
         Err(_) => return Ok(()),
@@ -135,9 +145,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_changed_after_a_snapshot_is_undone_by_restoring_it() {
+    fn restoring_a_snapshot_undoes_later_changes() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place::find(Some(directory.path().into()), "one").unwrap();
+        let place = TestbedDir::find(Some(directory.path().into()), "one").unwrap();
         let write = |path: &str, text: &str| {
             let path = place.directory().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -161,6 +171,9 @@ mod tests {
         assert_eq!(read("member1.config").as_deref(), Some("not part of it"));
         assert_eq!(list(&place).unwrap().len(), 1);
         let missing = copy_in(&place, "bad").unwrap_err().to_string();
-        assert_eq!(missing, "there is no snapshot bad; there are: good");
+        assert!(delete(&place, "bad").is_err());
+        delete(&place, "good").unwrap();
+        assert!(list(&place).unwrap().is_empty());
+        assert_eq!(missing, "snapshot bad not found; existing snapshots: good");
     }
 }

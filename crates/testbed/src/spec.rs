@@ -1,4 +1,4 @@
-//! What a testbed is to be: its clusters, where they run and which ports lead to them. Kept in a file beside its data.
+//! The desired state of a testbed: its clusters, where they run, and their ports. Stored in its directory.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,41 +8,41 @@ use anyhow::{Context, bail};
 use provisioners::{Forward, Machine};
 use serde::{Deserialize, Serialize};
 
-use crate::place::{PLANE, Place, REGISTRY, agent_of};
+use crate::place::{PLANE, REGISTRY, TestbedDir, agent_of};
 
-/// Members one testbed may have.
+/// Maximum number of members of a testbed.
 pub const MEMBERS_MAX: usize = 200;
-/// The forward of a member's API.
+/// Name of the forward to a member's API.
 pub const API_FORWARD: &str = "api";
-/// The forward of a pull member's agent to the control plane.
+/// Name of the forward from a pull-mode member's agent to the control plane.
 pub const PLANE_FORWARD: &str = "plane";
-/// Where a member in a system container listens, as in the seeds.
+/// Port of a member in a system container.
 const CONTAINER_PORT: u16 = 16443;
-/// The image of our members has it there.
+/// Path of the program in the image of members.
 const CONTAINER_BINARY: &str = "/usr/bin/flotilla";
 const CONTAINER_DATA: &str = "/var/lib/flotilla";
-/// A testbed is there to be watched: what happens to members shows within seconds, not within a minute.
-const PLANE_HASTE: [&str; 5] = [
+/// Shorter intervals than the defaults, so that changes in members show within seconds.
+const PLANE_INTERVALS: [&str; 5] = [
     "--cluster-status-update-frequency=2s",
     "--cluster-failure-threshold=6s",
     "--cluster-success-threshold=3s",
     "--cluster-monitor-period=2s",
     "--cluster-monitor-grace-period=15s",
 ];
-const AGENT_HASTE: [&str; 4] = [
+const AGENT_INTERVALS: [&str; 4] = [
     "--cluster-status-update-frequency=2s",
     "--cluster-failure-threshold=6s",
     "--cluster-success-threshold=3s",
     "--cluster-lease-duration=12s",
 ];
-/// Written by a member before it is ready.
+/// Kubeconfig a member writes before it is ready.
 const MEMBER_CONFIG: &str = "member.config";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
     pub plane_port: u16,
-    /// `None` for a testbed without one.
+    /// `None` for a testbed without a registry.
     pub registry_port: Option<u16>,
     pub provisioner: Kind,
     pub members: Vec<MemberSpec>,
@@ -50,13 +50,13 @@ pub struct Spec {
     pub machines: MachineSpec,
 }
 
-/// What was chosen about the machines of members in system containers.
+/// Settings of members in system containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineSpec {
-    /// `ubuntu:22.04`, `images:debian/12`, or one the daemon has; by default our own.
+    /// `ubuntu:22.04`, `images:debian/12`, or a local image; by default one built from this program.
     pub image: Option<String>,
-    /// MicroK8s in them instead of our member.
+    /// Run MicroK8s instead of `flotilla member`.
     pub microk8s: bool,
     pub cpu: Option<String>,
     pub memory: Option<String>,
@@ -67,16 +67,16 @@ pub struct MachineSpec {
 pub struct MemberSpec {
     pub name: String,
     pub mode: Mode,
-    /// The forwarded port on 127.0.0.1; 0 for a cluster of the user, which is reached as they reach it.
+    /// Forwarded port on 127.0.0.1; 0 for a user's cluster, which is reached directly.
     pub port: u16,
-    /// Where the member itself listens.
+    /// Port the member listens on.
     pub own_port: u16,
-    /// Where its agent reaches the control plane; 0 for push members.
+    /// Port through which its agent reaches the control plane; 0 for push-mode members.
     pub agent_plane_port: u16,
     pub nodes: Option<u32>,
     pub runtime: Option<String>,
     pub kubernetes_version: Option<String>,
-    /// The cluster of the user that this is, with the `kubeconfig` provisioner.
+    /// The user's cluster, with the `kubeconfig` provisioner.
     pub source: Option<Source>,
 }
 
@@ -93,7 +93,7 @@ pub enum Mode {
     Pull,
 }
 
-/// Where members run.
+/// Provisioner of the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -102,12 +102,12 @@ pub enum Kind {
     Process,
     /// System containers of LXD or Incus.
     Lxd,
-    /// Clusters the user already has.
+    /// Existing clusters of the user.
     Kubeconfig,
 }
 
 impl Spec {
-    pub fn load(place: &Place) -> anyhow::Result<Option<Self>> {
+    pub fn load(place: &TestbedDir) -> anyhow::Result<Option<Self>> {
         let path = place.spec_file();
         let text = match std::fs::read(&path) {
             Ok(text) => text,
@@ -115,16 +115,18 @@ impl Spec {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
         let spec = serde_json::from_slice(&text);
-        spec.map(Some).with_context(|| format!("{} is damaged; `flotilla down --delete` starts over", path.display()))
+        spec.map(Some)
+            .with_context(|| format!("{} is damaged; `{}` starts over", path.display(), place.command("down --delete")))
     }
 
-    /// The testbed that must be there.
-    pub fn existing(place: &Place) -> anyhow::Result<Self> {
-        Self::load(place)?
-            .with_context(|| format!("there is no testbed in {}; `flotilla up` makes one", place.directory().display()))
+    /// Loads the state of a testbed that must exist.
+    pub fn existing(place: &TestbedDir) -> anyhow::Result<Self> {
+        Self::load(place)?.with_context(|| {
+            format!("no testbed found in {}; `{}` creates one", place.directory().display(), place.command("up"))
+        })
     }
 
-    pub fn save(&self, place: &Place) -> anyhow::Result<()> {
+    pub fn save(&self, place: &TestbedDir) -> anyhow::Result<()> {
         write_file(&place.spec_file(), &serde_json::to_vec_pretty(self)?)
     }
 
@@ -136,21 +138,21 @@ impl Spec {
         })
     }
 
-    pub fn plane_machine(&self, place: &Place, program: &Path) -> Machine {
+    pub fn plane_machine(&self, place: &TestbedDir, program: &Path) -> Machine {
         let data = place.machine_data(PLANE);
         let bind = loopback(self.plane_port).to_string();
         let mut made = machine(PLANE, command(program, &["server", "--bind", &bind, "--data-dir"], &[&data]));
-        made.command.extend(PLANE_HASTE.map(str::to_owned));
+        made.command.extend(PLANE_INTERVALS.map(str::to_owned));
         made
     }
 
-    pub fn registry_machine(&self, place: &Place, program: &Path) -> Option<Machine> {
+    pub fn registry_machine(&self, place: &TestbedDir, program: &Path) -> Option<Machine> {
         let data = place.machine_data(REGISTRY);
         let bind = loopback(self.registry_port?).to_string();
         Some(machine(REGISTRY, command(program, &["registry", "--bind", &bind, "--data-dir"], &[&data])))
     }
 
-    pub fn member_machine(&self, place: &Place, program: &Path, member: &MemberSpec) -> Machine {
+    pub fn member_machine(&self, place: &TestbedDir, program: &Path, member: &MemberSpec) -> Machine {
         let (mut made, target) = match self.provisioner {
             Kind::Lxd if self.machines.microk8s => (machine(&member.name, Vec::new()), loopback(CONTAINER_PORT)),
             Kind::Lxd => {
@@ -174,20 +176,20 @@ impl Spec {
         made
     }
 
-    /// `endpoint` is where others reach the member.
-    pub fn agent_machine(&self, place: &Place, program: &Path, member: &MemberSpec, endpoint: &str) -> Machine {
+    /// `endpoint` is the URL at which others reach the member.
+    pub fn agent_machine(&self, place: &TestbedDir, program: &Path, member: &MemberSpec, endpoint: &str) -> Machine {
         let words =
             ["agent", "--cluster-name", &member.name, "--cluster-api-endpoint", endpoint, "--karmada-kubeconfig"];
         let plane_config = place.agent_plane_config(&member.name);
         let mut made = machine(&agent_of(&member.name), command(program, &words, &[&plane_config]));
         made.command.push("--kubeconfig".to_owned());
         made.command.push(place.agent_member_config(&member.name).display().to_string());
-        made.command.extend(AGENT_HASTE.map(str::to_owned));
+        made.command.extend(AGENT_INTERVALS.map(str::to_owned));
         made.forwards.push(forward(PLANE_FORWARD, member.agent_plane_port, loopback(self.plane_port)));
         made
     }
 
-    /// Where a member's machine keeps the kubeconfig of its administrator.
+    /// Returns the path of a member's administrator kubeconfig in its machine.
     pub fn member_config_inside(&self) -> String {
         match self.provisioner {
             Kind::Lxd => format!("{CONTAINER_DATA}/{MEMBER_CONFIG}"),
@@ -211,11 +213,11 @@ impl MemberSpec {
     }
 }
 
-/// Names that machines of the testbed itself have, or that cannot be names of clusters.
+/// Refuses names of other machines of the testbed, and names clusters cannot have.
 pub fn check_member_name(name: &str) -> anyhow::Result<()> {
     membership::cluster_name::check_name(name)?;
     if [PLANE, REGISTRY, "kubeconfig", "supervisor", "karmada-apiserver"].contains(&name) || name.ends_with("-agent") {
-        bail!("{name} cannot be the name of a member: the testbed uses it itself");
+        bail!("{name} cannot be the name of a member: it is reserved by the testbed");
     }
     Ok(())
 }
@@ -224,7 +226,7 @@ pub fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// Replaces a file in one step; only its owner may read it, since most hold keys.
+/// Replaces a file atomically, readable by its owner only, since most contain keys.
 pub fn write_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;

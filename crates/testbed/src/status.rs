@@ -1,5 +1,6 @@
-//! `status`: every part of a testbed, its process, its ports, and whether the control plane finds it ready.
+//! `status`: the processes of a testbed, their addresses and readiness.
 
+use std::path::Path;
 use std::time::Duration;
 
 use karmadactl::console::Console;
@@ -8,56 +9,92 @@ use provisioners::Condition;
 use provisioners::process::Report;
 use serde::Serialize;
 
-use crate::bed::Bed;
+use crate::bed::Testbed;
 use crate::clusters::open_within;
 use crate::faults;
-use crate::place::{PLANE, Place, REGISTRY, agent_of};
+use crate::place::{PLANE, REGISTRY, TestbedDir, agent_of};
 use crate::registration::readiness;
-use crate::spec::{MemberSpec, Mode, Spec};
+use crate::spec::{MemberSpec, Mode, Spec, loopback};
 use crate::supervisor::client::SupervisorClient;
 
-const ASK_PATIENCE: Duration = Duration::from_secs(3);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub struct TestbedStatus {
+    #[serde(skip)]
+    pub up_command: String,
     pub name: String,
     pub directory: String,
     pub kubeconfig: String,
     pub running: bool,
     pub ready: bool,
     pub memory_bytes: u64,
-    pub parts: Vec<Part>,
+    pub parts: Vec<ComponentStatus>,
 }
 
 /// A process or a container.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Part {
+pub struct ComponentStatus {
     pub name: String,
     pub role: &'static str,
     pub state: String,
     pub pid: Option<u32>,
     pub memory_bytes: Option<u64>,
     pub restarts: Option<u32>,
-    /// Where it is reached from this host.
+    /// Address on this host.
     pub address: Option<String>,
-    /// Of a member: does the control plane find it ready?
+    /// Readiness of a member in the control plane.
     pub ready: Option<bool>,
-    /// What is wrong, or which faults are switched on.
+    /// Problem or active faults.
     pub note: Option<String>,
 }
 
-pub async fn look(place: &Place) -> anyhow::Result<Status> {
+/// A testbed in the list of testbeds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TestbedSummary {
+    pub name: String,
+    pub running: bool,
+    pub members: usize,
+    /// Address of the control plane.
+    pub address: String,
+    pub directory: String,
+}
+
+/// Lists the testbeds below a directory, by name.
+pub async fn list(home: &Path) -> anyhow::Result<Vec<TestbedSummary>> {
+    let Ok(entries) = std::fs::read_dir(home) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        // Other files and directories in it are not testbeds.
+        let Ok(place) = TestbedDir::find(Some(home.to_owned()), &name) else { continue };
+        let Some(spec) = Spec::load(&place)? else { continue };
+        found.push(TestbedSummary {
+            running: SupervisorClient::find(&place).await?.is_some(),
+            members: spec.members.len(),
+            address: loopback(spec.plane_port).to_string(),
+            directory: place.directory().display().to_string(),
+            name,
+        });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+pub async fn look(place: &TestbedDir) -> anyhow::Result<TestbedStatus> {
     let spec = Spec::existing(place)?;
     let supervisor = SupervisorClient::find(place).await?;
     let mut parts = Vec::new();
     if let Some(supervisor) = &supervisor {
-        let bed = Bed::new(place, spec.clone(), supervisor.clone()).await?;
+        let bed = Testbed::new(place, spec.clone(), supervisor.clone()).await?;
         parts = look_at_parts(&bed).await?;
     }
-    let is_ready = |part: &Part| part.ready.unwrap_or(part.state == "Running");
-    Ok(Status {
+    let is_ready = |part: &ComponentStatus| part.ready.unwrap_or(part.state == "Running");
+    Ok(TestbedStatus {
+        up_command: place.command("up"),
         name: place.name().to_owned(),
         directory: place.directory().display().to_string(),
         kubeconfig: place.merged_config().display().to_string(),
@@ -68,12 +105,12 @@ pub async fn look(place: &Place) -> anyhow::Result<Status> {
     })
 }
 
-async fn look_at_parts(bed: &Bed) -> anyhow::Result<Vec<Part>> {
+async fn look_at_parts(bed: &Testbed) -> anyhow::Result<Vec<ComponentStatus>> {
     let reports = bed.supervisor.reports().await?;
     let of = |name: &str| reports.iter().find(|report| report.name == name);
     let address = |port: u16| (port != 0).then(|| format!("127.0.0.1:{port}"));
     let pid = bed.supervisor.pid().await?;
-    let mut parts = vec![Part {
+    let mut parts = vec![ComponentStatus {
         name: "supervisor".to_owned(),
         role: "supervisor",
         state: "Running".to_owned(),
@@ -114,18 +151,18 @@ fn role(member: &MemberSpec) -> &'static str {
     }
 }
 
-async fn ready(bed: &Bed, member: &str) -> Result<(), String> {
-    let plane = open_within(&bed.place.plane_config(), ASK_PATIENCE).map_err(|error| format!("{error:#}"))?;
+async fn ready(bed: &Testbed, member: &str) -> Result<(), String> {
+    let plane = open_within(&bed.place.plane_config(), CHECK_TIMEOUT).map_err(|error| format!("{error:#}"))?;
     match readiness(&plane, member).await.map_err(|error| format!("{error:#}"))? {
         Readiness::Ready => Ok(()),
         Readiness::NotReady(reason) => Err(reason),
     }
 }
 
-fn part(name: &str, role: &'static str, report: Option<&Report>, address: Option<String>) -> Part {
+fn part(name: &str, role: &'static str, report: Option<&Report>, address: Option<String>) -> ComponentStatus {
     let state = report.map_or(Condition::Missing, |report| report.condition);
     let note = report.filter(|report| report.pid.is_none()).and_then(|report| report.last_end.clone());
-    Part {
+    ComponentStatus {
         name: name.to_owned(),
         role,
         state: format!("{state:?}"),
@@ -138,9 +175,9 @@ fn part(name: &str, role: &'static str, report: Option<&Report>, address: Option
     }
 }
 
-pub fn print(console: &Console, status: &Status) -> anyhow::Result<()> {
+pub fn print(console: &Console, status: &TestbedStatus) -> anyhow::Result<()> {
     if !status.running {
-        console.line(format!("the testbed {} is not running; `flotilla up` starts it", status.name))?;
+        console.line(format!("the testbed {} is not running; `{}` starts it", status.name, status.up_command))?;
         return Ok(());
     }
     let heading = ["NAME", "ROLE", "STATE", "READY", "PID", "MEMORY", "RESTARTS", "ADDRESS", "NOTE"].map(str::to_owned);
@@ -153,14 +190,14 @@ pub fn print(console: &Console, status: &Status) -> anyhow::Result<()> {
         console.line(cells.join("   ").trim_end())?;
     }
     console.line(format!(
-        "\n{} in all; kubeconfig with every cluster: {}",
+        "\n{} total; kubeconfig for all clusters: {}",
         mebibytes(status.memory_bytes),
         status.kubeconfig
     ))?;
     Ok(())
 }
 
-fn cells(part: &Part) -> [String; 9] {
+fn cells(part: &ComponentStatus) -> [String; 9] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         part.name.clone(),
@@ -177,4 +214,28 @@ fn cells(part: &Part) -> [String; 9] {
 
 fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1024 * 1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Members, UpOptions, plan};
+    use crate::ports::Ports;
+
+    #[tokio::test]
+    async fn testbeds_are_listed_by_name_and_other_files_are_skipped() {
+        let home = tempfile::tempdir().unwrap();
+        for (name, members) in [("two", 2), ("one", 1)] {
+            let place = TestbedDir::find(Some(home.path().into()), name).unwrap();
+            let options = UpOptions { members: Some(Members::Count(members)), ..UpOptions::default() };
+            let spec = plan(None, &options, &mut Ports::pretending(|_| true), false, &place).unwrap();
+            spec.save(&place).unwrap();
+        }
+        std::fs::create_dir(home.path().join("registry")).unwrap();
+        std::fs::write(home.path().join("karmada-apiserver.config"), "").unwrap();
+        let found = list(home.path()).await.unwrap();
+        let found: Vec<_> = found.iter().map(|bed| (bed.name.as_str(), bed.members, bed.running)).collect();
+        assert_eq!(found, [("one", 1, false), ("two", 2, false)]);
+        assert!(list(&home.path().join("missing")).await.unwrap().is_empty());
+    }
 }

@@ -9,7 +9,7 @@ use store::snapshot::Fill;
 use store::{embedded, reserved};
 
 use super::contents::now;
-use super::place::{Place, store_directory};
+use super::place::{StateStorage, store_directory};
 use crate::etcd::EtcdArgs;
 
 /// Move the state of a control plane from embedded storage to etcd, or back.
@@ -52,7 +52,7 @@ pub async fn run(console: &Console, args: MigrateArgs) -> anyhow::Result<()> {
         "a migration from {from} to {to}, started at {}, did not finish: run `flotilla migrate` again with --force",
         now()
     );
-    if let Place::Etcd { .. } = from {
+    if let StateStorage::Etcd { .. } = from {
         from.refuse_use(&*from.connect().await?).await?;
     }
     leave(&from, &doing).await?;
@@ -69,7 +69,13 @@ pub async fn run(console: &Console, args: MigrateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn move_state(console: &Console, from: &Place, to: &Place, doing: String, force: bool) -> anyhow::Result<usize> {
+async fn move_state(
+    console: &Console,
+    from: &StateStorage,
+    to: &StateStorage,
+    doing: String,
+    force: bool,
+) -> anyhow::Result<usize> {
     let snapshot = read_marked(console, from).await?;
     let count = snapshot.kvs.len();
     to.write(console, snapshot, &Fill { restored: None, doing }, force).await?;
@@ -77,10 +83,10 @@ async fn move_state(console: &Console, from: &Place, to: &Place, doing: String, 
 }
 
 /// Ignores the mark of this migration when reading.
-async fn read_marked(console: &Console, from: &Place) -> anyhow::Result<store::snapshot::Snapshot> {
+async fn read_marked(console: &Console, from: &StateStorage) -> anyhow::Result<store::snapshot::Snapshot> {
     match from {
-        Place::Directory(_) => from.read(console).await,
-        Place::Etcd { .. } => {
+        StateStorage::Directory(_) => from.read(console).await,
+        StateStorage::Etcd { .. } => {
             let raw = from.connect().await?;
             let mut snapshot = reserved::read_marked(raw, &mut |_| {}).await?;
             super::contents::describe(&mut snapshot);
@@ -90,16 +96,16 @@ async fn read_marked(console: &Console, from: &Place) -> anyhow::Result<store::s
 }
 
 /// Marks the source, so that no server starts on it.
-async fn leave(from: &Place, text: &str) -> anyhow::Result<()> {
+async fn leave(from: &StateStorage, text: &str) -> anyhow::Result<()> {
     match from {
-        Place::Directory(directory) => {
+        StateStorage::Directory(directory) => {
             let store = store_directory(directory);
             if !embedded::is_filled(&store) {
                 bail!("{} has no store", directory.display());
             }
             Ok(embedded::mark_moved(&store, text)?)
         }
-        Place::Etcd { .. } => {
+        StateStorage::Etcd { .. } => {
             let raw = from.connect().await?;
             match reserved::check(&*raw, &from.to_string()).await {
                 // A mark of an earlier attempt, or of this one.
@@ -111,19 +117,19 @@ async fn leave(from: &Place, text: &str) -> anyhow::Result<()> {
     }
 }
 
-async fn return_to(from: &Place) -> anyhow::Result<()> {
+async fn return_to(from: &StateStorage) -> anyhow::Result<()> {
     match from {
-        Place::Directory(directory) => Ok(embedded::unmark_moved(&store_directory(directory))?),
-        Place::Etcd { .. } => Ok(reserved::unmark_moved(&*from.connect().await?).await?),
+        StateStorage::Directory(directory) => Ok(embedded::unmark_moved(&store_directory(directory))?),
+        StateStorage::Etcd { .. } => Ok(reserved::unmark_moved(&*from.connect().await?).await?),
     }
 }
 
-fn parse(text: &str, etcd: &EtcdArgs) -> anyhow::Result<Place> {
+fn parse(text: &str, etcd: &EtcdArgs) -> anyhow::Result<StateStorage> {
     match text.split_once(':') {
-        Some(("embedded", directory)) if !directory.is_empty() => Ok(Place::Directory(PathBuf::from(directory))),
+        Some(("embedded", directory)) if !directory.is_empty() => Ok(StateStorage::Directory(PathBuf::from(directory))),
         Some(("etcd", servers)) if !servers.is_empty() => {
             let servers: Vec<String> = servers.split(',').map(str::to_owned).collect();
-            Ok(Place::Etcd { options: etcd.options(&servers)?, directory: None })
+            Ok(StateStorage::Etcd { options: etcd.options(&servers)?, directory: None })
         }
         _ => bail!("{text:?} is not valid: use embedded:DATA_DIR or etcd:URL[,URL]"),
     }

@@ -33,7 +33,7 @@ pub struct StorageArgs {
 }
 
 /// The storage of a control plane's state.
-pub enum Place {
+pub enum StateStorage {
     Directory(PathBuf),
     Etcd {
         options: store::etcd::Options,
@@ -48,37 +48,37 @@ impl StorageArgs {
         self.data_dir.is_some() || !self.etcd_servers.is_empty()
     }
 
-    pub fn place(&self) -> anyhow::Result<Place> {
+    pub fn place(&self) -> anyhow::Result<StateStorage> {
         match (&self.data_dir, self.etcd_servers.is_empty()) {
             (None, true) => bail!("select the control plane: --data-dir DIR, or --etcd-servers URL[,URL]"),
-            (Some(directory), true) => Ok(Place::Directory(directory.clone())),
+            (Some(directory), true) => Ok(StateStorage::Directory(directory.clone())),
             (directory, false) => {
-                Ok(Place::Etcd { options: self.etcd.options(&self.etcd_servers)?, directory: directory.clone() })
+                Ok(StateStorage::Etcd { options: self.etcd.options(&self.etcd_servers)?, directory: directory.clone() })
             }
         }
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for StateStorage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Directory(directory) => write!(f, "{}", directory.display()),
-            Place::Etcd { options, .. } => {
+            StateStorage::Directory(directory) => write!(f, "{}", directory.display()),
+            StateStorage::Etcd { options, .. } => {
                 write!(f, "etcd at {} (prefix {})", options.endpoints.join(","), options.prefix)
             }
         }
     }
 }
 
-impl Place {
+impl StateStorage {
     /// Reads everything, with the keys of the control plane.
     pub async fn read(&self, console: &Console) -> anyhow::Result<Snapshot> {
         let mut snapshot = match self {
-            Place::Directory(directory) => {
+            StateStorage::Directory(directory) => {
                 let store = store_directory(directory);
                 tokio::task::spawn_blocking(move || embedded::snapshot(&store)).await??
             }
-            Place::Etcd { .. } => {
+            StateStorage::Etcd { .. } => {
                 let raw = self.connect().await?;
                 reserved::check(&*raw, &self.to_string()).await?;
                 let progress = Progress::new(console, "read", 0);
@@ -95,8 +95,8 @@ impl Place {
     /// Writes everything. Existing contents are refused, or replaced.
     pub async fn write(&self, console: &Console, snapshot: Snapshot, fill: &Fill, replace: bool) -> anyhow::Result<()> {
         match self {
-            Place::Directory(directory) => write_directory(console, directory, snapshot, fill, replace),
-            Place::Etcd { .. } => self.write_etcd(console, snapshot, fill, replace).await,
+            StateStorage::Directory(directory) => write_directory(console, directory, snapshot, fill, replace),
+            StateStorage::Etcd { .. } => self.write_etcd(console, snapshot, fill, replace).await,
         }
     }
 
@@ -159,15 +159,17 @@ impl Place {
     /// Connects to the etcd with its own revisions.
     pub async fn connect(&self) -> anyhow::Result<Arc<dyn Store>> {
         match self {
-            Place::Etcd { options, .. } => Ok(Arc::new(Etcd::connect(options).await.context("cannot use etcd")?)),
-            Place::Directory(directory) => bail!("{} is not an etcd", directory.display()),
+            StateStorage::Etcd { options, .. } => {
+                Ok(Arc::new(Etcd::connect(options).await.context("cannot use etcd")?))
+            }
+            StateStorage::Directory(directory) => bail!("{} is not an etcd", directory.display()),
         }
     }
 
     fn directory(&self) -> Option<&Path> {
         match self {
-            Place::Directory(directory) => Some(directory),
-            Place::Etcd { directory, .. } => directory.as_deref(),
+            StateStorage::Directory(directory) => Some(directory),
+            StateStorage::Etcd { directory, .. } => directory.as_deref(),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use ::testbed::place::Place;
-use ::testbed::plan::{Members, Wanted, plan};
+use ::testbed::place::TestbedDir;
+use ::testbed::plan::{Members, UpOptions, plan};
 use ::testbed::ports::Ports;
 use ::testbed::spec::{Kind, Source};
 use ::testbed::supervisor::client::supervise_arguments;
@@ -32,15 +32,61 @@ fn the_definitions_are_consistent() {
 }
 
 #[test]
+fn every_visible_command_is_in_one_help_group() {
+    let command = Cli::command();
+    let grouped: Vec<&str> = HELP_GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let count = grouped.iter().filter(|name| **name == sub.get_name()).count();
+        assert_eq!(count, 1, "{}", sub.get_name());
+    }
+    for name in &grouped {
+        assert!(command.find_subcommand(name).is_some(), "{name}");
+    }
+    let help = group_help(command, "flotilla").render_help().to_string();
+    for (title, names) in HELP_GROUPS {
+        assert!(help.contains(&format!("\n{title}:\n  {}", names[0])), "{title}: {help}");
+    }
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+}
+
+#[test]
+fn every_option_has_a_help_text() {
+    fn check(command: &clap::Command, path: &str, missing: &mut Vec<String>) {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            if arg.get_help().is_none() {
+                missing.push(format!("{path} {}", arg.get_id()));
+            }
+        }
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            if sub.get_about().is_none() {
+                missing.push(format!("{path} {}", sub.get_name()));
+            }
+            check(sub, &format!("{path} {}", sub.get_name()), missing);
+        }
+    }
+    let mut missing = Vec::new();
+    check(&Cli::command(), "flotilla", &mut missing);
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn verbosity_logs_requests_and_not_the_transport() {
+    assert_eq!(log_filter("info", None), "info");
+    assert_eq!(log_filter("info", Some(3)), "info");
+    let requests = log_filter("info", Some(6));
+    assert!(requests.contains("cluster_client=debug") && !requests.contains("h2"), "{requests}");
+}
+
+#[test]
 fn every_process_of_a_testbed_is_started_with_valid_flags() {
-    let place = Place::find(Some("/tmp/testbeds".into()), "one").expect("a name");
-    let base = Wanted { plane_port: Some(0), registry_port: Some(0), member_port: Some(0), ..Wanted::default() };
+    let place = TestbedDir::find(Some("/tmp/testbeds".into()), "one").expect("a name");
+    let base = UpOptions { plane_port: Some(0), registry_port: Some(0), member_port: Some(0), ..UpOptions::default() };
     let source = Source { kubeconfig: "/k".into(), context: Some("east".into()) };
     let cases = [
         base.clone(),
-        Wanted { provisioner: Some(Kind::Lxd), ..base.clone() },
-        Wanted { sources: vec![("east".into(), source)], pull: Some(vec!["all".into()]), ..base.clone() },
-        Wanted {
+        UpOptions { provisioner: Some(Kind::Lxd), ..base.clone() },
+        UpOptions { sources: vec![("east".into(), source)], pull: Some(vec!["all".into()]), ..base.clone() },
+        UpOptions {
             members: Members::parse("a,b").ok(),
             pull: Some(vec!["all".into()]),
             nodes: Some(5),
@@ -51,7 +97,7 @@ fn every_process_of_a_testbed_is_started_with_valid_flags() {
     ];
     let program = Path::new("/usr/bin/flotilla");
     for wanted in cases {
-        let spec = plan(None, &wanted, &mut Ports::new([]), false).expect("a plan");
+        let spec = plan(None, &wanted, &mut Ports::new([]), false, &place).expect("a plan");
         check(words(&spec.plane_machine(&place, program).command), "server");
         check(words(&spec.registry_machine(&place, program).expect("a registry").command), "registry");
         for member in &spec.members {
@@ -88,4 +134,24 @@ fn an_installed_agent_is_started_with_valid_flags() {
     let line: Vec<OsString> = line.filter_map(|word| word.as_str()).map(OsString::from).collect();
     assert!(line.len() > 10, "{line:?}");
     check(line, "agent");
+}
+
+#[test]
+fn examples_are_valid_and_the_readme_uses_existing_ones() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
+    let used: Vec<&str> = readme.split_whitespace().filter(|word| word.starts_with("examples/")).collect();
+    assert!(!used.is_empty());
+    for path in used {
+        assert!(root.join(path.trim_end_matches(['`', ',', '.'])).exists(), "{path}");
+    }
+    for folder in std::fs::read_dir(root.join("examples")).expect("examples") {
+        for file in std::fs::read_dir(folder.expect("an entry").path()).expect("a directory") {
+            let path = file.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("a file");
+            let value: serde_json::Value = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+            let object = object::Object::from_value(value).unwrap_or_else(|| panic!("{path:?}"));
+            assert!(!object.kind().is_empty() && !object.name().is_empty(), "{path:?}");
+        }
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ::oci_registry::distribute::{ContainerdSink, ImageSink, Imported, Machine, MachineSink, SimulatedSink};
 use ::oci_registry::name::Reference;
-use ::testbed::Bed;
-use ::testbed::place::{DEFAULT_NAME, Place};
+use ::testbed::Testbed;
+use ::testbed::place::{DEFAULT_NAME, TestbedDir};
 use ::testbed::spec::{Kind, MemberSpec, Spec};
 use anyhow::Context;
 use async_trait::async_trait;
@@ -44,7 +44,7 @@ impl MembersArgs {
             let sink = |(name, socket): &(String, PathBuf)| Box::new(ContainerdSink::new(name, socket)) as Box<_>;
             return Ok((self.containerd.iter().map(sink).collect(), None));
         }
-        let place = Place::find(self.home.clone(), &self.name)?;
+        let place = TestbedDir::find(self.home.clone(), &self.name)?;
         let found = Spec::load(&place)?;
         let registry = found.as_ref().and_then(|spec| spec.registry_port).map(|port| format!("127.0.0.1:{port}"));
         if self.no_import {
@@ -64,7 +64,7 @@ impl MembersArgs {
     }
 }
 
-async fn sink_of(place: &Place, spec: &Spec, member: &MemberSpec) -> anyhow::Result<Box<dyn ImageSink>> {
+async fn sink_of(place: &TestbedDir, spec: &Spec, member: &MemberSpec) -> anyhow::Result<Box<dyn ImageSink>> {
     let name = member.name.clone();
     let has_containers = member.runtime.as_deref() == Some("containerd");
     Ok(match spec.provisioner {
@@ -72,7 +72,7 @@ async fn sink_of(place: &Place, spec: &Spec, member: &MemberSpec) -> anyhow::Res
         _ if !has_containers => Box::new(SimulatedSink { member: name }),
         Kind::Process => Box::new(ContainerdSink::new(&name, &socket_in(&place.machine_data(&member.name)))),
         Kind::Lxd => {
-            let machine = Inside { provisioner: Bed::running(place).await?.members, machine: name.clone() };
+            let machine = Inside { provisioner: Testbed::running(place).await?.members, machine: name.clone() };
             let ctr = ["ctr", "--address", CONTAINER_SOCKET, "--namespace", "k8s.io"].map(str::to_owned).to_vec();
             Box::new(MachineSink { member: name, machine, ctr })
         }

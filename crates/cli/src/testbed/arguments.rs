@@ -1,15 +1,15 @@
-//! What `up` accepts.
+//! Flags of `up`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::testbed::place::Place;
-use ::testbed::plan::{Members, Wanted};
+use ::testbed::place::TestbedDir;
+use ::testbed::plan::{Members, UpOptions};
 use ::testbed::spec::{Kind, MachineSpec, Source};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-use super::{PatienceArgs, PlaceArgs};
+use super::{TestbedArgs, TimeoutArgs};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -17,66 +17,66 @@ Examples:
   # The control plane on 127.0.0.1:5443, member1, member2, member3 on 16441, 16442, 16444, a registry on 32000
   flotilla up
 
-  # Five members, two of which pull, with ten nodes each, beside another testbed
+  # A second testbed with five members, two of them in pull mode, with ten nodes each
   flotilla up --name big --members 5 --pull member4,member5 --nodes 10
 
-  # Three cities, each with an agent that pulls
+  # Three named members in pull mode
   flotilla up --members ottawa,robbinsdale,stpetersburg --pull all
 
-  # Members in system containers of LXD or Incus; members that are clusters you have
+  # Members in system containers of LXD or Incus; existing clusters as members
   flotilla up --provisioner lxd
   flotilla up --provisioner lxd --microk8s --memory 4GiB
   flotilla up --cluster east=$HOME/.kube/config:east --cluster west=$HOME/.kube/config:west")]
 pub struct UpArgs {
     #[command(flatten)]
-    place: PlaceArgs,
-    /// How many members, or their names [default: 3]
+    place: TestbedArgs,
+    /// Number of members, or their names [default: 3]
     #[arg(long, value_name = "N|NAME,...", value_parser = Members::parse)]
     members: Option<Members>,
-    /// Members that pull, with an agent beside them; `all` for all of them [default: member3]
+    /// Members in pull mode, or `all` [default: member3]
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pull: Option<Vec<String>>,
-    /// Nodes of each member
+    /// Number of nodes of each member
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
-    /// Where members run [default: process]
+    /// Provisioner of members [default: process]
     #[arg(long, value_enum, value_name = "WHERE")]
     provisioner: Option<ProvisionerKind>,
-    /// What runs pods: simulated or containerd
+    /// Runtime of pods: simulated or containerd [default: simulated]
     #[arg(long, value_name = "RUNTIME")]
     runtime: Option<String>,
-    /// The Kubernetes version members report
+    /// Kubernetes version that members report
     #[arg(long, value_name = "VERSION")]
     kubernetes_version: Option<String>,
-    /// A cluster of yours that becomes a member; may be given several times
+    /// Existing cluster to add as a member (can be repeated)
     #[arg(long = "cluster", value_name = "NAME=FILE[:CONTEXT]")]
     clusters: Vec<String>,
-    /// Port of the control plane; 0 picks a free one [default: 5443]
+    /// Port of the control plane; 0 picks a free port [default: 5443]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Port of the registry; 0 picks a free one [default: 32000]
+    /// Port of the registry; 0 picks a free port [default: 32000]
     #[arg(long, value_name = "PORT")]
     registry_port: Option<u16>,
-    /// Port that leads to the first member, the others follow; 0 picks free ones [default: 16441, 16442, 16444, ...]
+    /// Port of the first member, the others follow; 0 picks free ports [default: 16441, 16442, 16444, ...]
     #[arg(long, value_name = "PORT")]
     member_port: Option<u16>,
-    /// With --provisioner lxd: the image of the machines, such as ubuntu:22.04 [default: made here from this program]
+    /// With --provisioner lxd: image of the containers, such as ubuntu:22.04 [default: built from this program]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// With --provisioner lxd: MicroK8s in the machines instead of a light member; needs snap in the image
+    /// With --provisioner lxd: run MicroK8s instead of a lightweight member; needs snap in the image
     #[arg(long)]
     microk8s: bool,
-    /// With --provisioner lxd: processors of each machine, such as 2
+    /// With --provisioner lxd: CPUs of each container, such as 2
     #[arg(long, value_name = "N")]
     cpu: Option<String>,
-    /// With --provisioner lxd: memory of each machine, such as 2GiB
+    /// With --provisioner lxd: memory of each container, such as 2GiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// Start no registry
+    /// Do not start a registry
     #[arg(long)]
     no_registry: bool,
     #[command(flatten)]
-    patience: PatienceArgs,
+    patience: TimeoutArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -87,7 +87,7 @@ enum ProvisionerKind {
 }
 
 impl UpArgs {
-    pub fn place(&self) -> anyhow::Result<Place> {
+    pub fn place(&self) -> anyhow::Result<TestbedDir> {
         self.place.place()
     }
 
@@ -95,8 +95,8 @@ impl UpArgs {
         self.patience.timeout
     }
 
-    pub fn wanted(&self) -> anyhow::Result<Wanted> {
-        Ok(Wanted {
+    pub fn wanted(&self) -> anyhow::Result<UpOptions> {
+        Ok(UpOptions {
             members: self.members.clone(),
             pull: self.pull.clone(),
             nodes: self.nodes,
@@ -123,13 +123,14 @@ impl UpArgs {
 }
 
 fn cluster_source(text: &str) -> anyhow::Result<(String, Source)> {
-    let (name, rest) = text.split_once('=').with_context(|| format!("--cluster {text}: say NAME=FILE[:CONTEXT]"))?;
-    // A file may have a colon in its name; a file that is there is meant.
+    let (name, rest) = text.split_once('=').with_context(|| format!("--cluster {text}: use NAME=FILE[:CONTEXT]"))?;
+    // A file name may contain a colon: an existing file takes precedence.
     let (file, context) = match rest.rsplit_once(':') {
         Some((file, context)) if !PathBuf::from(rest).exists() => (file, Some(context.to_owned())),
         _ => (rest, None),
     };
     let kubeconfig = std::path::absolute(file).with_context(|| format!("--cluster {text}"))?;
+    anyhow::ensure!(kubeconfig.is_file(), "--cluster {text}: {} does not exist", kubeconfig.display());
     Ok((name.to_owned(), Source { kubeconfig, context }))
 }
 
@@ -138,11 +139,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_is_a_name_a_file_and_perhaps_a_context() {
+    fn a_cluster_is_a_name_an_existing_file_and_an_optional_context() {
         let read =
             |text: &str| cluster_source(text).ok().map(|(name, source)| (name, source.kubeconfig, source.context));
-        assert_eq!(read("east=/k/config:prod"), Some(("east".into(), "/k/config".into(), Some("prod".into()))));
-        assert_eq!(read("east=/k/config"), Some(("east".into(), "/k/config".into(), None)));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().display();
+        let expected = |context: Option<&str>| Some(("east".into(), file.path().into(), context.map(str::to_owned)));
+        assert_eq!(read(&format!("east={path}:prod")), expected(Some("prod")));
+        assert_eq!(read(&format!("east={path}")), expected(None));
         assert_eq!(read("east"), None);
+        let missing = cluster_source("east=/nonexistent/config:prod").expect_err("no such file").to_string();
+        assert_eq!(missing, "--cluster east=/nonexistent/config:prod: /nonexistent/config does not exist");
     }
 }

@@ -1,4 +1,4 @@
-//! `expose`, `forwards` and `unexpose`: ports of this host that lead to pods.
+//! `expose`, `forwards` and `unexpose`: local ports forwarded to pods.
 
 use ::karmadactl::console::Console;
 use ::testbed::clusters;
@@ -7,33 +7,34 @@ use ::testbed::spec::Spec;
 use ::testbed::supervisor::client::SupervisorClient;
 use anyhow::{Context, bail};
 use clap::Args;
+use provisioners::process::wire::Wire;
 
-use super::{Format, PlaceArgs};
+use super::{Format, TestbedArgs};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  # http://127.0.0.1:9091 is Prometheus in member1, whichever pod it is
+  # http://127.0.0.1:9091 is Prometheus in member1, also after its pod is replaced
   flotilla expose prometheus1 --cluster member1 -n monitoring --pod app.kubernetes.io/name=prometheus --port 9091:9090
 
   flotilla forwards
   flotilla unexpose prometheus1")]
 pub struct ExposeArgs {
-    /// Name of the forward, to list and close it by
+    /// Name of the forward
     #[arg(value_name = "FORWARD")]
     forward: String,
     #[command(flatten)]
-    place: PlaceArgs,
-    /// The member the pod runs in
-    #[arg(long, value_name = "MEMBER")]
+    place: TestbedArgs,
+    /// Member the pod runs in
+    #[arg(short = 'C', long, value_name = "MEMBER")]
     cluster: String,
-    /// The pod: its name, or labels such as app=web
+    /// Name of the pod, or labels such as app=web
     #[arg(long, value_name = "POD")]
     pod: String,
     /// Namespace of the pod
     #[arg(short, long, default_value = "default", value_name = "NAMESPACE")]
     namespace: String,
-    /// Port of this host and port of the pod, such as 9091:9090, or one for both
+    /// Local port and port of the pod, such as 9091:9090, or one port for both
     #[arg(long, value_name = "PORT:PORT")]
     port: String,
 }
@@ -41,8 +42,8 @@ pub struct ExposeArgs {
 #[derive(Args, Debug)]
 pub struct ForwardsArgs {
     #[command(flatten)]
-    place: PlaceArgs,
-    /// How to print: table or json
+    place: TestbedArgs,
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     output: Format,
 }
@@ -53,7 +54,7 @@ pub struct UnexposeArgs {
     #[arg(value_name = "FORWARD")]
     forward: String,
     #[command(flatten)]
-    place: PlaceArgs,
+    place: TestbedArgs,
 }
 
 pub async fn expose(console: &Console, args: &ExposeArgs) -> anyhow::Result<()> {
@@ -61,7 +62,7 @@ pub async fn expose(console: &Console, args: &ExposeArgs) -> anyhow::Result<()> 
     let (listen, port) = ports(&args.port)?;
     let problems = object::names::dns1123_label(&args.forward);
     if !problems.is_empty() {
-        bail!("{:?} is no name for a forward: {}", args.forward, problems.join("; "));
+        bail!("{:?} is not a valid name for a forward: {}", args.forward, problems.join("; "));
     }
     let member = Spec::existing(&place)?.member(&args.cluster)?.name.clone();
     let supervisor = SupervisorClient::running(&place).await?;
@@ -80,8 +81,8 @@ pub async fn expose(console: &Console, args: &ExposeArgs) -> anyhow::Result<()> 
     supervisor.expose(exposure).await?;
     let reports = supervisor.exposures().await?;
     let report = reports.iter().find(|report| report.exposure.name == args.forward);
-    let report = report.context("the forward is gone already")?;
-    console.line(format!("127.0.0.1:{listen} leads to {}", destination(report)))?;
+    let report = report.context("the forward was closed")?;
+    console.line(format!("forwarding 127.0.0.1:{listen} to {}", destination(report)))?;
     Ok(())
 }
 
@@ -95,11 +96,15 @@ pub async fn forwards(console: &Console, args: &ForwardsArgs) -> anyhow::Result<
         console.line(serde_json::to_string_pretty(&all)?)?;
         return Ok(());
     }
-    let mut rows = vec![["NAME", "CLUSTER", "LISTEN", "LEADS TO"].map(str::to_owned)];
+    let mut rows = vec![["NAME", "CLUSTER", "LISTEN", "TARGET"].map(str::to_owned)];
     for machine in &machines {
         for led in &machine.forwards {
             let forward = &led.forward;
-            let to = format!("{} ({:?})", forward.target, led.wire);
+            let to = match led.wire {
+                Wire::Pass => forward.target.clone(),
+                Wire::Delay { millis } => format!("{} (delayed by {millis}ms)", forward.target),
+                Wire::Swallow => format!("{} (partitioned)", forward.target),
+            };
             rows.push([forward.name.clone(), machine.name.clone(), forward.listen.to_string(), to]);
         }
     }
@@ -129,8 +134,8 @@ fn destination(report: &ExposureReport) -> String {
     };
     match (&report.leads_to, &report.problem) {
         (Some(to), _) => to.clone(),
-        (None, Some(problem)) => format!("nothing now: {problem}"),
-        (None, None) => format!("nothing now: {wanted}"),
+        (None, Some(problem)) => format!("no target: {problem}"),
+        (None, None) => format!("no target: {wanted}"),
     }
 }
 
@@ -140,7 +145,7 @@ fn ports(text: &str) -> anyhow::Result<(u16, u16)> {
     let read = |text: &str| text.parse::<u16>().ok().filter(|port| *port != 0);
     match (read(listen), read(port)) {
         (Some(listen), Some(port)) => Ok((listen, port)),
-        _ => bail!("--port {text}: say LOCAL:POD, such as 9091:9090"),
+        _ => bail!("--port {text}: use LOCAL:POD, such as 9091:9090"),
     }
 }
 

@@ -133,19 +133,27 @@ impl Remote {
                 throttle.turn().await;
             }
             tries += 1;
+            let started = tokio::time::Instant::now();
             let response = match self.try_once(&headers, wire, http).await {
                 Ok(response) => response,
                 Err(Failure::Broken(_)) if wire.is_read() && tries == 1 => continue,
                 Err(failure) => return Err(failure.into_status(&self.base)),
             };
             let status = response.status();
+            tracing::debug!(
+                method = %wire.method,
+                url = format_args!("{}{}", self.base, wire.path_and_query),
+                status = status.as_u16(),
+                took = ?started.elapsed(),
+                "API request"
+            );
             if status == StatusCode::UNAUTHORIZED && !renewed && self.credentials.forget().await {
                 renewed = true;
                 continue;
             }
             match retry_after(wire, &response).filter(|_| tries <= RETRIES_MAX) {
                 Some(wait) => {
-                    tracing::debug!(%status, path = wire.path_and_query, ?wait, "the server asks to come again");
+                    tracing::debug!(%status, path = wire.path_and_query, ?wait, "the server asked to retry later");
                     tokio::time::sleep(wait).await;
                 }
                 None => return Ok(response),

@@ -1,4 +1,4 @@
-//! What one cluster answers to `get`.
+//! Reads the objects of one cluster for `get`.
 
 use bytes::Bytes;
 use cluster_client::{ApiResource, ApiResources, ClusterClient, escape};
@@ -6,19 +6,19 @@ use http::{Request, header};
 use object::Status;
 use serde_json::Value;
 
-use crate::resources::{self, Typed, Wanted};
+use crate::resources::{self, RequestedObjects, ResourceArgument};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,\
                      application/json";
 const JSON: &str = "application/json";
 
-/// Restarts of a list whose pages expired while they were read.
+/// Maximum restarts of a list whose continue token expired.
 const RESTARTS_MAX: usize = 3;
 
-/// What is asked of every cluster.
+/// The query for every cluster.
 #[derive(Clone, Debug)]
 pub struct Query {
-    pub typed: Vec<Typed>,
+    pub typed: Vec<ResourceArgument>,
     pub namespace: String,
     pub all_namespaces: bool,
     pub label_selector: Option<String>,
@@ -26,19 +26,21 @@ pub struct Query {
     pub chunk_size: u64,
     pub ignore_not_found: bool,
     pub as_table: bool,
+    /// Ask for whole objects in tables, not only their metadata.
+    pub include_objects: bool,
 }
 
-/// The answer about one type.
+/// The objects of one type.
 #[derive(Debug)]
 pub struct Part {
     pub resource: ApiResource,
-    /// Tables, or objects and lists of them, as they came.
+    /// Tables, objects or lists, as received.
     pub answers: Vec<Value>,
-    /// One object was asked for by name, so one is shown and not a list.
+    /// A single object requested by name is not shown as a list.
     pub is_single: bool,
 }
 
-/// All a cluster said.
+/// The result of one cluster.
 #[derive(Debug, Default)]
 pub struct Gathered {
     pub cluster: String,
@@ -48,7 +50,7 @@ pub struct Gathered {
 }
 
 impl Query {
-    /// In which namespace objects of a type are looked for.
+    /// Returns the namespace for objects of a type.
     pub fn namespace_of(&self, resource: &ApiResource) -> Option<&str> {
         (resource.namespaced && !self.all_namespaces).then_some(self.namespace.as_str())
     }
@@ -58,7 +60,7 @@ impl Query {
     }
 }
 
-/// Asks one cluster for everything in the query. What fails is in the answer's errors; the rest is there still.
+/// Queries one cluster. Failures are collected as errors next to the results.
 pub async fn gather(query: &Query, cluster: &str, is_plane: bool, client: &ClusterClient) -> Gathered {
     let mut gathered = Gathered { cluster: cluster.to_owned(), is_plane, ..Gathered::default() };
     let wanted = match resolve(query, cluster, is_plane, client, &mut gathered.errors).await {
@@ -69,7 +71,7 @@ pub async fn gather(query: &Query, cluster: &str, is_plane: bool, client: &Clust
         }
     };
     let is_single = matches!(&wanted[..], [one] if one.names.len() == 1);
-    for Wanted { resource, names } in wanted {
+    for RequestedObjects { resource, names } in wanted {
         let mut part = Part { resource, answers: Vec::new(), is_single };
         if names.is_empty() {
             match list(query, client, &part.resource, query.field_selector.as_deref()).await {
@@ -90,24 +92,24 @@ pub async fn gather(query: &Query, cluster: &str, is_plane: bool, client: &Clust
     gathered
 }
 
-/// What the query means to this cluster. A type it does not have is an error that keeps no other from being shown.
+/// Resolves the query in this cluster. An unknown type is an error that does not hide the other types.
 async fn resolve(
     query: &Query,
     cluster: &str,
     is_plane: bool,
     client: &ClusterClient,
     errors: &mut Vec<String>,
-) -> Result<Vec<Wanted>, String> {
+) -> Result<Vec<RequestedObjects>, String> {
     if !is_plane && let Err(status) = ask(client, "/api", JSON).await {
         return Err(format!(
             "basic connection test to cluster({cluster}) failed, please check authorization or network: {status}"
         ));
     }
     let known = ApiResources::discover(client).await.map_err(|status| format!("cluster({cluster}): {status}"))?;
-    let mut understood: Vec<Typed> = Vec::new();
-    for Typed { types, names } in &query.typed {
+    let mut understood: Vec<ResourceArgument> = Vec::new();
+    for ResourceArgument { types, names } in &query.typed {
         for text in types {
-            let one = Typed { types: vec![text.clone()], names: names.clone() };
+            let one = ResourceArgument { types: vec![text.clone()], names: names.clone() };
             match resources::resolve(std::slice::from_ref(&one), &known) {
                 Ok(_) => understood.push(one),
                 Err(error) => errors.push(format!("cluster({cluster}): {error}")),
@@ -115,14 +117,14 @@ async fn resolve(
         }
     }
     let wanted = resources::resolve(&understood, &known).map_err(|error| format!("cluster({cluster}): {error}"))?;
-    let across = |w: &Wanted| !w.names.is_empty() && query.all_namespaces && w.resource.namespaced;
+    let across = |w: &RequestedObjects| !w.names.is_empty() && query.all_namespaces && w.resource.namespaced;
     if wanted.iter().any(across) {
         return Err("a resource cannot be retrieved by name across all namespaces".to_owned());
     }
     Ok(wanted)
 }
 
-/// Every page of a list.
+/// Reads all pages of a list.
 pub async fn list(
     query: &Query,
     client: &ClusterClient,
@@ -140,6 +142,7 @@ pub async fn list(
                 ("continue", (!token.is_empty()).then_some(token)),
                 ("labelSelector", query.label_selector.clone()),
                 ("fieldSelector", field_selector.map(str::to_owned)),
+                ("includeObject", query.include_objects.then(|| "Object".to_owned())),
             ];
             match ask(client, &with_parameters(&path, &parameters), query.accept()).await {
                 Err(status) if status.is_expired() && restarts < RESTARTS_MAX => {
@@ -163,7 +166,7 @@ fn with_parameters(path: &str, parameters: &[(&str, Option<String>)]) -> String 
     if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
 }
 
-/// The JSON at a path; an answer of 400 and above is an error.
+/// Reads JSON from a path; a status of 400 and above is an error.
 pub async fn ask(client: &ClusterClient, path: &str, accept: &str) -> Result<Value, Status> {
     let request = Request::get(path).header(header::ACCEPT, accept).body(Bytes::new());
     let request = request.map_err(|e| Status::bad_request(format!("{path} is not a path: {e}")))?;
@@ -171,6 +174,6 @@ pub async fn ask(client: &ClusterClient, path: &str, accept: &str) -> Result<Val
     match response.status().as_u16() {
         code if code >= 400 => Err(Status::from_response(code, response.body())),
         _ => serde_json::from_slice(response.body())
-            .map_err(|e| Status::internal(format!("the answer at {path} is not JSON: {e}"))),
+            .map_err(|e| Status::internal(format!("the response at {path} is not JSON: {e}"))),
     }
 }

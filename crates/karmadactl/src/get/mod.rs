@@ -1,4 +1,4 @@
-//! `get`: objects of the control plane and of members, in one table with the cluster each is in.
+//! `get`: lists objects of the control plane and of members in one table, with their cluster.
 
 mod gather;
 mod watch;
@@ -21,13 +21,13 @@ use crate::table::{Look, Table};
 
 pub use gather::{Gathered, Query, ask};
 
-/// Clusters asked at the same time.
+/// Maximum number of clusters queried concurrently.
 const CLUSTERS_AT_ONCE_MAX: usize = 16;
 
 /// Display one or many resources in Karmada control plane and member clusters.
 ///
-/// The table has the cluster of every row, and with ADOPTION whether an object in a member is managed by the control
-/// plane (Y) or was there by itself (N).
+/// The table shows the cluster of every row. The column ADOPTION shows whether an object in a member is managed by the
+/// control plane (Y) or not (N).
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -56,10 +56,10 @@ pub struct GetArgs {
     plane: PlaneArgs,
     #[command(flatten)]
     namespace: NamespaceArgs,
-    /// What to look at: karmada, members, or all
+    /// Scope: karmada, members, or all
     #[arg(short = 's', long, default_value = "karmada", value_parser = scope::parse, value_name = "SCOPE")]
     operation_scope: Scope,
-    /// Members to look at, with -s members or all [default: every member]
+    /// Members, with -s members or all [default: all members]
     #[arg(short = 'C', long, value_delimiter = ',', value_name = "NAME")]
     clusters: Vec<String>,
     /// Output format: json, yaml, name, wide, custom-columns=..., custom-columns-file=..., jsonpath=..., jsonpath-as-json=..., jsonpath-file=..., go-template=..., go-template-file=...
@@ -77,7 +77,7 @@ pub struct GetArgs {
     /// List across all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// An object that does not exist is no error
+    /// Do not fail if an object does not exist
     #[arg(long)]
     ignore_not_found: bool,
     /// After listing, watch for changes
@@ -89,10 +89,10 @@ pub struct GetArgs {
     /// Show the type of every change; needs --watch or --watch-only
     #[arg(long)]
     output_watch_events: bool,
-    /// Leave out the line of column names
+    /// Do not print headers
     #[arg(long)]
     no_headers: bool,
-    /// Put the kind before every name
+    /// Prefix names with their kind
     #[arg(long)]
     show_kind: bool,
     /// Show all labels in the last column
@@ -104,10 +104,10 @@ pub struct GetArgs {
     /// Keep metadata.managedFields in JSON and YAML
     #[arg(long)]
     show_managed_fields: bool,
-    /// Order rows by a field, as a JSONPath such as {.metadata.name}
+    /// Sort rows by a field, given as a JSONPath such as {.metadata.name}
     #[arg(long, value_name = "PATH")]
     sort_by: Option<String>,
-    /// Objects asked for at a time; 0 asks for all at once
+    /// Page size of list requests; 0 disables paging
     #[arg(long, default_value_t = 500, value_name = "N")]
     chunk_size: u64,
 }
@@ -122,7 +122,7 @@ pub async fn run(console: &Console, mut args: GetArgs) -> anyhow::Result<()> {
 impl GetArgs {
     fn check(&self) -> anyhow::Result<()> {
         if self.show_labels && !Format::is_table(self.output.as_ref()) {
-            bail!("--show-labels option cannot be used with this output format; it belongs to tables");
+            bail!("--show-labels option can only be used with tables");
         }
         if self.output_watch_events && !self.watch && !self.watch_only {
             bail!("--output-watch-events option can only be used with --watch or --watch-only");
@@ -143,6 +143,7 @@ impl GetArgs {
             chunk_size: self.chunk_size,
             ignore_not_found: self.ignore_not_found,
             as_table: Format::is_table(self.output.as_ref()),
+            include_objects: self.sort_by.is_some() && Format::is_table(self.output.as_ref()),
         })
     }
 
@@ -158,7 +159,7 @@ impl GetArgs {
     }
 }
 
-/// A cluster to ask.
+/// A cluster to query.
 pub struct Target {
     pub cluster: String,
     pub is_plane: bool,
@@ -209,7 +210,7 @@ fn show(console: &Console, args: &GetArgs, query: &Query, mut answers: Vec<Gathe
     aggregate(errors)
 }
 
-/// Several failures as one.
+/// Combines several errors.
 fn aggregate(mut errors: Vec<String>) -> anyhow::Result<()> {
     errors.dedup();
     match &errors[..] {
@@ -219,7 +220,7 @@ fn aggregate(mut errors: Vec<String>) -> anyhow::Result<()> {
     }
 }
 
-/// Every cluster's objects on their own, as one document each.
+/// Prints one document per cluster.
 fn print_objects(
     args: &GetArgs,
     format: &Format,
@@ -241,7 +242,7 @@ fn print_objects(
             }
         }
         if let Some(sort) = &args.sort_by {
-            let path = Path::parse(sort)?;
+            let path = sort_path(sort, items.iter())?;
             items.sort_by(|a, b| jsonpath::compare(&path, a, b));
         }
         let value = match (is_single, &items[..]) {
@@ -258,7 +259,7 @@ fn print_objects(
     Ok(documents.join(separator))
 }
 
-/// The objects of an answer: those of a list, or the answer itself.
+/// Returns the objects of a response: the items of a list, or the object itself.
 fn objects_in(mut answer: Value) -> Vec<Object> {
     let is_list = answer["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) && answer["items"].is_array();
     if !is_list {
@@ -271,7 +272,7 @@ fn objects_in(mut answer: Value) -> Vec<Object> {
         _ => Vec::new(),
     };
     let with_kind = |mut object: Object| {
-        // Items of a typed list do not repeat what they are.
+        // Items of a typed list have no apiVersion and kind.
         if object.kind().is_empty() {
             object.set(&["kind"], kind.clone());
             object.set(&["apiVersion"], api_version.clone());
@@ -281,7 +282,7 @@ fn objects_in(mut answer: Value) -> Vec<Object> {
     items.into_iter().filter_map(Object::from_value).map(with_kind).collect()
 }
 
-/// One table per type, with the rows of all clusters.
+/// Prints one table per type, with the rows of all clusters.
 fn print_tables(args: &GetArgs, answers: Vec<Gathered>, now: jiff::Timestamp) -> anyhow::Result<String> {
     let mut kinds: Vec<(cluster_client::ApiResource, Table)> = Vec::new();
     for answer in answers {
@@ -303,7 +304,8 @@ fn print_tables(args: &GetArgs, answers: Vec<Gathered>, now: jiff::Timestamp) ->
     let mut texts: Vec<String> = Vec::new();
     for (resource, mut table) in kinds {
         if let Some(sort) = &args.sort_by {
-            let path = Path::parse(sort)?;
+            let objects: Vec<Value> = table.rows.iter().map(|row| row.object.to_value()).collect();
+            let path = sort_path(sort, objects.iter())?;
             table.rows.sort_by(|a, b| jsonpath::compare(&path, &a.object.to_value(), &b.object.to_value()));
         }
         let kind = with_kind.then(|| resource.gvk().group_kind().to_string().to_lowercase());
@@ -313,8 +315,16 @@ fn print_tables(args: &GetArgs, answers: Vec<Gathered>, now: jiff::Timestamp) ->
     Ok(texts.join(separator))
 }
 
-/// The columns that say where an object is and whether the control plane manages it there. Pods have so many columns
-/// that the latter is shown only in the wide form.
+/// Parses the path of --sort-by, and rejects one that none of the objects has.
+fn sort_path<'a>(text: &str, mut objects: impl ExactSizeIterator<Item = &'a Value>) -> anyhow::Result<Path> {
+    let path = Path::parse(text)?;
+    if objects.len() > 0 && objects.all(|object| path.find(object).is_empty()) {
+        bail!("--sort-by: couldn't find any field with path {text:?} in the list of objects");
+    }
+    Ok(path)
+}
+
+/// Adds the columns CLUSTER and ADOPTION. Pods have many columns, so ADOPTION is shown only with -o wide.
 fn add_clusters(table: &mut Table, cluster: &str, is_plane: bool, plural: &str) {
     if table.columns.is_empty() {
         return;

@@ -246,3 +246,18 @@ ADDED   other   m1        1/1     0s    N
 ";
     assert_eq!(out, expected);
 }
+
+#[tokio::test]
+async fn a_sort_path_without_any_match_is_an_error() {
+    const SORTED: &str = "/apis/apps/v1/namespaces/default/deployments?limit=500&includeObject=Object";
+    let plane = || {
+        let rows = table(&[("b", "5m", false), ("a", "4m", false)]);
+        Plane::given(client(canned(&[(SORTED, rows)])), [])
+    };
+    let (out, _, error) = check("deployments --sort-by .metadata.name", &plane()).await;
+    assert_eq!(error, "");
+    let names: Vec<&str> = out.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["a", "b"], "{out}");
+    let (_, _, error) = check("deployments --sort-by .metadata.nam", &plane()).await;
+    assert_eq!(error, "--sort-by: couldn't find any field with path \".metadata.nam\" in the list of objects");
+}

@@ -1,4 +1,4 @@
-//! `get --watch`: rows as they change, from several clusters at once.
+//! `get --watch`: prints changes from several clusters.
 
 use anyhow::{anyhow, bail};
 use cluster_client::{ApiResources, ClusterClient, WatchCall, WatchEvent};
@@ -11,16 +11,16 @@ use crate::console::Console;
 use crate::get::gather::{self, Query};
 use crate::get::{GetArgs, Target, add_clusters, aggregate, objects_in};
 use crate::output::{self, Format};
-use crate::resources::{self, Wanted};
+use crate::resources::{self, RequestedObjects};
 use crate::table::{Column, Look, Table};
 use crate::tabs;
 
-/// Changes on their way to the screen; a reader that is slower holds the watches back.
+/// Maximum number of buffered changes; a slow reader blocks the watches.
 const CHANGES_MAX: usize = 256;
-/// Between the end of a watch and the next one, so that a server which ends them at once is not flooded.
+/// Pause between watches, so that a server that ends them at once is not flooded.
 const REOPEN_DELAY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A change to show.
+/// A change to print.
 struct Change {
     cluster: String,
     is_plane: bool,
@@ -28,10 +28,10 @@ struct Change {
     object: Value,
 }
 
-/// One cluster's part in a watch.
+/// The watch of one cluster.
 struct Watched {
     target: Target,
-    wanted: Wanted,
+    wanted: RequestedObjects,
     resource_version: String,
     first: Vec<Value>,
 }
@@ -77,7 +77,7 @@ pub async fn watch(console: &Console, args: &GetArgs, query: &Query, targets: Ve
     Ok(())
 }
 
-/// Lists what is there, so that the watch can start behind it.
+/// Lists the existing objects, so that the watch can start after them.
 async fn start(query: &Query, target: Target) -> anyhow::Result<Watched> {
     let cluster = &target.cluster;
     let failed = |status: Status| anyhow!("cluster({cluster}): {status}");
@@ -100,7 +100,7 @@ async fn start(query: &Query, target: Target) -> anyhow::Result<Watched> {
     Ok(Watched { wanted: one, resource_version, first, target })
 }
 
-fn field_selector(query: &Query, wanted: &Wanted) -> Option<String> {
+fn field_selector(query: &Query, wanted: &RequestedObjects) -> Option<String> {
     let by_name = wanted.names.first().map(|name| format!("metadata.name={name}"));
     match (by_name, &query.field_selector) {
         (Some(name), Some(fields)) => Some(format!("{name},{fields}")),
@@ -108,7 +108,7 @@ fn field_selector(query: &Query, wanted: &Wanted) -> Option<String> {
     }
 }
 
-/// Hands on changes until nobody listens or the server refuses.
+/// Forwards changes until the receiver is closed or the server refuses.
 async fn follow(query: Query, watched: Watched, sender: mpsc::Sender<Result<Change, anyhow::Error>>) {
     let Watched { target, wanted, mut resource_version, .. } = watched;
     loop {
@@ -124,7 +124,7 @@ async fn follow(query: Query, watched: Watched, sender: mpsc::Sender<Result<Chan
         };
         if let Err(status) = follow_once(&target, call, &mut resource_version, &sender).await {
             if status.is_expired() {
-                // What changed meanwhile is not known; the list that follows shows how things are now.
+                // Changes in between are unknown; the next list shows the current state.
                 resource_version.clear();
             } else {
                 let _ = sender.send(Err(anyhow!("cluster({}): {status}", target.cluster))).await;
@@ -169,14 +169,14 @@ async fn follow_once(
     Ok(())
 }
 
-/// Of an object, or of the row of a table.
+/// Returns the metadata of an object or of a table row.
 fn version_of(object: &Object) -> Option<String> {
     let of_row = || object.items(&["rows"]).first()?["object"]["metadata"]["resourceVersion"].as_str();
     let version = of_row().or_else(|| Some(object.resource_version()))?;
     (!version.is_empty()).then(|| version.to_owned())
 }
 
-/// What has been printed so far decides how the next line looks.
+/// Tracks the printed output, to decide on headers.
 struct Screen<'a> {
     console: &'a Console,
     args: &'a GetArgs,
@@ -211,7 +211,7 @@ impl Screen<'_> {
 
     fn show_table(&mut self, cluster: &str, is_plane: bool, event: &str, answer: Value) -> anyhow::Result<()> {
         let Some(mut table) = Table::read(answer, jiff::Timestamp::now()) else { return Ok(()) };
-        // A server names the columns in the first event of a watch only.
+        // A server sends the columns only in the first event of a watch.
         if table.columns.is_empty() {
             table.columns.clone_from(&self.known_columns);
         }

@@ -43,34 +43,35 @@ fn rule(operation: Operation) -> Rule {
     let (field, document) = match operation {
         Operation::Retain => (
             "retention",
-            "Keeps what a member's own controllers decide.\nfunction Retain(desiredObj, observedObj)\n  return desiredObj\nend",
+            "Keeps fields that controllers in the member set.\nfunction Retain(desiredObj, observedObj)\n  return desiredObj\nend",
         ),
         Operation::InterpretReplica => (
             "replicaResource",
-            "Says how many replicas there are and what each needs.\nfunction GetReplicas(obj)\n  return 1, nil\nend",
+            "Returns the number of replicas and their requirements.\nfunction GetReplicas(obj)\n  return 1, nil\nend",
         ),
-        Operation::InterpretComponent => {
-            ("componentResource", "Says of which components it is made.\nfunction GetComponents(obj)\n  return {}\nend")
-        }
+        Operation::InterpretComponent => (
+            "componentResource",
+            "Returns the components of the object.\nfunction GetComponents(obj)\n  return {}\nend",
+        ),
         Operation::ReviseReplica => (
             "replicaRevision",
             "Sets the number of replicas.\nfunction ReviseReplica(obj, desiredReplica)\n  return obj\nend",
         ),
         Operation::InterpretStatus => (
             "statusReflection",
-            "Picks the status that is reported.\nfunction ReflectStatus(observedObj)\n  return observedObj.status\nend",
+            "Returns the status to report.\nfunction ReflectStatus(observedObj)\n  return observedObj.status\nend",
         ),
         Operation::AggregateStatus => (
             "statusAggregation",
-            "Sums up what members report.\nfunction AggregateStatus(desiredObj, items)\n  return desiredObj\nend",
+            "Aggregates the status of members.\nfunction AggregateStatus(desiredObj, items)\n  return desiredObj\nend",
         ),
         Operation::InterpretHealth => (
             "healthInterpretation",
-            "Says whether it is healthy.\nfunction InterpretHealth(observedObj)\n  return true\nend",
+            "Returns whether the object is healthy.\nfunction InterpretHealth(observedObj)\n  return true\nend",
         ),
         Operation::InterpretDependency => (
             "dependencyInterpretation",
-            "Names what it needs beside itself.\nfunction GetDependencies(desiredObj)\n  return {}\nend",
+            "Returns the dependencies of the object.\nfunction GetDependencies(desiredObj)\n  return {}\nend",
         ),
     };
     Rule { operation, field, document }
@@ -78,10 +79,10 @@ fn rule(operation: Operation) -> Rule {
 
 /// Opens the one customization of a file in an editor, and writes it back there.
 pub fn run(console: &Console, paths: &[String], manifests: Vec<Manifest>, show_doc: bool) -> anyhow::Result<()> {
-    let [path] = paths else { bail!("only one customization can be edited: give one file with -f") };
+    let [path] = paths else { bail!("only one customization can be edited: use one file with -f") };
     let original = match manifests.len() {
         0 => INTERPRETER_CUSTOMIZATIONS.object("", ""),
-        1 => manifests.into_iter().next().context("a manifest")?.into_object()?,
+        1 => manifests.into_iter().next().context("the file has no manifest")?.into_object()?,
         _ => bail!("only one customization can be edited"),
     };
     let mut text = format!("{HEADER}{}", print(&original, show_doc));
@@ -187,8 +188,7 @@ fn parse(text: &str, original: &Object) -> anyhow::Result<Object> {
         } else if let Some(kind) = trimmed.strip_prefix(KIND) {
             object.set(&["spec", "target", "kind"], kind.trim());
         } else if let Some(name) = trimmed.strip_prefix(RULE) {
-            let operation =
-                Operation::parse(name.trim()).with_context(|| format!("there is no rule {}", name.trim()))?;
+            let operation = Operation::parse(name.trim()).with_context(|| format!("unknown rule {}", name.trim()))?;
             put(&mut object, current.replace(rule(operation)), &mut script);
         } else if trimmed.starts_with(REMARK) {
             // As the header says.
@@ -227,7 +227,7 @@ fn in_editor(text: &str) -> anyhow::Result<String> {
     if !status.success() {
         bail!("there was a problem with the editor {editor:?}: {status}");
     }
-    std::fs::read_to_string(&file.0).context("cannot read what was edited")
+    std::fs::read_to_string(&file.0).context("cannot read the edited file")
 }
 
 /// Gone when dropped.
@@ -239,7 +239,7 @@ impl TemporaryFile {
         let name = format!("flotilla-edit-{}-{:x}.lua", std::process::id(), now.as_nanos());
         let path = std::env::temp_dir().join(name);
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).open(&path).context("cannot make a file to edit")?;
+        let mut file = options.write(true).create_new(true).open(&path).context("cannot create a file to edit")?;
         std::io::Write::write_all(&mut file, text.as_bytes()).context("cannot write the file to edit")?;
         Ok(Self(path))
     }

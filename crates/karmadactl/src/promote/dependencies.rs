@@ -1,4 +1,4 @@
-//! What a promoted object needs: found by the interpreter, promoted before it, and taken back if that cannot be done.
+//! Dependencies of a promoted object: found by the interpreter, promoted first, and reverted on failure.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use serde_json::{Value, json};
 use crate::console::Console;
 use crate::promote::{Promotion, as_template, create_template, full_name, place_of, quoted};
 
-/// Groups whose kinds are known by heart; what else has rules has bundled ones.
+/// API groups with native interpreter rules; other kinds have bundled rules.
 const NATIVE_GROUPS: [&str; 5] = ["", "apps", "batch", "networking.k8s.io", "multicluster.x-k8s.io"];
 
-/// One that is in the control plane now and was not before.
+/// A dependency created in the control plane.
 struct Made {
     resource: ApiResource,
     object: Object,
 }
 
-/// Promotes every dependency, or none: one that the control plane has already stops them all, without an error.
+/// Promotes all dependencies or none: if one already exists, nothing is promoted, without an error.
 pub async fn promote(
     console: &Console,
     plane: &ClusterClient,
@@ -42,14 +42,14 @@ pub async fn promote(
     if !matches!(outcome, Ok(true)) {
         for one in made.iter().rev() {
             if let Err(error) = revert(console, plane, member, one).await {
-                console.warn(format!("dependency {} is not taken back: {error:#}", full_name(&one.object)));
+                console.warn(format!("dependency {} was not reverted: {error:#}", full_name(&one.object)));
             }
         }
     }
     outcome.map(drop)
 }
 
-/// What the object needs; `None` where no rule can say.
+/// Returns the dependencies of the object; `None` without an interpreter for it.
 async fn interpret(
     console: &Console,
     plane: &ClusterClient,
@@ -76,7 +76,7 @@ async fn rules_of(plane: &ClusterClient, resource: &api::Resource) -> anyhow::Re
     Ok(list.with_context(|| format!("cannot read the {} of the control plane", resource.plural))?.items)
 }
 
-/// Whose answer it is, in Karmada's words.
+/// Returns Karmada's name of the interpreter.
 fn tier_of(gvk: &GroupVersionKind, customizations: &[Arc<Object>], webhooks: &[Arc<Object>]) -> &'static str {
     let customized = |customization: &Arc<Object>| {
         let spec: CustomizationSpec = api::read(customization).unwrap_or_default();
@@ -101,7 +101,7 @@ fn tier_of(gvk: &GroupVersionKind, customizations: &[Arc<Object>], webhooks: &[A
     }
 }
 
-/// True when all are in the control plane now.
+/// Returns true if all were created.
 async fn promote_all(
     console: &Console,
     plane: &ClusterClient,
@@ -114,7 +114,7 @@ async fn promote_all(
     for reference in found {
         let gvk = GroupVersion::parse(&reference.api_version).unwrap_or_default().kind(&reference.kind);
         let resource =
-            mapper.resource_of(&gvk).await.with_context(|| format!("the control plane does not know {gvk}"))?;
+            mapper.resource_of(&gvk).await.with_context(|| format!("the control plane does not serve {gvk}"))?;
         for object in read(member, promotion, &resource, &reference).await? {
             let template = as_template(object);
             let (gvr, full) = (quoted(&resource.gvr), full_name(&template));
@@ -133,7 +133,7 @@ async fn promote_all(
     Ok(true)
 }
 
-/// The dependency in the member, by name or by labels.
+/// Reads the dependency in the member, by name or by labels.
 async fn read(
     member: &ClusterClient,
     promotion: &Promotion,
@@ -157,12 +157,12 @@ async fn read(
         false => ResourceRef::all(&resource.gvr),
     };
     let selector = reference.label_selector.clone().unwrap_or_default().compile();
-    let selector = selector.map_err(|error| anyhow::anyhow!("the labels of a dependency cannot be read: {error}"))?;
+    let selector = selector.map_err(|error| anyhow::anyhow!("invalid label selector of a dependency: {error}"))?;
     let list = member.list_all(place, ListOptions::default()).await?;
     Ok(list.items.iter().filter(|object| selector.matches(object)).map(|object| Object::clone(object)).collect())
 }
 
-/// Out of the control plane again. What it marked in the member is unmarked first, so that it is not deleted there.
+/// Removes a dependency from the control plane. Its mark in the member is removed first, so that it is not deleted there.
 async fn revert(console: &Console, plane: &ClusterClient, member: &ClusterClient, made: &Made) -> anyhow::Result<()> {
     let target = place_of(&made.resource, made.object.namespace(), made.object.name());
     let patch = json!({"metadata": {"labels": {LABEL_WORK_ID: Value::Null, LABEL_MANAGED: Value::Null}}});

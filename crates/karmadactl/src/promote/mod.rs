@@ -1,4 +1,4 @@
-//! `promote`: takes an object that runs in a member into the control plane, as a template, without touching it there.
+//! `promote`: copies an object of a member to the control plane as a template, without changing it in the member.
 
 mod dependencies;
 
@@ -20,8 +20,8 @@ use crate::resources;
 
 /// Promote resources from legacy clusters to Karmada control plane.
 ///
-/// The object becomes a template of the control plane, and a policy is made that keeps it in the cluster it came from.
-/// An object the control plane has already is left as it is.
+/// The object becomes a template in the control plane, with a policy that propagates it to its cluster. An object that
+/// already exists in the control plane is not changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -44,7 +44,7 @@ pub struct PromoteArgs {
     plane: PlaneArgs,
     #[command(flatten)]
     namespace: NamespaceArgs,
-    /// Name of the cluster the object is in
+    /// Cluster of the object
     #[arg(short = 'C', long, value_name = "NAME")]
     cluster: Option<String>,
     /// Path of that cluster's kubeconfig [default: through the control plane]
@@ -53,25 +53,25 @@ pub struct PromoteArgs {
     /// Context in that kubeconfig [default: the name of the cluster]
     #[arg(long, value_name = "CONTEXT")]
     cluster_context: Option<String>,
-    /// Make a PropagationPolicy, or a ClusterPropagationPolicy, that keeps the object where it is
+    /// Create a PropagationPolicy or ClusterPropagationPolicy for the cluster of the object
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     auto_create_policy: bool,
     /// Name of that policy [default: the object's name and a hash]
     #[arg(long, value_name = "NAME")]
     policy_name: Option<String>,
-    /// Promote what the object needs together with it
+    /// Also promote the dependencies of the object
     #[arg(short, long)]
     dependencies: bool,
-    /// Only print what would be made: json or yaml
+    /// Only print the objects that would be created: json or yaml
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
-    /// Check everything and change nothing
+    /// Run all checks without changing anything
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What is promoted, and how.
+/// A promotion.
 struct Promotion {
     kind: String,
     name: String,
@@ -89,7 +89,7 @@ pub async fn run(console: &Console, args: PromoteArgs) -> anyhow::Result<()> {
         bail!("incorrect command format, please use correct command format: promote TYPE NAME -n NAMESPACE -C CLUSTER");
     };
     let Some(cluster) = args.cluster.clone().filter(|cluster| !cluster.is_empty()) else {
-        bail!("the cluster cannot be empty; say which with -C CLUSTER");
+        bail!("the cluster cannot be empty; use -C CLUSTER");
     };
     if !matches!(args.output, None | Some(Format::Json | Format::Yaml)) {
         bail!("invalid output format: supported formats are json and yaml");
@@ -136,8 +136,7 @@ async fn promote(
     let mapper = RestMapper::new(plane.clone());
     let gvk = source.gvk();
     let resource = mapper.resource_of(&gvk).await;
-    let resource =
-        resource.with_context(|| format!("the control plane does not know {gvk}; create its CRD there first"))?;
+    let resource = resource.with_context(|| format!("the control plane does not serve {gvk}; create its CRD first"))?;
     let template = as_template(source.clone());
     let policy = promotion.with_policy.then(|| promotion.policy(&template, &resource.gvr, &gvk));
     if let Some(format) = &promotion.output {
@@ -159,7 +158,7 @@ async fn promote(
     create(console, plane, promotion, &resource, template, policy).await
 }
 
-/// The object in the member; `None` of it is an error with both names.
+/// Reads the object in the member.
 async fn find(member: &ClusterClient, promotion: &Promotion, kind: &str, name: &str) -> anyhow::Result<Object> {
     let known = ApiResources::discover(member).await?;
     let Some(resource) = resources::find(kind, &known) else {
@@ -178,7 +177,7 @@ fn place_of(resource: &ApiResource, namespace: &str, name: &str) -> ResourceRef 
     }
 }
 
-/// Without what belongs to one server only, and set to take over what is in the member.
+/// Builds the template: removes server-specific fields, and allows it to adopt the object in the member.
 fn as_template(mut object: Object) -> Object {
     propagation::works::prune_server_fields(&mut object);
     if object.annotation(ANNOTATION_CONFLICT_RESOLUTION).is_none() {
@@ -187,12 +186,12 @@ fn as_template(mut object: Object) -> Object {
     object
 }
 
-/// As Go quotes it in messages.
+/// Quotes text as Go does.
 fn quoted(gvr: &GroupVersionResource) -> String {
     format!("\"{gvr}\"")
 }
 
-/// `namespace/name`, or the name of something cluster-wide.
+/// Returns `namespace/name`, or the name of a cluster-scoped object.
 fn full_name(object: &Object) -> String {
     match object.namespace() {
         "" => object.name().to_owned(),
@@ -274,7 +273,7 @@ fn policies_of(policy: &Object) -> ResourceRef {
     }
 }
 
-/// Looked for before anything is made: a template without its policy would be half a promotion.
+/// Checked before anything is created: a template must not be created without its policy.
 async fn refuse_taken_policy(plane: &ClusterClient, policy: &Object) -> anyhow::Result<()> {
     let target = ResourceRef { name: Some(policy.name().to_owned()), ..policies_of(policy) };
     if plane.find(target).await?.is_some() {

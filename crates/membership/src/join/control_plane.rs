@@ -36,12 +36,32 @@ pub async fn refuse_duplicates(options: &JoinOptions, id: &str) -> Result<(), Me
 /// Creates the secrets before the Cluster, so that the Cluster never lacks its credentials. If the Cluster is refused,
 /// the secrets created for it are removed.
 pub async fn register(options: &JoinOptions, id: &str, credentials: &MemberCredentials) -> Result<(), MembershipError> {
-    let (client, name) = (&options.control_plane, options.name.as_str());
-    let namespace = options.namespace.as_str();
+    let client = &options.control_plane;
+    let created = write_secrets(options, credentials).await?;
+    let cluster = cluster_object(options, id)?;
+    match client.create(ResourceRef::all(&CLUSTERS.gvr()), cluster, WriteOptions::default()).await {
+        Ok(cluster) => own_secrets(options, &cluster).await,
+        Err(status) => {
+            for name in created {
+                let target = ResourceRef::namespaced(&SECRETS.gvr(), &options.namespace, &name);
+                // The refusal of the Cluster is the error to report.
+                let _ = client.delete(target, DeleteOptions::default()).await;
+            }
+            Err(MembershipError::CreateCluster { name: options.name.clone(), status })
+        }
+    }
+}
+
+/// Writes the secrets with the credentials, and returns the names of those that are new.
+pub async fn write_secrets(
+    options: &JoinOptions,
+    credentials: &MemberCredentials,
+) -> Result<Vec<String>, MembershipError> {
+    let (client, namespace) = (&options.control_plane, options.namespace.as_str());
     ensure_namespace(client, namespace).await.map_err(MembershipError::CreateNamespace)?;
-    let impersonator = format!("{name}-impersonator");
+    let [name, impersonator] = secret_names(options);
     let secrets = [
-        (impersonator.as_str(), json!({SECRET_TOKEN: STANDARD.encode(&credentials.impersonator_token)})),
+        (impersonator, json!({SECRET_TOKEN: STANDARD.encode(&credentials.impersonator_token)})),
         (
             name,
             json!({
@@ -50,39 +70,28 @@ pub async fn register(options: &JoinOptions, id: &str, credentials: &MemberCrede
             }),
         ),
     ];
-    let secret_failed = |name: &str, status: Status| MembershipError::CreateSecret {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        status,
-    };
-    let mut created: Vec<&str> = Vec::new();
-    for (name, data) in &secrets {
-        let is_new = put_secret(client, namespace, name, data.clone()).await;
-        if is_new.map_err(|status| secret_failed(name, status))? {
-            created.push(name);
+    let mut created = Vec::new();
+    for (name, data) in secrets {
+        match put_secret(client, namespace, &name, data).await {
+            Ok(true) => created.push(name),
+            Ok(false) => {}
+            Err(status) => return Err(MembershipError::CreateSecret { namespace: namespace.to_owned(), name, status }),
         }
     }
-    let cluster = cluster_object(options, id, &impersonator)?;
-    let answer = client.create(ResourceRef::all(&CLUSTERS.gvr()), cluster, WriteOptions::default()).await;
-    let cluster = match answer {
-        Ok(cluster) => cluster,
-        Err(status) => {
-            for name in created {
-                let target = ResourceRef::namespaced(&SECRETS.gvr(), namespace, name);
-                // The refusal of the Cluster is the error to report.
-                let _ = client.delete(target, DeleteOptions::default()).await;
-            }
-            return Err(MembershipError::CreateCluster { name: name.to_owned(), status });
-        }
-    };
-    for (name, _) in &secrets {
-        own_secret(client, namespace, name, &cluster).await.map_err(|status| MembershipError::OwnSecret {
-            namespace: namespace.to_owned(),
-            name: (*name).to_owned(),
-            status,
-        })?;
+    Ok(created)
+}
+
+/// Makes the Cluster the owner of its secrets, so that they are deleted together.
+pub async fn own_secrets(options: &JoinOptions, cluster: &Object) -> Result<(), MembershipError> {
+    for name in secret_names(options) {
+        let owned = own_secret(&options.control_plane, &options.namespace, &name, cluster).await;
+        owned.map_err(|status| MembershipError::OwnSecret { namespace: options.namespace.clone(), name, status })?;
     }
     Ok(())
+}
+
+fn secret_names(options: &JoinOptions) -> [String; 2] {
+    [options.name.clone(), format!("{}-impersonator", options.name)]
 }
 
 /// Returns true when the secret is new. A secret left from an earlier join gets the new credentials.
@@ -102,13 +111,14 @@ async fn put_secret(client: &ClusterClient, namespace: &str, name: &str, data: V
     }
 }
 
-fn cluster_object(options: &JoinOptions, id: &str, impersonator: &str) -> Result<Object, Status> {
-    let secret = |name: &str| SecretReference { namespace: options.namespace.clone(), name: name.to_owned() };
+fn cluster_object(options: &JoinOptions, id: &str) -> Result<Object, Status> {
+    let secret = |name: String| SecretReference { namespace: options.namespace.clone(), name };
+    let [name, impersonator] = secret_names(options);
     let spec = ClusterSpec {
         id: id.to_owned(),
         sync_mode: SyncMode::Push,
         api_endpoint: options.member.endpoint.clone(),
-        secret_ref: Some(secret(&options.name)),
+        secret_ref: Some(secret(name)),
         impersonator_secret_ref: Some(secret(impersonator)),
         insecure_skip_tls_verification: options.member.insecure,
         proxy_url: options.member.proxy.clone().unwrap_or_default(),
@@ -122,7 +132,6 @@ fn cluster_object(options: &JoinOptions, id: &str, impersonator: &str) -> Result
     Ok(cluster)
 }
 
-/// Makes the Cluster the owner of the secret, so that they are deleted together.
 async fn own_secret(client: &ClusterClient, namespace: &str, name: &str, cluster: &Object) -> Result<(), Status> {
     let patch = Patch::merge(json!({"metadata": {"ownerReferences": [owner(cluster, true)]}}));
     let target = ResourceRef::namespaced(&SECRETS.gvr(), namespace, name);

@@ -55,6 +55,17 @@ pub async fn join(options: &JoinOptions, progress: &dyn Progress) -> Result<Join
     Ok(JoinOutcome::Joined { id })
 }
 
+/// Stores new credentials of a joined cluster in the control plane, for example after its secrets were deleted.
+pub async fn renew_credentials(options: &JoinOptions, progress: &dyn Progress) -> Result<(), MembershipError> {
+    let target = ResourceRef::cluster(&CLUSTERS.gvr(), &options.name);
+    let Some(cluster) = options.control_plane.find(target).await? else {
+        return Err(MembershipError::NoSuchCluster(options.name.clone()));
+    };
+    let credentials = member::prepare(options, progress).await?;
+    control_plane::write_secrets(options, &credentials).await?;
+    control_plane::own_secrets(options, &cluster).await
+}
+
 /// Readiness of a member as its Cluster object reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {

@@ -206,3 +206,20 @@ async fn a_dry_run_only_reads() {
     assert_eq!(member_api.calls(), ["get namespaces /kube-system"]);
     assert_eq!(plane_api.calls(), ["list clusters /"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn deleted_credentials_are_renewed_without_touching_the_cluster() {
+    let (plane_api, member_api) = (MemoryApi::default(), member());
+    let options = options(&plane_api, &member_api, "m1");
+    let missing = renew_credentials(&options, &RecordedProgress::default()).await;
+    assert!(matches!(missing, Err(MembershipError::NoSuchCluster(_))), "{missing:?}");
+    join(&options, &RecordedProgress::default()).await.expect("joined");
+    let plane = plane_api.client();
+    let cluster = plane.get(ResourceRef::cluster(&CLUSTERS.gvr(), "m1")).await.expect("a cluster");
+    let secret = ResourceRef::namespaced(&SECRETS.gvr(), CLUSTER_NAMESPACE, "m1");
+    plane.delete(secret.clone(), cluster_client::DeleteOptions::default()).await.expect("deleted");
+    renew_credentials(&options, &RecordedProgress::default()).await.expect("renewed");
+    let renewed = plane.get(secret).await.expect("a secret");
+    assert_eq!(renewed.str_at(&["data", "token"]), STANDARD.encode("token-m"));
+    assert_eq!(renewed.owner_references()[0].uid, cluster.uid());
+}

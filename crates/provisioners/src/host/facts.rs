@@ -60,11 +60,14 @@ pub fn gather(wanted: &Wanted) -> Facts {
     }
 }
 
-/// Searches PATH and the sbin directories, which PATH may lack.
+/// Directories of programs that may not be in PATH: sbin, snaps, and CNI plugins.
+const MORE_FOLDERS: [&str; 7] =
+    ["/usr/sbin", "/sbin", "/usr/local/sbin", "/snap/bin", "/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
+
+/// Searches PATH and further directories.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders =
-        std::env::split_paths(&path).chain(["/usr/sbin", "/sbin", "/usr/local/sbin", "/snap/bin"].map(PathBuf::from));
+    let folders = std::env::split_paths(&path).chain(MORE_FOLDERS.map(PathBuf::from));
     folders.map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
 }
 

@@ -59,6 +59,12 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "nft", package: "nftables", why: "allows traffic to and from the bridge", need: Need::Optional },
     Program { name: "containerd", package: "containerd", why: "runs the containers of pods", need: Need::Containerd },
     Program { name: "runc", package: "runc", why: "starts the containers of pods", need: Need::Containerd },
+    Program {
+        name: "host-local",
+        package: "containernetworking-plugins",
+        why: "sets up the network of pods, with the other CNI plugins",
+        need: Need::Containerd,
+    },
     Program { name: "skopeo", package: "skopeo", why: "copies images between registries", need: Need::Optional },
     Program { name: "snap", package: "snapd", why: "installs MicroK8s in machines", need: Need::Optional },
 ];
@@ -331,6 +337,8 @@ mod tests {
     fn missing_requirements_are_found_with_their_repair() {
         let apt = "apt-get install -y --no-install-recommends";
         check(|facts| drop(facts.programs.remove("containerd")), "containerd", &format!("{apt} containerd"));
+        let plugins = format!("{apt} containernetworking-plugins");
+        check(|facts| drop(facts.programs.remove("host-local")), "host-local", &plugins);
         check(|facts| drop(facts.programs.remove("busybox")), "busybox", &format!("{apt} busybox-static"));
         check(|facts| facts.bridge.up = false, "lxdbr0", "ip link set lxdbr0 up");
         check(|facts| facts.firewall = None, "program", &format!("{apt} iptables"));

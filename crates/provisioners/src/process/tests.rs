@@ -147,3 +147,19 @@ async fn exec_passes_input_and_paths_stay_in_the_directory() {
     assert!(String::from_utf8_lossy(&output.stderr).trim_end().ends_with("data/a"));
     assert!(scene.processes.read_file("a", "../b").await.is_err());
 }
+
+#[tokio::test]
+async fn a_port_that_becomes_free_a_moment_later_is_opened() {
+    let busy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listen = busy.local_addr().unwrap();
+    let forward = Forward { name: "api".into(), listen, target: "127.0.0.1:1".into() };
+    let released = tokio::spawn(async move {
+        tokio::time::sleep(REOPEN_POLL * 5).await;
+        drop(busy);
+    });
+    assert_eq!(open_lead(&forward).await.unwrap().address(), listen);
+    released.await.unwrap();
+    let held = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let forward = Forward { listen: held.local_addr().unwrap(), ..forward };
+    assert!(open_lead(&forward).await.is_err(), "a port of another program is reported");
+}

@@ -1,4 +1,4 @@
-//! Failover: the member a workload runs in dies, and the workload is found running in another.
+//! Failover: the member of a workload crashes, and the workload moves to another.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use api::Resource;
 use cluster_client::ResourceRef;
 
 use crate::demo::placement::{deployment, policy, ready_replicas};
-use crate::demo::stage::{CROSSING, Stage, object_in};
+use crate::demo::stage::{CROSSING, DemoContext, object_in};
 use crate::faults::{self, Fault};
 use crate::spec::Mode;
 
 const BINDINGS: Resource = Resource::namespaced("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings");
-/// Until a member counts as lost, and a while for the rest.
+/// Timeout for detecting the failure and moving the workload.
 const NOTICING: Duration = Duration::from_secs(120);
 
-pub async fn play(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub async fn play(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     let pushed: Vec<String> = stage
         .bed
         .spec
@@ -50,13 +50,13 @@ pub async fn play(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     stage.show(None, &["get", "resourcebinding", "failover-deployment", "-o", "wide"]).await
 }
 
-/// The one cluster the workload is scheduled to, once it is another than `before`.
-async fn placed(stage: &Stage<'_>, before: Option<&str>) -> anyhow::Result<String> {
+/// Returns the cluster the workload is scheduled to, once it differs from `before`.
+async fn placed(stage: &DemoContext<'_>, before: Option<&str>) -> anyhow::Result<String> {
     let target = ResourceRef::namespaced(&BINDINGS.gvr(), "default", "failover-deployment");
     let (plane, mut found) = (stage.plane.clone(), String::new());
     let what = match before {
         None => "it is scheduled".to_owned(),
-        Some(before) => format!("it is scheduled to another member than {before}"),
+        Some(before) => format!("it is scheduled to a member other than {before}"),
     };
     stage
         .wait(&what, NOTICING, async || {

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::clusters::NODES;
 use crate::demo::placement::{policy, ready_replicas};
-use crate::demo::stage::{CROSSING, Stage};
+use crate::demo::stage::{CROSSING, DemoContext};
 use crate::expose::{Exposure, PodChoice};
 
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const PROMETHEUS_PORT: u16 = 9091;
 const FLASK_PORT: u16 = 5001;
 
 /// Simulated nodes answer for containers but run none: a page cannot come from them.
-async fn need_containers(stage: &Stage<'_>, name: &str) -> anyhow::Result<()> {
+async fn need_containers(stage: &DemoContext<'_>, name: &str) -> anyhow::Result<()> {
     for member in stage.members() {
         let nodes = stage.member(&member)?.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?;
         let runtime = |node: &object::Object| {
@@ -28,8 +28,8 @@ async fn need_containers(stage: &Stage<'_>, name: &str) -> anyhow::Result<()> {
         };
         if nodes.items.is_empty() || nodes.items.iter().any(|node| runtime(node)) {
             bail!(
-                "{name} needs containers that really run, and the nodes of {member} are simulated; \
-                 `flotilla up --name real --runtime containerd` makes a testbed with real ones"
+                "demo {name} needs real containers, but the nodes of {member} are simulated; create a testbed with \
+                 --runtime containerd and another --name"
             );
         }
     }
@@ -37,11 +37,11 @@ async fn need_containers(stage: &Stage<'_>, name: &str) -> anyhow::Result<()> {
 }
 
 /// The seeds' second application: an image of one's own, in every member without a registry they would pull from.
-pub async fn flask(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub async fn flask(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     need_containers(stage, "flask").await?;
     let busybox = find(&["/bin/busybox", "/usr/bin/busybox"])
-        .context("flask is built from a static busybox: `apt-get install busybox-static`")?;
-    stage.say("a small web server stands in for Flask, so that nothing must be fetched")?;
+        .context("the demo image is built from a static busybox: `apt-get install busybox-static`")?;
+    stage.say("a small web server replaces Flask, so that nothing has to be downloaded")?;
     let mut recipe = Recipe::new()?;
     recipe.program(busybox).await?;
     recipe.file("/www/index.html", "Hello from an image of your own\n")?;
@@ -51,12 +51,13 @@ pub async fn flask(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     serve_everywhere(stage, "flask", image, 5000, FLASK_PORT).await
 }
 
-pub async fn prometheus(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub async fn prometheus(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     need_containers(stage, "prometheus").await?;
     let Some(program) = find(&["/usr/bin/prometheus", "/usr/local/bin/prometheus"]) else {
         let registry = stage.bed.spec.registry_port.context("prometheus needs the registry of the testbed")?;
         let image = format!("localhost:{registry}/prom/prometheus:latest");
-        stage.say(format!("no Prometheus is installed here, so {image} must be there (`flotilla image preload`)"))?;
+        stage
+            .say(format!("no Prometheus is installed here, so {image} must be in the registry (see image preload)"))?;
         return serve_everywhere(stage, "prometheus", &image, 9090, PROMETHEUS_PORT).await;
     };
     let mut recipe = Recipe::new()?;
@@ -84,7 +85,7 @@ impl Recipe {
     fn new() -> anyhow::Result<Self> {
         let name = format!("flotilla-demo-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
         Ok(Self { directory, lines: vec!["FROM scratch".to_owned()] })
     }
 
@@ -126,7 +127,7 @@ impl Drop for Recipe {
 }
 
 /// Build, save, push, import: as `flotilla image distribute` does.
-async fn distribute(stage: &Stage<'_>, recipe: &Recipe, image: &str) -> anyhow::Result<()> {
+async fn distribute(stage: &DemoContext<'_>, recipe: &Recipe, image: &str) -> anyhow::Result<()> {
     let dockerfile = recipe.lines.join("\n") + "\n";
     std::fs::write(recipe.directory.join("Dockerfile"), &dockerfile).context("cannot write a Dockerfile")?;
     stage.say(format!("the Dockerfile:\n{}", dockerfile.trim_end()))?;
@@ -141,14 +142,14 @@ async fn distribute(stage: &Stage<'_>, recipe: &Recipe, image: &str) -> anyhow::
     let output = command.output().await.context("cannot distribute the image")?;
     stage.console().print(&String::from_utf8_lossy(&output.stdout))?;
     if !output.status.success() {
-        bail!("the image could not be distributed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("cannot distribute the image: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }
 
 /// One replica in every member, each reached on a port of its own.
 async fn serve_everywhere(
-    stage: &mut Stage<'_>,
+    stage: &mut DemoContext<'_>,
     name: &str,
     image: &str,
     port: u16,
@@ -201,6 +202,6 @@ async fn fetch(port: u16) -> anyhow::Result<Result<(), String>> {
     let first = text.lines().next().unwrap_or_default();
     Ok(match first.split(' ').nth(1) {
         Some("200" | "301" | "302") => Ok(()),
-        _ => Err(format!("it answers {first:?}")),
+        _ => Err(format!("it returned {first:?}")),
     })
 }

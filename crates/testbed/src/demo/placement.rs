@@ -3,7 +3,7 @@
 use api::Resource;
 use cluster_client::{ClusterClient, ResourceRef};
 
-use crate::demo::stage::{CROSSING, Stage, object_in};
+use crate::demo::stage::{CROSSING, DemoContext, object_in};
 
 pub const DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "Deployment", "deployments");
 const CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
@@ -39,7 +39,7 @@ spec:
     )
 }
 
-pub async fn nginx(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub async fn nginx(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     let members = stage.members();
     let names = members.join(", ");
     let placement = format!("{{clusterAffinity: {{clusterNames: [{names}]}}}}");
@@ -56,7 +56,7 @@ pub async fn nginx(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     stage.show(members.first().map(String::as_str), &["get", "pods", "-l", "app=nginx", "-o", "wide"]).await
 }
 
-pub async fn overrides(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub async fn overrides(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     let members = stage.members();
     let special = members.first().cloned().unwrap_or_default();
     let placement = format!("{{clusterAffinity: {{clusterNames: [{}]}}}}", members.join(", "));
@@ -81,6 +81,11 @@ spec:
         let what = format!("{member} has the image {image}");
         stage.wait(&what, CROSSING, async || image_is(&client, "overrides", image).await).await?;
     }
+    for member in &members {
+        let client = stage.member(member)?;
+        let what = format!("{member} runs it");
+        stage.wait(&what, CROSSING, async || ready_replicas(&client, "overrides", 1).await).await?;
+    }
     stage.show(Some(&special), &["get", "deployment", "overrides", "-o", "wide", "--show-labels"]).await
 }
 
@@ -93,7 +98,7 @@ async fn image_is(client: &ClusterClient, name: &str, image: &str) -> anyhow::Re
     Ok(if found == image { Ok(()) } else { Err(format!("its image is {found}")) })
 }
 
-pub async fn spread(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub async fn spread(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     let members = stage.members();
     let [first, second, ..] = members.as_slice() else { anyhow::bail!("spread needs two members") };
     let placement = format!(
@@ -123,7 +128,7 @@ pub async fn spread(stage: &mut Stage<'_>) -> anyhow::Result<()> {
         .await
 }
 
-pub async fn dependencies(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub async fn dependencies(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     let members = stage.members();
     let Some(first) = members.first() else { anyhow::bail!("dependencies needs a member") };
     let config = "apiVersion: v1

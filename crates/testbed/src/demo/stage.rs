@@ -1,4 +1,4 @@
-//! Where a scenario plays: it runs commands and shows them, waits for what should come of them, and remembers what it made.
+//! The context of a demo: runs and prints commands, waits for results, and tracks created objects.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,23 +8,24 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, RestMapper};
 use karmadactl::console::Console;
+use membership::join::Readiness;
 use object::Object;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use crate::bed::Bed;
+use crate::bed::Testbed;
 use crate::clusters::open;
 
 const FIELD_MANAGER: &str = "flotilla-demo";
 const POLL: Duration = Duration::from_millis(100);
-/// How long anything may take that crosses from the plane to the members or back.
+/// Timeout for a change to propagate between the control plane and members.
 pub const CROSSING: Duration = Duration::from_secs(60);
 
-pub struct Stage<'a> {
+pub struct DemoContext<'a> {
     console: &'a Console,
-    pub bed: &'a Bed,
+    pub bed: &'a Testbed,
     pub plane: ClusterClient,
     kubectl: Option<PathBuf>,
     made: Vec<Object>,
@@ -32,8 +33,8 @@ pub struct Stage<'a> {
     faulty: Vec<String>,
 }
 
-impl<'a> Stage<'a> {
-    pub fn new(console: &'a Console, bed: &'a Bed) -> anyhow::Result<Self> {
+impl<'a> DemoContext<'a> {
+    pub fn new(console: &'a Console, bed: &'a Testbed) -> anyhow::Result<Self> {
         let plane = open(&bed.place.plane_config())?;
         let kubectl = find_program("kubectl");
         Ok(Self { console, bed, plane, kubectl, made: Vec::new(), exposed: Vec::new(), faulty: Vec::new() })
@@ -55,15 +56,15 @@ impl<'a> Stage<'a> {
         self.console
     }
 
-    /// `kubectl apply -f -` on the control plane.
+    /// Runs `kubectl apply -f -` on the control plane.
     pub async fn apply(&mut self, manifests: &str) -> anyhow::Result<()> {
         let config = self.bed.place.plane_config();
         let shown = manifests.trim();
         self.console.line(format!("$ kubectl --kubeconfig {} apply -f - <<EOF\n{shown}\nEOF", config.display()))?;
         let mapper = RestMapper::new(self.plane.clone());
         for document in manifests.split("\n---").filter(|text| !text.trim().is_empty()) {
-            let value: Value = serde_saphyr::from_str(document.trim_start_matches('-')).context("a manifest")?;
-            let object = Object::from_value(value).context("a manifest")?;
+            let value: Value = serde_saphyr::from_str(document.trim_start_matches('-')).context("invalid manifest")?;
+            let object = Object::from_value(value).context("invalid manifest")?;
             self.made.push(object.clone());
             if self.kubectl.is_none() {
                 let mapped = mapper.resource_of(&object.gvk()).await?;
@@ -80,7 +81,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Something to see: `get …` on the control plane or, with a name, in a member.
+    /// Runs `get …` on the control plane or, with a name, in a member.
     pub async fn show(&self, member: Option<&str>, words: &[&str]) -> anyhow::Result<()> {
         let config = match member {
             Some(member) => self.bed.place.member_config(member),
@@ -107,17 +108,17 @@ impl<'a> Stage<'a> {
         let output = child.wait_with_output().await?;
         self.console.print(&String::from_utf8_lossy(&output.stdout))?;
         if !output.status.success() {
-            bail!("{} fails: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            bail!("{} failed: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
         }
         Ok(())
     }
 
-    /// A line of flotilla's own, shown and done by the library.
+    /// Prints a flotilla command that the library runs.
     pub fn show_own(&self, line: impl std::fmt::Display) -> anyhow::Result<()> {
-        Ok(self.console.line(format!("$ flotilla {line}"))?)
+        Ok(self.console.line(format!("$ {}", self.bed.place.command(&line.to_string())))?)
     }
 
-    /// Says what is waited for and returns when it is so.
+    /// Waits until the condition holds, and prints it.
     pub async fn wait(
         &self,
         what: &str,
@@ -126,21 +127,21 @@ impl<'a> Stage<'a> {
     ) -> anyhow::Result<()> {
         let start = Instant::now();
         loop {
-            // A member that is away for a moment is part of some scenarios.
+            // Some demos make a member unreachable for a while.
             let why = match holds().await {
                 Ok(Ok(())) => break,
                 Ok(Err(why)) => why,
                 Err(error) => format!("{error:#}"),
             };
             if start.elapsed() >= limit {
-                bail!("not within {}s: {what}; it is: {why}", limit.as_secs());
+                bail!("timed out after {}s: {what}: {why}", limit.as_secs());
             }
             tokio::time::sleep(POLL).await;
         }
         self.say(format!("✔ {what} ({:.1}s)", start.elapsed().as_secs_f32()))
     }
 
-    /// What is made elsewhere than by `apply` goes too.
+    /// Records an exposed port for the cleanup.
     pub fn remember_exposure(&mut self, name: &str) {
         self.exposed.push(name.to_owned());
     }
@@ -149,10 +150,14 @@ impl<'a> Stage<'a> {
         self.faulty.push(member.to_owned());
     }
 
-    /// Takes away everything that was made, and waits until it is gone from the control plane.
+    /// Removes everything the demo created, and waits until it is gone from the control plane.
     pub async fn clean_up(&mut self) -> anyhow::Result<()> {
+        if self.made.is_empty() && self.exposed.is_empty() && self.faulty.is_empty() {
+            return Ok(());
+        }
         self.say("cleaning up")?;
-        for member in std::mem::take(&mut self.faulty) {
+        let faulty = std::mem::take(&mut self.faulty);
+        for member in faulty.clone() {
             self.show_own(format!("fault {member} heal"))?;
             crate::faults::heal(self.console, &self.bed.place, &member).await?;
         }
@@ -168,14 +173,16 @@ impl<'a> Stage<'a> {
             let plural = target.gvr.resource.clone();
             let namespace = object.namespace();
             let place = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
-            self.console.line(format!("$ kubectl delete {plural}{place} {}", object.name()))?;
+            let config = self.bed.place.plane_config();
+            let line = format!("kubectl --kubeconfig {} delete {plural}{place} {}", config.display(), object.name());
+            self.console.line(format!("$ {line}"))?;
             match self.plane.delete(target.clone(), DeleteOptions::default()).await {
                 Err(status) if !status.is_not_found() => return Err(status.into()),
                 _ => targets.push(target),
             }
         }
         let plane = self.plane.clone();
-        self.wait("everything is gone again", CROSSING, async || {
+        self.wait("all objects of the demo are deleted", CROSSING, async || {
             for target in &targets {
                 if let Some(left) = plane.find(target.clone()).await? {
                     return Ok(Err(format!("{} {} is still there", left.kind(), left.name())));
@@ -183,14 +190,23 @@ impl<'a> Stage<'a> {
             }
             Ok(Ok(()))
         })
-        .await
+        .await?;
+        for member in faulty {
+            let (plane, what) = (self.plane.clone(), format!("{member} is ready again"));
+            self.wait(&what, CROSSING, async || match crate::registration::readiness(&plane, &member).await? {
+                Readiness::Ready => Ok(Ok(())),
+                Readiness::NotReady(reason) => Ok(Err(reason)),
+            })
+            .await?;
+        }
+        Ok(())
     }
 }
 
-/// The object, or a reason to wait.
+/// Returns the object, or the reason to wait.
 pub async fn object_in(client: &ClusterClient, target: ResourceRef) -> anyhow::Result<Result<Arc<Object>, String>> {
     let name = target.name.clone().unwrap_or_default();
-    Ok(client.find(target).await?.ok_or_else(|| format!("{name} is not there")))
+    Ok(client.find(target).await?.ok_or_else(|| format!("{name} does not exist")))
 }
 
 fn find_program(name: &str) -> Option<PathBuf> {

@@ -8,7 +8,7 @@ use provisioners::lxd::{MACHINE_LOG, Settings};
 
 use super::patient::Hints;
 use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
-use crate::bed::Bed;
+use crate::bed::Testbed;
 use crate::faults;
 use crate::place::{PLANE, REGISTRY, agent_of};
 use crate::spec::{Mode, Spec};
@@ -50,7 +50,7 @@ impl Check for Machines {
             Ok(None) => return Evidence::Machines(unsupervised("nobody holds the testbed's lock")),
             Err(error) => return Evidence::Machines(unsupervised(&format!("{error:#}"))),
         };
-        let machines = match Bed::new(place, spec.clone(), supervisor).await {
+        let machines = match Testbed::new(place, spec.clone(), supervisor).await {
             Ok(bed) => gather_machines(&bed).await,
             Err(error) => return Evidence::Machines(unsupervised(&format!("{error:#}"))),
         };
@@ -68,7 +68,7 @@ fn unsupervised(why: &str) -> Seen {
     Seen { supervised: Some(Err(why.to_owned())), ..Seen::default() }
 }
 
-async fn gather_machines(bed: &Bed) -> Vec<MachineSeen> {
+async fn gather_machines(bed: &Testbed) -> Vec<MachineSeen> {
     let reports = bed.supervisor.reports().await.unwrap_or_default();
     let mut seen = Vec::new();
     for (name, is_member) in names(&bed.spec) {

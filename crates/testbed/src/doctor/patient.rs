@@ -7,14 +7,14 @@ use anyhow::Context;
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
 use karmadactl::plane::proxy_url;
 
-use crate::place::{DEFAULT_NAME, Place};
+use crate::place::{DEFAULT_NAME, TestbedDir};
 use crate::spec::{Kind, Spec};
 
 /// One question to one server.
 pub const ASK_PATIENCE: Duration = Duration::from_secs(6);
 
 pub struct Patient {
-    bed: Option<(Place, Spec)>,
+    bed: Option<(TestbedDir, Spec)>,
     remote: Option<RemoteConfig>,
     hints: Hints,
 }
@@ -23,7 +23,7 @@ pub struct Patient {
 #[derive(Clone, Debug, Default)]
 pub struct Hints {
     /// The testbed, where it is one.
-    pub place: Option<Place>,
+    pub place: Option<TestbedDir>,
     /// The control plane's kubeconfig.
     pub kubeconfig: PathBuf,
     /// Members are system containers: their logs are inside.
@@ -32,7 +32,7 @@ pub struct Hints {
 
 impl Patient {
     /// A testbed. That its control plane cannot be reached is for the checks to say.
-    pub fn testbed(place: &Place) -> anyhow::Result<Self> {
+    pub fn testbed(place: &TestbedDir) -> anyhow::Result<Self> {
         let spec = Spec::existing(place)?;
         let kubeconfig = place.plane_config();
         let remote = load(&kubeconfig, None).ok();
@@ -50,7 +50,7 @@ impl Patient {
         &self.hints
     }
 
-    pub fn bed(&self) -> Option<(&Place, &Spec)> {
+    pub fn bed(&self) -> Option<(&TestbedDir, &Spec)> {
         self.bed.as_ref().map(|(place, spec)| (place, spec))
     }
 

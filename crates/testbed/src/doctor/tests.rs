@@ -21,7 +21,7 @@ use super::registrations::{ClusterSeen, Lease, SecretSeen, Seen as Registrations
 use super::workloads::Seen as WorkloadsSeen;
 use super::*;
 use crate::expose::{Exposure, ExposureReport, PodChoice};
-use crate::place::Place;
+use crate::place::TestbedDir;
 use crate::spec::Mode;
 
 fn now() -> Timestamp {
@@ -29,7 +29,7 @@ fn now() -> Timestamp {
 }
 
 fn hints() -> Hints {
-    let place = Place::find(Some("/beds".into()), "one").unwrap();
+    let place = TestbedDir::find(Some("/beds".into()), "one").unwrap();
     Hints { kubeconfig: place.plane_config(), place: Some(place), is_lxd: false }
 }
 

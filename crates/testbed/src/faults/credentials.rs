@@ -1,4 +1,4 @@
-//! Credentials that are good no more: the plane's token for a member it pushes to, the agent's way into the plane else.
+//! Expired credentials: the control plane's token for a push-mode member, or the agent's kubeconfig in pull mode.
 
 use anyhow::Context;
 use api::names::CLUSTER_NAMESPACE;
@@ -10,16 +10,16 @@ use object::yaml;
 use provisioners::Provisioner;
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::bed::Testbed;
 use crate::clusters::open;
 use crate::place::agent_of;
 use crate::spec::{MemberSpec, Mode, write_file};
 
-/// Believed by nobody.
+/// A token that no server accepts.
 const EXPIRED: &str = "expired";
 
-/// What is to be put back one day: a token, or the whole kubeconfig of an agent.
-pub async fn good_token(bed: &Bed, member: &MemberSpec) -> anyhow::Result<String> {
+/// Returns what is restored later: a token, or the kubeconfig of an agent.
+pub async fn good_token(bed: &Testbed, member: &MemberSpec) -> anyhow::Result<String> {
     if member.mode == Mode::Pull {
         let path = bed.place.agent_plane_config(&member.name);
         return std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
@@ -28,7 +28,7 @@ pub async fn good_token(bed: &Bed, member: &MemberSpec) -> anyhow::Result<String
     Ok(secret.str_at(&["data", "token"]).to_owned())
 }
 
-pub async fn expire(bed: &Bed, member: &MemberSpec) -> anyhow::Result<()> {
+pub async fn expire(bed: &Testbed, member: &MemberSpec) -> anyhow::Result<()> {
     if member.mode == Mode::Push {
         return set_token(bed, member, &STANDARD.encode(EXPIRED)).await;
     }
@@ -41,22 +41,22 @@ pub async fn expire(bed: &Bed, member: &MemberSpec) -> anyhow::Result<()> {
     replace_agent(bed, member, &yaml::to_string(&config)).await
 }
 
-pub async fn restore(bed: &Bed, member: &MemberSpec, token: &str) -> anyhow::Result<()> {
+pub async fn restore(bed: &Testbed, member: &MemberSpec, token: &str) -> anyhow::Result<()> {
     match member.mode {
         Mode::Push => set_token(bed, member, token).await,
         Mode::Pull => restore_agent(bed, member, token).await,
     }
 }
 
-pub async fn restore_agent(bed: &Bed, member: &MemberSpec, config: &str) -> anyhow::Result<()> {
+pub async fn restore_agent(bed: &Testbed, member: &MemberSpec, config: &str) -> anyhow::Result<()> {
     if std::fs::read_to_string(bed.place.agent_plane_config(&member.name)).is_ok_and(|present| present == config) {
         return Ok(());
     }
     replace_agent(bed, member, config).await
 }
 
-/// An agent reads its kubeconfig when it starts.
-async fn replace_agent(bed: &Bed, member: &MemberSpec, config: &str) -> anyhow::Result<()> {
+/// Replaces the kubeconfig of an agent and restarts it.
+async fn replace_agent(bed: &Testbed, member: &MemberSpec, config: &str) -> anyhow::Result<()> {
     write_file(&bed.place.agent_plane_config(&member.name), config.as_bytes())?;
     let agent = agent_of(&member.name);
     match bed.supervisor.stop(&agent).await {
@@ -66,10 +66,10 @@ async fn replace_agent(bed: &Bed, member: &MemberSpec, config: &str) -> anyhow::
     Ok(bed.supervisor.start(&agent).await?)
 }
 
-async fn set_token(bed: &Bed, member: &MemberSpec, encoded: &str) -> anyhow::Result<()> {
+async fn set_token(bed: &Testbed, member: &MemberSpec, encoded: &str) -> anyhow::Result<()> {
     let patch = Patch::merge(json!({"data": {"token": encoded}}));
     match open(&bed.place.plane_config())?.patch(target(member), patch, WriteOptions::default()).await {
-        // Who is registered anew gets new ones.
+        // A member that is registered again gets new credentials.
         Err(status) if !status.is_not_found() => Err(status.into()),
         _ => Ok(()),
     }

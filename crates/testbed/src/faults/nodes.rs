@@ -1,22 +1,22 @@
-//! All nodes of a member cordoned, and only those uncordoned again.
+//! Cordons all nodes of a member, and later uncordons only those.
 
 use cluster_client::{ListOptions, Patch, ResourceRef, WriteOptions};
 use serde_json::json;
 
-use crate::bed::Bed;
+use crate::bed::Testbed;
 use crate::clusters::{NODES, open};
 use crate::spec::MemberSpec;
 
-/// Nodes that take pods now.
-pub async fn not_cordoned(bed: &Bed, member: &MemberSpec) -> anyhow::Result<Vec<String>> {
+/// Returns the schedulable nodes.
+pub async fn not_cordoned(bed: &Testbed, member: &MemberSpec) -> anyhow::Result<Vec<String>> {
     let client = open(&bed.place.member_config(&member.name))?;
     let nodes = client.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?;
     let free = nodes.items.iter().filter(|node| node.bool_at(&["spec", "unschedulable"]) != Some(true));
     Ok(free.map(|node| node.name().to_owned()).collect())
 }
 
-/// A node that is gone needs nothing.
-pub async fn cordon(bed: &Bed, member: &MemberSpec, nodes: &[String], is_on: bool) -> anyhow::Result<()> {
+/// Sets spec.unschedulable of nodes; missing nodes are skipped.
+pub async fn cordon(bed: &Testbed, member: &MemberSpec, nodes: &[String], is_on: bool) -> anyhow::Result<()> {
     let client = open(&bed.place.member_config(&member.name))?;
     for node in nodes {
         let value = if is_on { json!(true) } else { json!(null) };

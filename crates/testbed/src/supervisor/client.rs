@@ -1,4 +1,4 @@
-//! Talking to the supervisor of a testbed from a command, and starting it where there is none.
+//! Client of a testbed's supervisor; starts it if it is not running.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,61 +13,62 @@ use provisioners::{Condition, Error, Forward, Machine, Output, Provisioner};
 use tokio::time::Instant;
 
 use crate::expose::{Exposure, ExposureReport};
-use crate::place::Place;
+use crate::place::TestbedDir;
 use crate::supervisor::protocol::{Answer, Request};
 use crate::supervisor::{FileLock, socket};
 
-const START_PATIENCE: Duration = Duration::from_secs(10);
-const END_PATIENCE: Duration = Duration::from_secs(40);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(5);
 
-/// A supervisor that is there. Machines are processes of this host, so that files are used without it.
+/// A running supervisor. Machines are processes of this host, so files are accessed directly.
 #[derive(Clone)]
 pub struct SupervisorClient {
-    place: Place,
+    place: TestbedDir,
 }
 
 impl SupervisorClient {
-    /// `None` where none runs.
-    pub async fn find(place: &Place) -> anyhow::Result<Option<Self>> {
+    /// Returns `None` if no supervisor is running.
+    pub async fn find(place: &TestbedDir) -> anyhow::Result<Option<Self>> {
         match socket::connect(&place.socket()).await {
             Ok(_) => Ok(Some(Self { place: place.clone() })),
             Err(_) => Ok(None),
         }
     }
 
-    pub async fn running(place: &Place) -> anyhow::Result<Self> {
+    pub async fn running(place: &TestbedDir) -> anyhow::Result<Self> {
         let found = Self::find(place).await?;
         found.with_context(|| {
             format!(
-                "the testbed {} in {} is not running; `flotilla up` starts it",
+                "the testbed {} in {} is not running; `{}` starts it",
                 place.name(),
-                place.home().display()
+                place.home().display(),
+                place.command("up")
             )
         })
     }
 
-    /// The one that runs, or a new one, on its own from then on.
-    pub async fn ensure(place: &Place, program: &Path) -> anyhow::Result<Self> {
+    /// Returns the running supervisor, or starts one that outlives this process.
+    pub async fn ensure(place: &TestbedDir, program: &Path) -> anyhow::Result<Self> {
         if let Some(found) = Self::find(place).await? {
             return Ok(found);
         }
-        std::fs::create_dir_all(place.logs()).with_context(|| format!("cannot make {}", place.logs().display()))?;
+        std::fs::create_dir_all(place.logs()).with_context(|| format!("cannot create {}", place.logs().display()))?;
         let log_path = place.log_of("supervisor");
         let log = File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
         let mut command = Command::new(program);
         command.args(supervise_arguments(place));
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).current_dir("/");
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             if let Some(found) = Self::find(place).await? {
                 return Ok(found);
             }
-            let ended = child.try_wait().context("cannot ask for the supervisor")?;
+            let ended = child.try_wait().context("cannot check the supervisor process")?;
             if ended.is_some() || Instant::now() >= deadline {
                 let said = std::fs::read_to_string(&log_path).unwrap_or_default();
-                bail!("the supervisor does not start: {}", said.trim());
+                bail!("the supervisor did not start: {}", said.trim());
             }
             tokio::time::sleep(POLL).await;
         }
@@ -114,16 +115,16 @@ impl SupervisorClient {
         }
     }
 
-    /// Stops every machine, and returns when the supervisor itself is gone.
+    /// Stops all machines, and returns when the supervisor has exited.
     pub async fn shut_down(&self) -> anyhow::Result<()> {
         let pid = self.pid().await?;
         self.do_it(Request::Shutdown).await?;
-        let deadline = Instant::now() + END_PATIENCE;
-        // One that has ended and was not yet asked how has no command line.
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        // A zombie process has no command line.
         let is_there = || std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
         while is_there() || FileLock::try_hold(&self.place.lock_file())?.is_none() {
             if Instant::now() >= deadline {
-                bail!("the supervisor does not end; see {}", self.place.log_of("supervisor").display());
+                bail!("the supervisor did not exit; see {}", self.place.log_of("supervisor").display());
             }
             tokio::time::sleep(POLL).await;
         }
@@ -137,15 +138,15 @@ impl SupervisorClient {
     async fn ask(&self, request: &Request) -> Result<Answer, Error> {
         let lost = |why: String| Error::Host {
             problem: format!("the supervisor of the testbed {} does not answer: {why}", self.place.name()),
-            remedy: "start it again with `flotilla up`".to_owned(),
+            remedy: format!("start it again with `{}`", self.place.command("up")),
         };
         let mut stream = socket::connect(&self.place.socket()).await.map_err(|error| lost(error.to_string()))?;
         socket::send(&mut stream, request).await.map_err(|error| lost(error.to_string()))?;
         let answer = socket::receive::<Answer>(&mut stream).await.map_err(|error| lost(error.to_string()))?;
-        answer.ok_or_else(|| lost("it hung up".to_owned()))?.good()
+        answer.ok_or_else(|| lost("it closed the connection".to_owned()))?.good()
     }
 
-    /// For files only: it keeps no programs.
+    /// Used for files only.
     fn files(&self) -> Processes {
         Processes::new(self.place.data(), self.place.logs())
     }
@@ -202,12 +203,12 @@ impl Provisioner for SupervisorClient {
 }
 
 /// Returns the arguments that start the supervisor of a testbed.
-pub fn supervise_arguments(place: &Place) -> Vec<std::ffi::OsString> {
+pub fn supervise_arguments(place: &TestbedDir) -> Vec<std::ffi::OsString> {
     let home = place.home().as_os_str().to_owned();
     vec!["supervise".into(), "--home".into(), home, "--name".into(), place.name().into()]
 }
 
 /// Returns the path of this program, which all processes of a testbed run.
 pub fn this_program() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("this program does not know where it is")
+    std::env::current_exe().context("cannot determine the path of this program")
 }

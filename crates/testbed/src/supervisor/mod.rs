@@ -1,4 +1,4 @@
-//! The process behind a testbed: it keeps the machines running, owns the forwarded ports, and outlives the terminal.
+//! The supervisor process of a testbed: runs the machines, owns the forwarded ports, and outlives the terminal.
 
 pub mod client;
 pub mod protocol;
@@ -18,19 +18,19 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::expose::Exposures;
-use crate::place::Place;
+use crate::place::TestbedDir;
 use crate::snapshot;
 use crate::supervisor::protocol::{Answer, Request};
 
 pub use tether::tether;
 
-/// A lock on a file, for as long as it is held.
+/// An exclusive lock on a file, released on drop.
 pub struct FileLock {
     _file: File,
 }
 
 impl FileLock {
-    /// `None` when another process holds it.
+    /// Returns `None` if another process holds the lock.
     pub fn try_hold(path: &Path) -> anyhow::Result<Option<Self>> {
         let file = Self::open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -48,19 +48,19 @@ impl FileLock {
 
 /// The state of a running supervisor.
 struct SupervisorProcess {
-    place: Place,
+    place: TestbedDir,
     processes: Processes,
     exposures: Exposures,
-    /// Someone asked for the end.
+    /// Cancelled by a shutdown request.
     end: CancellationToken,
 }
 
-/// Runs until it is told to end. A second one for the same testbed ends at once.
-pub async fn run(place: Place) -> anyhow::Result<()> {
-    // From a terminal of its own nobody can hang up on it. One that leads its group already has nothing to gain.
+/// Runs until it is terminated. A second supervisor of the same testbed fails at once.
+pub async fn run(place: TestbedDir) -> anyhow::Result<()> {
+    // A new session is not affected by the terminal's hangup. This fails, harmlessly, for a process group leader.
     let _ = rustix::process::setsid();
     let Some(_held) = FileLock::try_hold(&place.lock_file())? else {
-        bail!("another supervisor runs this testbed");
+        bail!("another supervisor is running for this testbed");
     };
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
@@ -142,7 +142,7 @@ impl SupervisorProcess {
             Request::Expose { exposure } => self.exposures.add(exposure).await.map_err(refused("expose a pod"))?,
             Request::Unexpose { name } => self.exposures.remove(&name).await.map_err(refused("close a port"))?,
             Request::Shutdown => {
-                // Answered when all has ended, so that whoever asked may remove the files.
+                // Answered after everything has stopped, so that the caller may delete the files.
                 self.exposures.close().await;
                 processes.stop_all().await;
             }
@@ -150,13 +150,13 @@ impl SupervisorProcess {
         Ok(Answer::Done)
     }
 
-    /// Programs are held still meanwhile; their files are then as after a power cut, from which they recover.
+    /// Copies the data while the processes are paused; they recover from such a copy as from a power failure.
     async fn snapshot(&self, name: &str) -> anyhow::Result<()> {
         self.processes.freeze().await;
         let (place, name) = (self.place.clone(), name.to_owned());
         let copied = tokio::task::spawn_blocking(move || snapshot::copy_out(&place, &name)).await;
         self.processes.thaw().await;
-        copied.context("the copy ended badly")?
+        copied.context("the copy failed")?
     }
 }
 

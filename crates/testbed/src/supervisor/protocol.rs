@@ -1,4 +1,4 @@
-//! What can be asked of a supervisor: one line of JSON, answered by one line of JSON.
+//! Requests to a supervisor and its responses, one line of JSON each.
 
 use provisioners::process::Report;
 use provisioners::process::wire::Wire;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::expose::{Exposure, ExposureReport};
 
-/// Longer requests and answers are refused.
+/// Maximum length of a request or response.
 pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub enum Request {
         forward: String,
         wire: Wire,
     },
-    /// Copies every machine's data as it is at one moment.
+    /// Takes a consistent copy of the data of all machines.
     Snapshot {
         name: String,
     },
@@ -57,7 +57,7 @@ pub enum Request {
         name: String,
     },
     Exposures,
-    /// Stops everything and ends.
+    /// Stops everything and exits.
     Shutdown,
 }
 
@@ -85,7 +85,7 @@ impl From<Error> for Answer {
 }
 
 impl Answer {
-    /// The same answer, or the error it stands for.
+    /// Returns the response, or the error it carries.
     pub fn good(self) -> Result<Self, Error> {
         match self {
             Self::NoMachine { name } => Err(Error::NoMachine(name)),

@@ -1,4 +1,4 @@
-//! The supervisor's socket: opened, reached, and spoken over line by line.
+//! The supervisor's socket: listen, connect, send and receive lines.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::supervisor::protocol::LINE_BYTES_MAX;
 
-/// The kernel takes no longer names for sockets.
+/// Maximum length of a socket path.
 const PATH_BYTES_MAX: usize = 100;
 
-/// A name the kernel takes for a path of any length, and the folder it leads through.
+/// A short socket path for a path of any length, with the directory it refers to.
 struct Name {
     path: PathBuf,
     _folder: Option<std::fs::File>,
@@ -20,7 +20,7 @@ struct Name {
 fn name(path: &Path) -> io::Result<Name> {
     use std::os::fd::AsRawFd;
     let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a path of a socket"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a socket path"));
     };
     if path.as_os_str().len() <= PATH_BYTES_MAX {
         return Ok(Name { path: path.to_owned(), _folder: None });
@@ -32,7 +32,7 @@ fn name(path: &Path) -> io::Result<Name> {
 
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     use std::os::unix::fs::PermissionsExt;
-    // Whoever holds the lock is alone: what is there was left behind.
+    // The lock is held, so an existing socket is stale.
     let _ = std::fs::remove_file(path);
     let name = name(path)?;
     let listener = UnixListener::bind(&name.path)?;
@@ -51,7 +51,7 @@ pub async fn send(stream: &mut UnixStream, value: &impl serde::Serialize) -> io:
     stream.write_all(&line).await
 }
 
-/// `None` when the other side has no more to say.
+/// Returns `None` at the end of the stream.
 pub async fn receive<T: serde::de::DeserializeOwned>(stream: &mut UnixStream) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     let mut reader = BufReader::new(stream).take(LINE_BYTES_MAX as u64);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_may_be_deeper_than_the_kernel_takes_names() {
+    async fn a_socket_path_can_be_longer_than_the_kernel_allows() {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path().join("a".repeat(60)).join("b".repeat(60));
         std::fs::create_dir_all(&folder).unwrap();
