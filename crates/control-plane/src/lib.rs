@@ -12,6 +12,7 @@ pub use start::ControlPlane;
 /// The parts of settings that are read from text.
 pub mod settings {
     pub use binding_scheduling::Descheduling;
+    pub use core_controllers::AgentApproval;
     pub use federation::SkippedApis;
     pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings};
     pub use propagation::skipped_namespaces::SkippedNamespaces;
