@@ -169,8 +169,9 @@ fn pulls(plane: &Path, member: &Member) {
 /// Registers a member with a token and returns the kubeconfig of its agent.
 fn register(program: &Path, plane: &Flotilla, member: &Member) -> PathBuf {
     let config = plane.kubeconfig.to_str().expect("a path in UTF-8");
-    let printed =
-        run(program, &plane.kubeconfig, &["token", "create", "--print-register-command", "--kubeconfig", config]);
+    let scope = if program == binary().as_path() { Some("--any-cluster") } else { None };
+    let words = ["token", "create", "--print-register-command", "--kubeconfig", config].into_iter().chain(scope);
+    let printed = run(program, &plane.kubeconfig, &words.collect::<Vec<_>>());
     assert!(printed.status.success(), "{}", text(&printed));
     let words = String::from_utf8_lossy(&printed.stdout).into_owned();
     let mut command = Command::new(program);
@@ -187,7 +188,7 @@ fn register(program: &Path, plane: &Flotilla, member: &Member) -> PathBuf {
 
 /// Creates, lists and deletes tokens of a real Karmada with our CLI.
 fn tokens(plane: &Path) {
-    let made = run(&binary(), plane, &["token", "create"]);
+    let made = run(&binary(), plane, &["token", "create", "--any-cluster"]);
     assert!(made.status.success(), "{}", text(&made));
     let token = String::from_utf8_lossy(&made.stdout).trim().to_owned();
     let id = token.split('.').next().unwrap_or_default().to_owned();

@@ -109,6 +109,10 @@ const NOT_OWN: &[&str] = &[
       spec: {syncMode: Push, apiEndpoint: 'https://evil'}}",
     "{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m1},
       spec: {syncMode: Pull, secretRef: {namespace: karmada-cluster, name: m2}}}",
+    "{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m1},
+      spec: {syncMode: Pull, secretRef: {namespace: other, name: m1}}}",
+    "{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m1},
+      spec: {syncMode: Pull, impersonatorSecretRef: {namespace: other, name: m1-impersonator}}}",
     "{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {generateName: m}, spec: {syncMode: Pull}}",
     "{apiVersion: v1, kind: Secret, metadata: {name: m2, namespace: karmada-cluster}}",
     "{apiVersion: v1, kind: Secret, metadata: {generateName: m1, namespace: karmada-cluster}}",
@@ -117,9 +121,9 @@ const NOT_OWN: &[&str] = &[
 
 #[test]
 fn a_token_for_one_cluster_registers_only_that_cluster() {
-    let server = Flotilla::start_with(&["--agent-approval=bound"]);
+    let server = Flotilla::start();
     let plane = Plane { server, directory: tempfile::tempdir().expect("a temporary directory") };
-    let unbound = plane.token(&[]);
+    let unbound = plane.token(&["--any-cluster"]);
     let command = plane.token(&["--cluster=m1", "--print-register-command"]);
     assert!(command.ends_with("--cluster-name m1"), "{command}");
     let token = command.split_whitespace().skip_while(|word| *word != "--token").nth(1).expect("a token").to_owned();

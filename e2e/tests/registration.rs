@@ -11,12 +11,13 @@ use e2e::rights;
 
 fn fleet(names: &[&str]) -> Option<Fleet> {
     let members = Member::start_all(names, 1)?;
-    Some(Fleet { plane: Flotilla::start(), members })
+    // Karmada's own agents register with tokens for any cluster.
+    Some(Fleet { plane: Flotilla::start_with(&["--agent-approval=any"]), members })
 }
 
 /// Returns the registration command printed by the control plane.
 fn register_command(fleet: &Fleet) -> Vec<String> {
-    let output = fleet.flotilla(&["token", "create", "--print-register-command"]);
+    let output = fleet.flotilla(&["token", "create", "--any-cluster", "--print-register-command"]);
     assert!(output.status.success(), "{}", text(&output));
     let line = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     line.split_whitespace().skip(1).map(str::to_owned).collect()

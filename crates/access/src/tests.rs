@@ -286,6 +286,22 @@ fn a_default_role_regains_lost_rules_and_keeps_added_ones() {
 }
 
 #[test]
+fn rules_that_are_no_longer_granted_by_default_are_taken_back_from_exact_roles_only() {
+    let role = |resources: &str| {
+        defaults::parse(&format!("clusterrole x\n  read | work.karmada.io | {resources}\n")).remove(0)
+    };
+    let (stored, mut desired) = (role("resourcebindings works"), role("resourcebindings"));
+    assert_eq!(defaults::reconcile(&stored, &desired), None);
+    desired.set_annotation(defaults::EXACT_ANNOTATION, "true");
+    let Some(Correction::Update(corrected)) = defaults::reconcile(&stored, &desired) else { panic!("an update") };
+    assert_eq!(corrected.get(&["rules"]), desired.get(&["rules"]));
+    assert_eq!(defaults::reconcile(&corrected, &desired), None);
+    let mut own = stored;
+    own.set_annotation(defaults::AUTOUPDATE_ANNOTATION, "false");
+    assert_eq!(defaults::reconcile(&own, &desired), None);
+}
+
+#[test]
 fn every_default_is_as_it_must_be() {
     for object in defaults::all() {
         assert_eq!(defaults::reconcile(&object, &object), None);

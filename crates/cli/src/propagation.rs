@@ -31,11 +31,11 @@ pub struct PropagationArgs {
     /// Feature gates, such as Failover=true,WorkloadAffinity=true.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME=BOOL,...")]
     feature_gates: String,
-    /// Certificates of agents that are approved by themselves: those any bootstrap token asks for, as in Karmada, which
-    /// makes every such token as good as an administrator's (any), or only those that name the cluster the token was made
-    /// for with `token create --cluster` (bound).
-    #[arg(long, default_value = "any", value_parser = ["any", "bound"], value_name = "WHICH")]
-    agent_approval: String,
+    /// Agent certificates that are approved automatically: only those for the cluster a bootstrap token was created for
+    /// with `token create --cluster NAME` (bound), or those any bootstrap token requests, as in Karmada, which gives the
+    /// holder of a token full access to the control plane (any) [default: bound; with --compat: any].
+    #[arg(long, value_parser = ["any", "bound"], value_name = "WHICH")]
+    agent_approval: Option<String>,
     /// Controllers to run: `*` enables those on by default, NAME enables one, -NAME disables one.
     #[arg(long, default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
     controllers: String,
@@ -122,7 +122,11 @@ impl PropagationArgs {
         let mut chosen = Propagation {
             features: Arc::new(defaults.with(&self.feature_gates).context("--feature-gates")?),
             allow_no_execute_taint_policy: self.allow_no_execute_taint_policy.unwrap_or(self.compat.is_none()),
-            agent_approval: self.agent_approval.parse().map_err(anyhow::Error::msg)?,
+            agent_approval: match (&self.agent_approval, &self.compat) {
+                (Some(which), _) => which.parse().map_err(anyhow::Error::msg)?,
+                (None, Some(_)) => settings::AgentApproval::Any,
+                (None, None) => settings::AgentApproval::Bound,
+            },
             ..Propagation::default()
         };
         let namespaces = self.skipped_propagating_namespaces.iter().map(String::as_str);
@@ -199,7 +203,11 @@ mod tests {
         assert!(ours.features.failover && ours.features.resilient_failover && ours.allow_no_execute_taint_policy);
         assert!(ours.fleet.enable_no_execute_taint_eviction);
         assert!((ours.fleet.resource_eviction_rate - EVICTION_RATE).abs() < f32::EPSILON);
+        assert_eq!(ours.agent_approval, settings::AgentApproval::Bound);
+        assert_eq!(read("--agent-approval any").agent_approval, settings::AgentApproval::Any);
         let karmadas = read("--compat karmada-1.18");
+        assert_eq!(karmadas.agent_approval, settings::AgentApproval::Any);
+        assert_eq!(read("--compat karmada-1.18 --agent-approval bound").agent_approval, settings::AgentApproval::Bound);
         assert_eq!(*karmadas.features, Features::default());
         assert!(!karmadas.features.failover && !karmadas.allow_no_execute_taint_policy);
         assert!(!karmadas.fleet.enable_no_execute_taint_eviction);

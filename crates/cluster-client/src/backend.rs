@@ -38,6 +38,11 @@ pub trait Backend: Send + Sync + 'static {
         Err(Status::new(501, "NotImplemented", "an API in this process has no connections to upgrade"))
     }
 
+    /// The number of times an object of the API could not be read and was left out of an answer.
+    fn unreadable_objects(&self) -> u64 {
+        0
+    }
+
     /// From now on new connections are opened with this client certificate (PEM). Where there are no connections, the
     /// caller is known otherwise and nothing changes.
     fn use_certificate(&self, _certificate: &[u8], _key: &[u8]) -> Result<(), Status> {

@@ -10,14 +10,18 @@ use crate::call::{
     ApiCall, DeleteOptions, ListOptions, ObjectList, Patch, Reply, ResourceRef, Verb, WatchCall, WatchEvents,
     WriteOptions,
 };
-use crate::remote::Remote;
+use crate::remote::bounded::{MemoryBudget, OBJECT_MEMORY_MAX, read_value};
 use crate::remote::config::RemoteConfig;
 use crate::remote::credentials::CredentialError;
 use crate::remote::proxy::ProxyError;
 use crate::remote::tls::TlsError;
+use crate::remote::{Remote, is_too_large};
 
 /// Objects asked for per page when a whole collection is read.
 pub const PAGE_SIZE: u64 = 500;
+
+/// How many times fewer objects are asked for after a page that is too large.
+const PAGE_SHRINK: u64 = 10;
 
 /// How often `list_all` starts over when its pages expire under it.
 const LIST_RESTARTS_MAX: usize = 3;
@@ -58,6 +62,38 @@ pub enum ConnectError {
     Credentials(#[from] CredentialError),
     #[error("the user agent cannot be sent in a header")]
     UserAgent,
+}
+
+/// The pages of a collection that are still to be read.
+pub struct Pages {
+    client: ClusterClient,
+    target: ResourceRef,
+    next: Option<ListOptions>,
+    limit: u64,
+}
+
+impl Pages {
+    /// The next page; `None` after the last. A page that is too large is asked for again with fewer objects.
+    pub async fn next(&mut self) -> Result<Option<ObjectList>, Status> {
+        let Some(options) = self.next.clone() else { return Ok(None) };
+        let page = loop {
+            let asked = ListOptions { limit: Some(self.limit), ..options.clone() };
+            match self.client.list(self.target.clone(), asked).await {
+                Err(status) if is_too_large(&status) && self.limit > 1 => {
+                    self.limit = (self.limit / PAGE_SHRINK).max(1);
+                }
+                answer => break answer?,
+            }
+        };
+        self.next = (!page.continue_token.is_empty()).then(|| ListOptions {
+            continue_token: Some(page.continue_token.clone()),
+            // The token pins the version; the API refuses another one next to it.
+            resource_version: None,
+            resource_version_match: None,
+            ..options
+        });
+        Ok(Some(page))
+    }
 }
 
 impl ClusterClient {
@@ -123,23 +159,21 @@ impl ClusterClient {
     }
 
     async fn list_pages(&self, target: &ResourceRef, options: &ListOptions) -> Result<ObjectList, Status> {
-        let first = ListOptions { limit: options.limit.or(Some(PAGE_SIZE)), ..options.clone() };
-        let mut list = self.list(target.clone(), first.clone()).await?;
-        while !list.continue_token.is_empty() {
-            // The token pins the version; the API refuses one beside it.
-            let next = ListOptions {
-                continue_token: Some(std::mem::take(&mut list.continue_token)),
-                resource_version: None,
-                resource_version_match: None,
-                ..first.clone()
-            };
-            let page = self.list(target.clone(), next).await?;
-            list.items.extend(page.items);
-            list.continue_token = page.continue_token;
-            list.resource_version = page.resource_version;
+        let mut pages = self.pages(target.clone(), options.clone());
+        let mut list = ObjectList::default();
+        while let Some(mut page) = pages.next().await? {
+            list.items.append(&mut page.items);
+            list = ObjectList { items: list.items, ..page };
         }
         list.remaining_item_count = None;
+        list.continue_token.clear();
         Ok(list)
+    }
+
+    /// Reads a collection page by page, for callers that need not hold all of it as trees.
+    pub fn pages(&self, target: ResourceRef, options: ListOptions) -> Pages {
+        let limit = options.limit.unwrap_or(PAGE_SIZE);
+        Pages { client: self.clone(), target, next: Some(options), limit }
     }
 
     /// Creates in the collection (or subresource) `target` names; the object carries its own name.
@@ -213,6 +247,11 @@ impl ClusterClient {
         self.backend.upgrade(&self.identity, request).await
     }
 
+    /// The number of times an object of the API could not be read and was left out of an answer.
+    pub fn unreadable_objects(&self) -> u64 {
+        self.backend.unreadable_objects()
+    }
+
     /// Goes on with another client certificate (PEM), without a restart; clones do too.
     pub fn use_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<(), Status> {
         self.backend.use_certificate(certificate, key)
@@ -228,6 +267,6 @@ impl ClusterClient {
         if response.status().as_u16() >= 400 {
             return Err(Status::from_response(response.status().as_u16(), response.body()));
         }
-        serde_json::from_slice(response.body()).map_err(Status::internal)
+        read_value(response.body(), &MemoryBudget::new(OBJECT_MEMORY_MAX)).map_err(Status::internal)
     }
 }

@@ -12,9 +12,18 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::client::ClusterClient;
+use crate::remote::bounded::{MemoryBudget, OBJECT_MEMORY_MAX, read_value};
 
 /// A kind that is not known makes the mapper ask again, but not more often than this.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Most resources an API may serve, all versions of all groups together. Large clusters serve a few thousand.
+pub const RESOURCES_MAX: usize = 20_000;
+/// Most group versions that are asked for one by one.
+const GROUP_VERSIONS_MAX: usize = 4_000;
+/// Longest text of a resource that is kept, and most texts of a list, such as verbs.
+const TEXT_LENGTH_MAX: usize = 256;
+const TEXTS_MAX: usize = 64;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
@@ -67,14 +76,18 @@ impl ApiResources {
                 answer => answer?,
             };
             match answer["kind"].as_str() {
-                Some("APIGroupDiscoveryList") => found.read_aggregated(&answer),
+                Some("APIGroupDiscoveryList") => found.read_aggregated(&answer)?,
                 Some("APIVersions") => {
-                    for version in strings(&answer["versions"]) {
+                    for version in strings(&answer["versions"]).into_iter().take(GROUP_VERSIONS_MAX) {
                         found.discover_version(client, GroupVersion::new("", version)).await?;
                     }
                 }
                 _ => {
-                    for gv in group_versions(&answer) {
+                    let versions = group_versions(&answer);
+                    if versions.len() > GROUP_VERSIONS_MAX {
+                        return Err(too_many(versions.len(), "group versions", GROUP_VERSIONS_MAX));
+                    }
+                    for gv in versions {
                         found.discover_version(client, gv).await?;
                     }
                 }
@@ -114,7 +127,7 @@ impl ApiResources {
     async fn discover_version(&mut self, client: &ClusterClient, gv: GroupVersion) -> Result<(), Status> {
         let path = if gv.group.is_empty() { format!("/api/{gv}") } else { format!("/apis/{gv}") };
         match get(client, &path, "application/json").await {
-            Ok(list) => self.read_list(&gv, &list),
+            Ok(list) => self.read_list(&gv, &list)?,
             // The server of one group may be away; that is no reason to know nothing.
             Err(status) if matches!(status.code, 404 | 500..) => self.incomplete.push(gv),
             Err(status) => return Err(status),
@@ -122,7 +135,8 @@ impl ApiResources {
         Ok(())
     }
 
-    fn read_list(&mut self, gv: &GroupVersion, list: &Value) {
+    fn read_list(&mut self, gv: &GroupVersion, list: &Value) -> Result<(), Status> {
+        self.check_count(items(&list["resources"]).count())?;
         let (subresources, resources): (Vec<&Value>, Vec<&Value>) =
             items(&list["resources"]).partition(|r| text(&r["name"]).contains('/'));
         for resource in resources {
@@ -140,19 +154,34 @@ impl ApiResources {
                 subresources: of_this.map(|(_, sub)| sub.to_owned()).collect(),
             });
         }
+        Ok(())
     }
 
-    fn read_aggregated(&mut self, list: &Value) {
+    /// Refuses an API with more resources than any real one has: each may cost a mirror.
+    fn check_count(&self, more: usize) -> Result<(), Status> {
+        match self.resources.len() + more {
+            count if count > RESOURCES_MAX => Err(too_many(count, "resources", RESOURCES_MAX)),
+            _ => Ok(()),
+        }
+    }
+
+    fn read_aggregated(&mut self, list: &Value) -> Result<(), Status> {
         for group in items(&list["items"]) {
             for version in items(&group["versions"]) {
                 let gv = GroupVersion::new(text(&group["metadata"]["name"]), text(&version["version"]));
                 if version["freshness"] == "Stale" {
                     self.incomplete.push(gv.clone());
                 }
+                self.check_count(items(&version["resources"]).count())?;
                 self.resources.extend(items(&version["resources"]).map(|r| aggregated_resource(&gv, r)));
             }
         }
+        Ok(())
     }
+}
+
+fn too_many(found: usize, what: &str, max: usize) -> Status {
+    Status::internal(format!("discovery reports {found} {what}, and no more than {max} are read"))
 }
 
 fn aggregated_resource(gv: &GroupVersion, resource: &Value) -> ApiResource {
@@ -187,7 +216,7 @@ async fn get(client: &ClusterClient, path: &str, accept: &str) -> Result<Value, 
     let response = client.raw(request).await?;
     match response.status().as_u16() {
         code if code >= 400 => Err(Status::from_response(code, response.body())),
-        _ => serde_json::from_slice(response.body())
+        _ => read_value(response.body(), &MemoryBudget::new(OBJECT_MEMORY_MAX))
             .map_err(|e| Status::internal(format!("the discovery document at {path} is not understood: {e}"))),
     }
 }
@@ -196,12 +225,14 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
+/// Names are short; a longer text names nothing.
 fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+    value.as_str().filter(|text| text.len() <= TEXT_LENGTH_MAX).unwrap_or_default()
 }
 
 fn strings(value: &Value) -> Vec<String> {
-    items(value).filter_map(Value::as_str).map(str::to_owned).collect()
+    let texts = items(value).filter_map(Value::as_str).filter(|text| text.len() <= TEXT_LENGTH_MAX);
+    texts.take(TEXTS_MAX).map(str::to_owned).collect()
 }
 
 /// Finds the resource of a kind and the other way round. What it learned is kept; a kind it does not know makes it

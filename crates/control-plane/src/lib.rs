@@ -12,6 +12,7 @@ pub use start::ControlPlane;
 /// Setting types that are parsed from text.
 pub mod settings {
     pub use binding_scheduling::Descheduling;
+    pub use core_controllers::AgentApproval;
     pub use federation::SkippedApis;
     pub use fleet::controller_names;
     pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings};

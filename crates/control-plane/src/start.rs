@@ -10,6 +10,7 @@ use cluster_client::UserInfo;
 use explain::Explainer;
 use member_sync::gate::Gate;
 use plane_api::admission::agents::AgentRestriction;
+use plane_api::admission::cluster_secrets::ClusterSecretAccess;
 use plane_api::admission::karmada;
 use plane_api::admission::safe_mode::SafeModeStep;
 use plane_api::cluster_proxy::ClusterProxy;
@@ -83,7 +84,11 @@ fn additions(propagation: &Propagation, mode: &SafeMode) -> Additions {
     Additions {
         kinds: validation::kinds(&propagation.features),
         objects: plane_api::bootstrap::objects(),
-        judges: vec![Box::new(AgentRestriction), Box::new(SafeModeStep { mode: mode.clone() })],
+        judges: vec![
+            Box::new(AgentRestriction),
+            Box::new(ClusterSecretAccess),
+            Box::new(SafeModeStep { mode: mode.clone() }),
+        ],
         admission: karmada::steps(karmada::Options {
             features: Arc::clone(&propagation.features),
             allow_no_execute_taints: propagation.allow_no_execute_taint_policy,

@@ -10,6 +10,8 @@ mod failover_text;
 mod gather;
 mod place;
 pub mod plan;
+#[cfg(test)]
+mod plan_rights;
 mod plan_text;
 mod scheduling;
 pub mod why;

@@ -72,7 +72,7 @@ impl Explainer {
             }
         }
         world.snapshot = self.snapshot(&world.clusters)?;
-        self.find_affected(&mut changes, &mut plan).await?;
+        self.find_affected(&client, &mut changes, &mut plan).await?;
         for template in changes.templates.values() {
             let outcome = self.foresee(&world, template).await?;
             plan.templates.push(Planned { subject: subject_of(template), outcome });
@@ -128,8 +128,13 @@ impl Explainer {
         Ok(())
     }
 
-    /// Templates that are there already and that the changed policies are about.
-    async fn find_affected(&self, changes: &mut Changes, plan: &mut Plan) -> Result<(), Status> {
+    /// Finds templates that exist and that the changed policies select, as far as the caller may list them.
+    async fn find_affected(
+        &self,
+        client: &ClusterClient,
+        changes: &mut Changes,
+        plan: &mut Plan,
+    ) -> Result<(), Status> {
         for (selector, namespace) in std::mem::take(&mut changes.selectors) {
             let written = &selector.written;
             let Ok(resource) = self.resource(&written.api_version, &written.kind).await else { continue };
@@ -138,7 +143,18 @@ impl Explainer {
                 true => ResourceRef::within(&resource.gvr, namespace),
                 false => ResourceRef { gvr: resource.gvr.clone(), ..ResourceRef::default() },
             };
-            for object in self.parts.client.list_all(target, ListOptions::default()).await?.items {
+            let listed = match client.list_all(target, ListOptions::default()).await {
+                Err(status) if status.code == 403 => {
+                    let text =
+                        format!("objects of kind {} that a policy selects are not planned: {status}", written.kind);
+                    if !plan.problems.contains(&text) {
+                        plan.problems.push(text);
+                    }
+                    continue;
+                }
+                listed => listed?,
+            };
+            for object in listed.items {
                 if selector.selects(&object).is_some() && !changes.add((*object).clone()) {
                     plan.problems.push(format!("only the first {TEMPLATES_MAX} objects are planned"));
                     return Ok(());

@@ -29,8 +29,9 @@ Examples:
   # Create a token for one cluster, and print the command that registers it
   flotilla token create --cluster robbinsdale --print-register-command
 
-  # Create a token that can register any cluster. Its holder can gain full access to the control plane
-  flotilla token create --print-register-command
+  # Create a token that can register any cluster, on a control plane that runs with --agent-approval any or --compat.
+  # Its holder can gain full access to the control plane
+  flotilla token create --any-cluster --print-register-command
 
   # List tokens, and delete one
   flotilla token list
@@ -63,8 +64,12 @@ struct CreateArgs {
     groups: Vec<String>,
     /// The only cluster the token can register. Its agent's permissions are granted now, so `karmadactl register`, which
     /// grants them itself, cannot use such a token
-    #[arg(long, value_name = "NAME", conflicts_with = "groups")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["groups", "any_cluster"])]
     cluster: Option<String>,
+    /// Create a token that can register any cluster, as Karmada does. The control plane approves its certificates only
+    /// when it runs with --agent-approval any or --compat
+    #[arg(long)]
+    any_cluster: bool,
     /// Namespace in the control plane where that cluster's secrets are stored
     #[arg(long, default_value = CLUSTER_NAMESPACE, value_name = "NAMESPACE", requires = "cluster")]
     cluster_namespace: String,
@@ -97,6 +102,7 @@ pub async fn run(console: &Console, args: TokenArgs) -> anyhow::Result<()> {
     match args.command {
         TokenCommand::Create(args) => {
             args.options().check()?;
+            args.check_scope(&console.program)?;
             let plane = Plane::open(&args.plane)?;
             create(console, &plane, &args, jiff::Timestamp::now()).await.map_err(|error| plane.explain(error))
         }
@@ -113,6 +119,19 @@ pub async fn run(console: &Console, args: TokenArgs) -> anyhow::Result<()> {
 }
 
 impl CreateArgs {
+    /// Refuses an unbound token that was not requested: by default the control plane approves none of its certificates.
+    /// Scripts written for `karmadactl` keep working.
+    fn check_scope(&self, program: &str) -> anyhow::Result<()> {
+        let is_stated = self.cluster.is_some() || self.any_cluster || self.groups != [DEFAULT_GROUP];
+        if is_stated || program.contains("karmada") {
+            return Ok(());
+        }
+        bail!(
+            "use --cluster NAME to create a token for one cluster. A token for any cluster needs --any-cluster, and a \
+             control plane that runs with --agent-approval any or --compat"
+        )
+    }
+
     fn options(&self) -> TokenOptions {
         TokenOptions {
             ttl: self.ttl,
@@ -212,6 +231,23 @@ mod tests {
 
     fn args(line: &str) -> CreateArgs {
         Line::parse_from(["create"].into_iter().chain(line.split_whitespace())).args
+    }
+
+    #[test]
+    fn a_token_for_any_cluster_must_be_requested() {
+        let cases = [
+            ("flotilla", "", false),
+            ("flotilla", "--cluster=m1", true),
+            ("flotilla", "--any-cluster", true),
+            ("flotilla", "--groups=system:bootstrappers:a:b", true),
+            ("karmadactl", "", true),
+            ("kubectl karmada", "", true),
+        ];
+        for (program, line, is_allowed) in cases {
+            assert_eq!(args(line).check_scope(program).is_ok(), is_allowed, "{program} token create {line}");
+        }
+        let refusal = args("").check_scope("flotilla").unwrap_err().to_string();
+        assert!(refusal.contains("--cluster NAME") && refusal.contains("--any-cluster"), "{refusal}");
     }
 
     #[tokio::test]

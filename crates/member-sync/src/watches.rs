@@ -11,7 +11,7 @@ use api::work::{ANNOTATION_WORK_NAME, ANNOTATION_WORK_NAMESPACE};
 use cluster_client::ClusterClient;
 use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
-use reconcile::{Change, Mirror, MirrorSpec, Priority, WorkQueue};
+use reconcile::{Change, Mirror, MirrorLimits, MirrorSpec, Priority, WorkQueue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -95,7 +95,8 @@ impl Watches {
 
     fn open_one(&self, gvr: &GroupVersionResource) -> Watch {
         let cancel = self.cancel.child_token();
-        let spec = MirrorSpec::new(gvr).packed().labels(&format!("{LABEL_MANAGED}=true")).trim(trim);
+        let spec = MirrorSpec::new(gvr).packed().limits(MirrorLimits::MEMBER);
+        let spec = spec.labels(&format!("{LABEL_MANAGED}=true")).trim(trim);
         let mirror = Mirror::start(self.client.clone(), spec, cancel.clone());
         let (queue, namespace) = (Arc::clone(&self.queue), self.execution_namespace.clone());
         tokio::spawn(pump(mirror.clone(), queue, namespace, self.waits.reflect));

@@ -4,6 +4,8 @@ use access::defaults;
 use object::{GroupVersionKind, Object};
 
 const NAMESPACES: [&str; 2] = [api::names::SYSTEM_NAMESPACE, api::names::CLUSTER_NAMESPACE];
+/// Roles that granted more in earlier releases.
+const EXACT_ROLES: [&str; 2] = ["karmada-view", "karmada-edit"];
 const ROLES: &str = include_str!("karmada_roles.txt");
 
 /// Returns the objects that the API server creates when they are missing.
@@ -13,7 +15,11 @@ pub fn objects() -> Vec<Object> {
 }
 
 fn roles() -> Vec<Object> {
-    defaults::parse(ROLES)
+    let mut roles = defaults::parse(ROLES);
+    for role in roles.iter_mut().filter(|role| EXACT_ROLES.contains(&role.name())) {
+        role.set_annotation(defaults::EXACT_ANNOTATION, "true");
+    }
+    roles
 }
 
 #[cfg(test)]
@@ -32,6 +38,12 @@ mod tests {
         let view = all.iter().find(|role| role.name() == "view").expect("view");
         let rules = aggregate(view, &all).expect("it aggregates");
         assert!(rules.iter().any(|rule| rule.resources.iter().any(|resource| resource == "propagationpolicies")));
+        for name in ["view", "edit", "admin"] {
+            let role = all.iter().find(|role| role.name() == name).expect("a default role");
+            let rules = aggregate(role, &all).expect("it aggregates");
+            let works = rules.iter().find(|rule| rule.resources.iter().any(|r| r == "works" || r == "works/status"));
+            assert!(works.is_none(), "{name} reads Secrets through Works: {works:?}");
+        }
         let agent = all.iter().find(|object| object.name() == "system:karmada:agent-bootstrap").expect("a binding");
         assert_eq!(agent.str_at(&["roleRef", "name"]), "system:node-bootstrapper");
     }

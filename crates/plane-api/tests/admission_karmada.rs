@@ -124,12 +124,10 @@ async fn bindings_reference_objects_of_their_own_scope_only() {
     for (index, (path, api_version, kind, namespace, expected)) in rows.into_iter().enumerate() {
         let resource = json!({"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": "x"});
         let spec = json!({"resource": resource, "clusters": [{"name": "m2"}]});
-        let (group_version, binding) = match path {
-            CLUSTER_BINDINGS => ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
-            OLD_BINDINGS => ("work.karmada.io/v1alpha1", "ResourceBinding"),
-            _ => ("work.karmada.io/v1alpha2", "ResourceBinding"),
-        };
-        let answer = world.ask("POST", path, object(group_version, binding, &format!("b{index}"), spec)).await;
+        let version = path.split('/').nth(3).expect("a version");
+        let scope = if path == CLUSTER_BINDINGS { "ClusterResourceBinding" } else { "ResourceBinding" };
+        let body = object(&format!("work.karmada.io/{version}"), scope, &format!("b{index}"), spec);
+        let answer = world.ask("POST", path, body).await;
         match expected {
             "" => assert_eq!(answer.code, 201, "{path} {kind} {namespace:?}: {}", answer.message()),
             text => {

@@ -16,5 +16,7 @@ pub use controller::{Controller, Outcome, ReconcileError, Source};
 pub use events::{Recorder, Regarding};
 pub use fence::Fence;
 pub use leader::{LeaderElection, LeaderElector, Term};
-pub use mirror::{Change, Follower, Kept, Mirror, MirrorSpec, ObjectKey, Progress, Step, Subscription, TooOld};
+pub use mirror::{
+    Change, Follower, Kept, Mirror, MirrorLimits, MirrorSpec, ObjectKey, Progress, Step, Subscription, TooOld,
+};
 pub use queue::{Priority, WorkQueue};

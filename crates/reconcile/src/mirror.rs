@@ -65,6 +65,29 @@ pub struct MirrorSpec {
     pub is_packed: bool,
     /// Remember recent changes, for followers.
     pub has_history: bool,
+    pub limits: MirrorLimits,
+}
+
+/// The most a mirror holds. An API that has more is not mirrored any further, and the mirror reports why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirrorLimits {
+    pub objects: usize,
+    pub bytes: usize,
+}
+
+impl MirrorLimits {
+    /// For one resource of a member, whose API is not trusted with the memory of this process.
+    pub const MEMBER: Self = Self { objects: 500_000, bytes: 512 * 1024 * 1024 };
+
+    fn is_bounded(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+impl Default for MirrorLimits {
+    fn default() -> Self {
+        Self { objects: usize::MAX, bytes: usize::MAX }
+    }
 }
 
 /// A handle on a mirror. Clones share it; the feeding task ends with its token.
@@ -127,6 +150,12 @@ impl MirrorSpec {
         self
     }
 
+    /// Bounds what the mirror holds.
+    pub fn limits(mut self, limits: MirrorLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Remembers recent changes, one by one, so that the mirror can be followed from a version on.
     pub fn with_history(mut self) -> Self {
         self.has_history = true;
@@ -143,6 +172,7 @@ impl Mirror {
     pub fn start(client: ClusterClient, spec: MirrorSpec, cancel: CancellationToken) -> Self {
         let dictionary = spec.is_packed.then(Arc::<Dictionary>::default);
         let store = Store::new(&spec.indexes, dictionary.clone(), spec.has_history);
+        let store = if spec.limits.is_bounded() { store.count_bytes() } else { store };
         let shared = Arc::new(Shared {
             spec,
             dictionary,

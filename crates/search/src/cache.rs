@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::search::ANNOTATION_CACHED_FROM;
 use cluster_client::{ApiResource, ClusterClient};
 use object::{GroupVersionResource, Object, Status};
-use reconcile::{Mirror, MirrorSpec};
+use reconcile::{Mirror, MirrorLimits, MirrorSpec};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -110,7 +110,11 @@ impl Cache {
         cancel: &CancellationToken,
     ) -> Self {
         let name = cluster.to_owned();
-        let spec = MirrorSpec::new(gvr).packed().with_history().trim(move |object| stamp(object, &name));
+        let spec = MirrorSpec::new(gvr)
+            .packed()
+            .limits(MirrorLimits::MEMBER)
+            .with_history()
+            .trim(move |object| stamp(object, &name));
         let spec = match &wanted.namespaces {
             Namespaces::All => spec,
             Namespaces::Only(names) if names.len() == 1 => names.iter().fold(spec, |spec, name| spec.within(name)),

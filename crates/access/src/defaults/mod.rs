@@ -13,6 +13,9 @@ pub use reconcile::{Correction, reconcile};
 
 /// An object with this annotation set to `"false"` is managed by its owner and never updated.
 pub const AUTOUPDATE_ANNOTATION: &str = "rbac.authorization.kubernetes.io/autoupdate";
+/// A default role with this annotation set to `"true"` has its own rules and no others: rules that a stored one has in
+/// addition are removed, because an earlier release granted them by default.
+pub const EXACT_ANNOTATION: &str = "rbac.flotilla.io/exact-rules";
 pub const BOOTSTRAPPING_LABEL: &str = "kubernetes.io/bootstrapping";
 
 const POLICY: &str = include_str!("policy.txt");

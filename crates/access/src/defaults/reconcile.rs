@@ -3,7 +3,7 @@
 use object::Object;
 use serde_json::Value;
 
-use super::AUTOUPDATE_ANNOTATION;
+use super::{AUTOUPDATE_ANNOTATION, EXACT_ANNOTATION};
 use crate::rule::{PolicyRule, rules_of, uncovered};
 
 /// The write needed to restore a default object.
@@ -28,6 +28,9 @@ pub fn reconcile(existing: &Object, desired: &Object) -> Option<Correction> {
     if is_binding {
         add_missing(&mut corrected, desired, &["subjects"]);
     } else {
+        if desired.annotation(EXACT_ANNOTATION) == Some("true") {
+            remove_extra_rules(&mut corrected, desired);
+        }
         add_rules(&mut corrected, desired);
         add_aggregation(&mut corrected, desired);
     }
@@ -54,6 +57,14 @@ fn add_rules(corrected: &mut Object, desired: &Object) {
     if !missing.is_empty() {
         held.extend(missing);
         corrected.set(&["rules"], held.iter().map(PolicyRule::to_value).collect::<Vec<Value>>());
+    }
+}
+
+/// Takes back what an earlier release granted by default.
+fn remove_extra_rules(corrected: &mut Object, desired: &Object) {
+    let wanted = rules_of(desired);
+    if !uncovered(&wanted, &rules_of(corrected)).is_empty() {
+        corrected.set(&["rules"], wanted.iter().map(PolicyRule::to_value).collect::<Vec<Value>>());
     }
 }
 

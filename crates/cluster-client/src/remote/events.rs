@@ -5,30 +5,46 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use object::{Object, Status};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::call::WatchEvent;
+use crate::remote::bounded::{MemoryBudget, OBJECT_MEMORY_MAX, read_map};
 
-/// Longest line that is read: many times the largest object an API server takes.
-pub const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest line that is read: several times the largest object an API server takes.
+pub const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
+/// Takes the text of an object that cannot be read, and the reason.
+type NoteUnreadable = Box<dyn Fn(&str, &serde_json::Error) + Send>;
+
 /// Cuts bytes into lines and reads an event from each.
-#[derive(Default)]
 pub struct EventDecoder {
+    note: NoteUnreadable,
     buffer: BytesMut,
     /// Up to here the buffer is known to hold no line end, so that a long line is searched once.
     searched: usize,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct Line<'a> {
     r#type: String,
-    object: Map<String, Value>,
+    #[serde(borrow)]
+    object: &'a RawValue,
 }
 
 impl EventDecoder {
+    /// `note` is told of objects that cannot be read. Their events are left out: one object must not end the watch of all
+    /// others of its kind.
+    pub fn new(note: impl Fn(&str, &serde_json::Error) + Send + 'static) -> Self {
+        Self { note: Box::new(note), buffer: BytesMut::new(), searched: 0 }
+    }
+
+    pub fn clear(&mut self) {
+        self.buffer = BytesMut::new();
+        self.searched = 0;
+    }
+
     pub fn push(&mut self, bytes: &Bytes) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -38,7 +54,7 @@ impl EventDecoder {
         while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
             let line = self.buffer.split_to(self.searched + at + 1);
             self.searched = 0;
-            if let Some(event) = decode_line(&line) {
+            if let Some(event) = self.decode_line(&line) {
                 return Some(event);
             }
         }
@@ -54,27 +70,40 @@ impl EventDecoder {
     pub fn finish(&mut self) -> Option<WatchEvent> {
         let rest = std::mem::take(&mut self.buffer);
         self.searched = 0;
-        match serde_json::from_slice::<Line>(&rest) {
-            Ok(line) => Some(read_line(line)),
+        match serde_json::from_slice::<Line<'_>>(&rest) {
+            Ok(line) => self.read_line(&line),
             Err(_) => None,
+        }
+    }
+
+    /// `None` for an empty line.
+    fn decode_line(&self, line: &[u8]) -> Option<WatchEvent> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return None;
+        }
+        match serde_json::from_slice::<Line<'_>>(line) {
+            Ok(line) => self.read_line(&line),
+            Err(e) => Some(WatchEvent::Error(Status::internal(format!("a watch event is not understood: {e}")))),
+        }
+    }
+
+    /// `None` for an object that cannot be read.
+    fn read_line(&self, line: &Line<'_>) -> Option<WatchEvent> {
+        match read_map(line.object.get().as_bytes(), &MemoryBudget::new(OBJECT_MEMORY_MAX)) {
+            Ok(map) => Some(event(&line.r#type, Object::from_map(map))),
+            Err(error) if line.r#type == "ERROR" || line.r#type == "BOOKMARK" => {
+                Some(WatchEvent::Error(Status::internal(format!("a watch event is not understood: {error}"))))
+            }
+            Err(error) => {
+                (self.note)(line.object.get(), &error);
+                None
+            }
         }
     }
 }
 
-/// `None` for an empty line.
-fn decode_line(line: &[u8]) -> Option<WatchEvent> {
-    if line.iter().all(u8::is_ascii_whitespace) {
-        return None;
-    }
-    Some(match serde_json::from_slice::<Line>(line) {
-        Ok(line) => read_line(line),
-        Err(e) => WatchEvent::Error(Status::internal(format!("a watch event is not understood: {e}"))),
-    })
-}
-
-fn read_line(line: Line) -> WatchEvent {
-    let object = Object::from_map(line.object);
-    match line.r#type.as_str() {
+fn event(kind: &str, object: Object) -> WatchEvent {
+    match kind {
         "ADDED" => WatchEvent::Added(Arc::new(object)),
         "MODIFIED" => WatchEvent::Modified(Arc::new(object)),
         "DELETED" => WatchEvent::Deleted(Arc::new(object)),
@@ -95,7 +124,7 @@ mod tests {
     use super::*;
 
     fn events(text: &str, chunk: usize) -> Vec<String> {
-        let mut decoder = EventDecoder::default();
+        let mut decoder = EventDecoder::new(|_, _| {});
         let mut events = Vec::new();
         for bytes in text.as_bytes().chunks(chunk) {
             decoder.push(&Bytes::copy_from_slice(bytes));
@@ -132,6 +161,20 @@ mod tests {
             let expected = ["+a", "@9!", "-b", "E410 Expired", "~last line without its end"];
             assert_eq!(events(&text, chunk), expected, "chunks of {chunk}");
         }
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_does_not_end_the_watch() {
+        let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+        let wide = vec![r#"{"":0}"#; 200_000].join(",");
+        let text = format!(
+            "{}\n{}\n{}\n{}\n",
+            format_args!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"deep"}},"spec":{deep}}}}}"#),
+            format_args!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"wide"}},"spec":[{wide}]}}}}"#),
+            r#"{"type":"MODIFIED","object":[]}"#,
+            r#"{"type":"ADDED","object":{"metadata":{"name":"next"}}}"#,
+        );
+        assert_eq!(events(&text, 4096), ["+next"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A Kubernetes API behind a socket.
 
+pub mod bounded;
 pub mod config;
 pub mod connect;
 pub mod credentials;
@@ -12,24 +13,27 @@ pub mod proxy;
 pub mod tls;
 mod wire;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use object::Status;
 use object::status::{StatusCause, StatusDetails};
+use parking_lot::Mutex;
 
 use crate::backend::{Backend, Identity, Upgraded};
 use crate::call::{ApiCall, Reply, Verb, WatchCall, WatchEvent, WatchEvents};
 use crate::client::ConnectError;
+use crate::remote::bounded::{ObjectName, PAGE_BYTES_MAX};
 use crate::remote::config::RemoteConfig;
 use crate::remote::connect::{Connector, Settings, open_http1_as};
 use crate::remote::credentials::CredentialSource;
@@ -39,10 +43,10 @@ use crate::remote::pool::{HttpClient, Pool, WatchPlace};
 use crate::remote::tls::ClientIdentity;
 use crate::remote::wire::WireRequest;
 
-pub use crate::remote::wire::escape;
+pub use crate::remote::wire::{escape, is_too_large};
 
-/// Largest answer that is read into memory.
-pub const RESPONSE_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Objects whose unreadable state is remembered, so that each is logged once.
+const UNREADABLE_REMEMBERED_MAX: usize = 1024;
 
 /// How often a request that the server asked to send again is sent again.
 pub const RETRIES_MAX: usize = 5;
@@ -63,6 +67,25 @@ pub struct Remote {
     throttle: Option<Throttle>,
     request_timeout: Duration,
     user_agent: http::HeaderValue,
+    unreadable: Arc<UnreadableObjects>,
+}
+
+/// Objects of the server that could not be read and were left out.
+#[derive(Default)]
+struct UnreadableObjects {
+    count: AtomicU64,
+    logged: Mutex<HashSet<String>>,
+}
+
+impl UnreadableObjects {
+    fn note(&self, base: &str, text: &str, error: &serde_json::Error) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let object = ObjectName::read(text).to_string();
+        let mut logged = self.logged.lock();
+        if logged.len() < UNREADABLE_REMEMBERED_MAX && logged.insert(object.clone()) {
+            tracing::warn!(server = base, object, %error, "an object cannot be read and is left out");
+        }
+    }
 }
 
 /// True when the API gave no answer at all: what it holds is then unknown, not gone.
@@ -92,6 +115,7 @@ impl Remote {
             throttle: config.rate_limit.map(Throttle::new),
             request_timeout: config.request_timeout,
             user_agent: config.user_agent.try_into().map_err(|_| ConnectError::UserAgent)?,
+            unreadable: Arc::default(),
         })
     }
 
@@ -195,10 +219,13 @@ impl Remote {
     }
 
     async fn read_body(&self, body: Incoming) -> Result<Bytes, Status> {
-        let reading = Limited::new(body, RESPONSE_BYTES_MAX).collect();
+        let reading = Limited::new(body, PAGE_BYTES_MAX).collect();
         match tokio::time::timeout(self.request_timeout, reading).await {
             Err(_) => Err(Failure::Timeout(self.request_timeout).into_status(&self.base)),
             Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(e)) if e.is::<LengthLimitError>() => {
+                Err(wire::too_large(format!("{} sends more than {PAGE_BYTES_MAX} bytes", self.base)))
+            }
             Ok(Err(e)) => Err(Failure::Broken(chain(e.as_ref())).into_status(&self.base)),
         }
     }
@@ -212,7 +239,9 @@ impl Backend for Remote {
         let response = self.send(identity, &wire, None).await?;
         let (parts, body) = response.into_parts();
         let body = self.read_body(body).await?;
-        wire::decode_reply(parts.status.as_u16(), is_list, &parts.headers, &body)
+        wire::decode_reply(parts.status.as_u16(), is_list, &parts.headers, &body, |left_out| {
+            self.unreadable.note(&self.base, left_out.text, &left_out.error);
+        })
     }
 
     async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
@@ -225,7 +254,11 @@ impl Backend for Remote {
             let body = self.read_body(response.into_body()).await?;
             return Err(Status::from_response(code, &body));
         }
-        Ok(Box::pin(events_of(response.into_body(), place, self.base.clone())))
+        let decoder = EventDecoder::new({
+            let (unreadable, base) = (Arc::clone(&self.unreadable), self.base.clone());
+            move |text, error| unreadable.note(&base, text, error)
+        });
+        Ok(Box::pin(events_of(response.into_body(), decoder, place, self.base.clone())))
     }
 
     async fn raw(&self, identity: &Identity, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
@@ -276,6 +309,10 @@ impl Backend for Remote {
         Ok(Upgraded { headers, stream: Box::new(TokioIo::new(upgraded)) })
     }
 
+    fn unreadable_objects(&self) -> u64 {
+        self.unreadable.count.load(Ordering::Relaxed)
+    }
+
     fn use_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<(), Status> {
         let set = self.identity.set(certificate, key);
         set.map_err(|e| Status::bad_request(format!("the certificate cannot be used: {}", chain(&e))))?;
@@ -285,20 +322,25 @@ impl Backend for Remote {
 }
 
 /// The events in a response body. It ends with the body; a connection that breaks says so in a last event.
-fn events_of(body: Incoming, place: WatchPlace, base: String) -> impl futures::Stream<Item = WatchEvent> + Send {
+fn events_of(
+    body: Incoming,
+    decoder: EventDecoder,
+    place: WatchPlace,
+    base: String,
+) -> impl futures::Stream<Item = WatchEvent> + Send {
     struct State {
         body: Option<Incoming>,
         decoder: EventDecoder,
         ready: VecDeque<WatchEvent>,
         _place: WatchPlace,
     }
-    let state = State { body: Some(body), decoder: EventDecoder::default(), ready: VecDeque::new(), _place: place };
+    let state = State { body: Some(body), decoder, ready: VecDeque::new(), _place: place };
     stream::unfold((state, base), |(mut state, base)| async move {
         loop {
             if let Some(event) = state.ready.pop_front().or_else(|| state.decoder.next_event()) {
                 if matches!(event, WatchEvent::Error(_)) {
                     state.body = None;
-                    state.decoder = EventDecoder::default();
+                    state.decoder.clear();
                 }
                 return Some((event, (state, base)));
             }

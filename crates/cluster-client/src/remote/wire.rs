@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use object::status::{StatusCause, StatusDetails};
 use object::{GroupVersion, Object, Status};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::backend::UserInfo;
 use crate::call::{
     ApiCall, DeleteOptions, ListOptions, ObjectList, PatchKind, Reply, ResourceRef, Verb, VersionMatch, WatchCall,
     WriteOptions,
 };
+use crate::remote::bounded::{self, MemoryBudget, OBJECT_MEMORY_MAX, PAGE_MEMORY_MAX, RawItems};
 
 /// A request without what the connection adds: host, credentials, agent.
 pub struct WireRequest {
@@ -218,14 +220,15 @@ fn escape_into(out: &mut String, text: &str) {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WireList {
+struct WireList<'a> {
     #[serde(default)]
     api_version: String,
     #[serde(default)]
     kind: String,
     #[serde(default)]
     metadata: WireListMetadata,
-    items: Option<Vec<Map<String, Value>>>,
+    #[serde(default, borrow)]
+    items: RawItems<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -236,21 +239,35 @@ struct WireListMetadata {
     remaining_item_count: Option<u64>,
 }
 
-/// The answer to a list.
-pub fn decode_list(body: &[u8]) -> Result<ObjectList, Status> {
-    let list: WireList = serde_json::from_slice(body).map_err(not_understood)?;
+/// The answer to a list. An item that cannot be read is left out and reported to `unreadable`, so that one object does not
+/// hide all others of its kind.
+pub fn decode_list(body: &[u8], mut unreadable: impl FnMut(Unreadable<'_>)) -> Result<ObjectList, Status> {
+    let list: WireList<'_> = serde_json::from_slice(body).map_err(not_understood)?;
     // Items of typed lists come without kind; ours always carry theirs.
     let item_kind = list.kind.strip_suffix("List").filter(|kind| !kind.is_empty());
     let gvk = item_kind.zip(GroupVersion::parse(&list.api_version)).map(|(kind, gv)| gv.kind(kind));
-    let items = list.items.unwrap_or_default().into_iter().map(|item| {
-        let mut object = Object::from_map(item);
+    let page = MemoryBudget::new(PAGE_MEMORY_MAX);
+    let mut items = Vec::with_capacity(list.items.0.len());
+    for item in list.items.0 {
+        let own = MemoryBudget::new(OBJECT_MEMORY_MAX);
+        let map = match bounded::read_map(item.get().as_bytes(), &own) {
+            Ok(map) => map,
+            Err(error) => {
+                unreadable(Unreadable { text: item.get(), error });
+                continue;
+            }
+        };
+        if !page.charge(OBJECT_MEMORY_MAX - own.left()) {
+            return Err(too_large(format!("the page takes more than {PAGE_MEMORY_MAX} bytes of memory")));
+        }
+        let mut object = Object::from_map(map);
         if let (true, Some(gvk)) = (object.kind().is_empty(), &gvk) {
             object.set_gvk(gvk);
         }
-        Arc::new(object)
-    });
+        items.push(Arc::new(object));
+    }
     Ok(ObjectList {
-        items: items.collect(),
+        items,
         api_version: list.api_version,
         kind: list.kind,
         resource_version: list.metadata.resource_version,
@@ -260,13 +277,22 @@ pub fn decode_list(body: &[u8]) -> Result<ObjectList, Status> {
 }
 
 /// The answer to any call but a watch.
-pub fn decode_reply(code: u16, is_list: bool, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Status> {
+pub fn decode_reply(
+    code: u16,
+    is_list: bool,
+    headers: &HeaderMap,
+    body: &[u8],
+    unreadable: impl FnMut(Unreadable<'_>),
+) -> Result<Reply, Status> {
     if code >= 400 {
         return Err(Status::from_response(code, body));
     }
     let mut reply = match is_list {
-        true => Reply::list(decode_list(body)?),
-        false => Reply::object(code, Arc::new(Object::decode(body).map_err(not_understood)?)),
+        true => Reply::list(decode_list(body, unreadable)?),
+        false => {
+            let map = bounded::read_map(body, &MemoryBudget::new(OBJECT_MEMORY_MAX)).map_err(not_understood)?;
+            Reply::object(code, Arc::new(Object::from_map(map)))
+        }
     };
     reply.code = code;
     let warnings = headers.get_all(http::header::WARNING).iter().filter_map(|v| warning_text(v.to_str().ok()?));
@@ -274,9 +300,32 @@ pub fn decode_reply(code: u16, is_list: bool, headers: &HeaderMap, body: &[u8]) 
     Ok(reply)
 }
 
-pub fn not_understood(error: impl std::fmt::Display) -> Status {
-    Status::internal(format!("the server's answer is not understood: {error}"))
+/// An object of an answer that is not read.
+pub struct Unreadable<'a> {
+    pub text: &'a str,
+    pub error: serde_json::Error,
 }
+
+fn not_understood(error: serde_json::Error) -> Status {
+    match bounded::is_too_large(&error) {
+        true => too_large(error.to_string()),
+        false => Status::internal(format!("the server's answer is not understood: {error}")),
+    }
+}
+
+/// An answer that is larger than what is read of it. A list can be read in smaller pages.
+pub fn too_large(text: String) -> Status {
+    let cause = StatusCause { reason: TOO_LARGE.to_owned(), message: text.clone(), ..StatusCause::default() };
+    let details = StatusDetails { causes: vec![cause], ..StatusDetails::default() };
+    Status::internal(format!("the server's answer is too large: {text}")).with_details(details)
+}
+
+/// Reports whether an answer was too large to be read.
+pub fn is_too_large(status: &Status) -> bool {
+    status.details.as_ref().is_some_and(|d| d.causes.iter().any(|cause| cause.reason == TOO_LARGE))
+}
+
+const TOO_LARGE: &str = "AnswerTooLarge";
 
 /// The text of `299 - "text"`.
 fn warning_text(header: &str) -> Option<String> {
@@ -346,11 +395,11 @@ mod tests {
     fn items_of_a_list_carry_their_kind() {
         let body = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"c",
             "remainingItemCount":3},"items":[{"metadata":{"name":"x"}}]}"#;
-        let list = decode_list(body).expect("a list");
+        let list = decode_list(body, |_| {}).expect("a list");
         assert_eq!((list.items[0].kind(), list.items[0].api_version()), ("Pod", "v1"));
         assert_eq!((list.resource_version.as_str(), list.continue_token.as_str()), ("7", "c"));
         assert_eq!(list.remaining_item_count, Some(3));
-        let empty = decode_list(br#"{"kind":"PodList","apiVersion":"v1","items":null}"#).expect("a list");
+        let empty = decode_list(br#"{"kind":"PodList","apiVersion":"v1","items":null}"#, |_| {}).expect("a list");
         assert_eq!(empty.items, []);
     }
 

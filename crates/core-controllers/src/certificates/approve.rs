@@ -16,9 +16,9 @@ const ANY_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 pub enum AgentApproval {
     /// As in Karmada: a token may obtain the certificate of any agent, and of the group that has all agent
     /// permissions.
-    #[default]
     Any,
     /// Only certificates for the cluster the token was created for.
+    #[default]
     Bound,
 }
 

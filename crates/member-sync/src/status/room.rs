@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::cluster::{NodeSummary, ResourceModel, ResourceSummary};
 use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
-use reconcile::{Mirror, MirrorSpec, until};
+use reconcile::{Mirror, MirrorLimits, MirrorSpec, until};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -36,13 +36,14 @@ impl Room {
     pub fn watch(member: &Arc<Member>, turned: Arc<Notify>, cancel: &CancellationToken) -> Self {
         let cancel = cancel.child_token();
         let core = |resource: &str| GroupVersionResource::new("", "v1", resource);
-        let nodes = MirrorSpec::new(&core("nodes")).trim(capacity::trim_node);
+        let nodes = MirrorSpec::new(&core("nodes")).limits(MirrorLimits::MEMBER).trim(capacity::trim_node);
         let pods = MirrorSpec::new(&core("pods"))
             .packed()
+            .limits(MirrorLimits::MEMBER)
             .fields("status.phase!=Succeeded,status.phase!=Failed")
             .trim(capacity::trim_pod);
         let quotas = member.plane.features.resource_quota_estimate.then(|| {
-            let quotas = MirrorSpec::new(&core("resourcequotas")).trim(quotas::trim_quota);
+            let quotas = MirrorSpec::new(&core("resourcequotas")).limits(MirrorLimits::MEMBER).trim(quotas::trim_quota);
             Mirror::start(member.client.clone(), quotas, cancel.clone())
         });
         let room = Self {

@@ -58,6 +58,12 @@ pub(super) async fn locate(
     if let Some(route) = &route {
         route.server().clone_into(&mut spec.api_endpoint);
     }
+    if way.is_none() && spec.sync_mode == SyncMode::Pull && spec.insecure_skip_tls_verification {
+        // The agent chose the address, and whoever answers there would get the credentials.
+        let problem = "its spec.insecureSkipTLSVerification is true, and no credentials are sent to an unverified \
+            address of a pull-mode cluster; connect it with `flotilla agent`, which opens a tunnel";
+        return Err(unreachable(name, problem));
+    }
     if spec.api_endpoint.is_empty() {
         let problem = "its spec.apiEndpoint is empty, and no `flotilla agent` has opened a tunnel to it";
         return Err(unreachable(name, problem));

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{MIRROR_BACKOFF, jittered};
-use crate::mirror::store::{Kept, Listed};
+use crate::mirror::store::{Kept, Listed, MirrorSize, weight};
 use crate::mirror::{Mirror, ObjectKey, STREAMING_LIST_SILENCE_MAX, Trim, WATCH_TIMEOUT};
 
 /// A feed that worked for this long starts its waits from the shortest again.
@@ -114,7 +114,15 @@ impl Feed {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let object = self.trimmed(object);
                 let origin = self.origin(&object);
-                self.mirror.shared.store.write().put(Arc::clone(&object), origin);
+                let mut store = self.mirror.shared.store.write();
+                if self.mirror.shared.spec.limits.is_bounded() {
+                    let MirrorSize { objects, bytes } = store.size();
+                    let is_new = !store.has_key(&ObjectKey::of(&object));
+                    let after = MirrorSize { objects: objects + usize::from(is_new), bytes: bytes + weight(&object) };
+                    self.check_size(after)?;
+                }
+                store.put(Arc::clone(&object), origin);
+                drop(store);
                 object
             }
         };
@@ -142,6 +150,7 @@ impl Feed {
             Err(status) => return Err(status),
         };
         let mut objects: HashMap<ObjectKey, Listed> = HashMap::new();
+        let mut size = MirrorSize::default();
         loop {
             match tokio::time::timeout(STREAMING_LIST_SILENCE_MAX, events.next()).await {
                 // A server that does not know streaming lists goes silent after what exists.
@@ -158,10 +167,20 @@ impl Feed {
                 Ok(Some(WatchEvent::Bookmark { .. })) => {}
                 Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                     if self.mirror.shared.spec.admits(&object) {
-                        objects.insert(ObjectKey::of(&object), self.listed(self.trimmed(object)));
+                        let key = ObjectKey::of(&object);
+                        let object = self.listed(self.trimmed(object));
+                        size.add(object.size());
+                        if let Some(before) = objects.insert(key, object) {
+                            size.remove(before.size());
+                        }
+                        self.check_size(size)?;
                     }
                 }
-                Ok(Some(WatchEvent::Deleted(object))) => drop(objects.remove(&ObjectKey::of(&object))),
+                Ok(Some(WatchEvent::Deleted(object))) => {
+                    if let Some(before) = objects.remove(&ObjectKey::of(&object)) {
+                        size.remove(before.size());
+                    }
+                }
             }
         }
     }
@@ -174,11 +193,33 @@ impl Feed {
             field_selector: spec.field_selector.clone(),
             ..ListOptions::default()
         };
-        let list = self.client.list_all(target, options).await?;
-        let items = list.items.into_iter().filter(|object| self.mirror.shared.spec.admits(object));
-        let items = items.map(|object| self.listed(self.trimmed(object))).collect();
-        self.replace(items, list.resource_version.clone());
-        Ok(list.resource_version)
+        let mut pages = self.client.pages(target, options);
+        let (mut listed, mut version, mut size) = (Vec::new(), String::new(), MirrorSize::default());
+        while let Some(page) = pages.next().await? {
+            // Page by page, so that a long list is never in memory as trees.
+            for object in page.items.into_iter().filter(|object| self.mirror.shared.spec.admits(object)) {
+                let object = self.listed(self.trimmed(object));
+                size.add(object.size());
+                self.check_size(size)?;
+                listed.push(object);
+            }
+            version = page.resource_version;
+        }
+        self.replace(listed, version.clone());
+        Ok(version)
+    }
+
+    /// Refuses to hold more than the mirror may: a server could send new objects without end.
+    fn check_size(&self, size: MirrorSize) -> Result<(), Status> {
+        let limits = &self.mirror.shared.spec.limits;
+        match size.objects > limits.objects || size.bytes > limits.bytes {
+            true => Err(Status::internal(format!(
+                "the server has more objects than are mirrored: {} objects of {} bytes, and the limits are {} objects and \
+                 {} bytes",
+                size.objects, size.bytes, limits.objects, limits.bytes
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// What this process holds anyway stays a tree until it is taken in; anything else is packed at once.

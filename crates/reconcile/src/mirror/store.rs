@@ -9,6 +9,7 @@ use cluster_client::Origin;
 use object::Object;
 use packing::{Dictionary, Packed};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::mirror::history::{History, Step};
@@ -19,6 +20,9 @@ const TREES_WAITING_MAX: usize = 64;
 
 pub struct Store {
     objects: BTreeMap<ObjectKey, Kept>,
+    /// What the objects take, where that is counted.
+    bytes: usize,
+    is_counted: bool,
     /// What objects are packed by; without it they are kept as trees.
     dictionary: Option<Arc<Dictionary>>,
     indexes: Vec<Index>,
@@ -62,6 +66,15 @@ impl Kept {
         }
     }
 
+    /// What it takes of a mirror's limit. What the API in this process holds is not the mirror's.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Packed(packed, _) => packed.size(),
+            Self::Tree(object) => weight(object),
+            Self::Held(_) => 0,
+        }
+    }
+
     /// Its JSON.
     pub fn encoded(&self) -> Bytes {
         match self {
@@ -87,7 +100,50 @@ pub enum Listed {
     Kept(ObjectKey, Kept),
 }
 
+/// The objects a mirror holds, and about what they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MirrorSize {
+    pub objects: usize,
+    pub bytes: usize,
+}
+
+impl MirrorSize {
+    pub fn add(&mut self, bytes: usize) {
+        self.objects += 1;
+        self.bytes += bytes;
+    }
+
+    pub fn remove(&mut self, bytes: usize) {
+        self.objects = self.objects.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// About what an object takes as a tree.
+pub fn weight(object: &Object) -> usize {
+    const NODE_BYTES: usize = 64;
+    fn of(value: &Value) -> usize {
+        NODE_BYTES
+            + match value {
+                Value::String(text) => text.len(),
+                Value::Array(items) => items.iter().map(of).sum(),
+                Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + of(value)).sum(),
+                _ => 0,
+            }
+    }
+    object.as_map().iter().map(|(key, value)| key.len() + of(value)).sum()
+}
+
 impl Listed {
+    /// What it takes, as far as that is the mirror's own.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Tree(object, None) => weight(object),
+            Self::Tree(_, Some(_)) => 0,
+            Self::Kept(_, kept) => kept.size(),
+        }
+    }
+
     fn key(&self) -> ObjectKey {
         match self {
             Self::Tree(object, _) => ObjectKey::of(object),
@@ -155,6 +211,8 @@ impl Store {
         let indexes = indexes.iter().map(|(name, values)| Index { name, values: *values, keys: HashMap::new() });
         Self {
             objects: BTreeMap::new(),
+            bytes: 0,
+            is_counted: false,
             dictionary,
             indexes: indexes.collect(),
             subscribers: Vec::new(),
@@ -212,6 +270,24 @@ impl Store {
         self.objects.len()
     }
 
+    /// Counts from now on what the objects take; there are none yet.
+    pub fn count_bytes(mut self) -> Self {
+        self.is_counted = true;
+        self
+    }
+
+    fn weight(&self, kept: &Kept) -> usize {
+        if self.is_counted { kept.weight() } else { 0 }
+    }
+
+    pub fn size(&self) -> MirrorSize {
+        MirrorSize { objects: self.objects.len(), bytes: self.bytes }
+    }
+
+    pub fn has_key(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key)
+    }
+
     /// Takes in the newest state of an object.
     pub fn put(&mut self, object: Arc<Object>, origin: Option<Arc<dyn Origin>>) {
         let version = object.resource_version().to_owned();
@@ -239,7 +315,10 @@ impl Store {
             return;
         }
         self.reindex(&key, before.as_ref().map(|before| &*before.tree), Some(&object));
-        self.objects.insert(key.clone(), kept.clone());
+        self.bytes += self.weight(&kept);
+        if let Some(replaced) = self.objects.insert(key.clone(), kept.clone()) {
+            self.bytes = self.bytes.saturating_sub(self.weight(&replaced));
+        }
         self.record(&key, before.as_ref(), Some(&kept), version);
         self.tell(&key, before, Some(Known { kept, tree: object }));
     }
@@ -250,7 +329,9 @@ impl Store {
     }
 
     fn remove_at(&mut self, key: &ObjectKey, version: &str) {
-        let Some(before) = self.objects.remove(key).map(Known::from) else { return };
+        let Some(removed) = self.objects.remove(key) else { return };
+        self.bytes = self.bytes.saturating_sub(self.weight(&removed));
+        let before = Known::from(removed);
         self.reindex(key, Some(&before.tree), None);
         self.record(key, Some(&before), None, version);
         self.tell(key, Some(before), None);

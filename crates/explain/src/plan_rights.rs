@@ -1,0 +1,72 @@
+//! Plans of callers who may not list all that a policy selects.
+
+use std::sync::Arc;
+
+use api::cluster::CLUSTERS;
+use api::features::Features;
+use async_trait::async_trait;
+use bytes::Bytes;
+use cluster_client::testing::MemoryApi;
+use cluster_client::{ApiCall, Backend, Identity, Reply, UserInfo, Verb, WatchCall, WatchEvents};
+use interpreter::{Interpreter, NoWebhooks};
+use object::{GroupVersionResource, Object, Status};
+use plane_state::{Decisions, MemberCapacity};
+use serde_json::{Value, json};
+
+use crate::gather::{Explainer, Parts};
+
+/// Refuses to list secrets to anyone who is impersonated.
+struct NoSecrets(Arc<dyn Backend>);
+
+#[async_trait]
+impl Backend for NoSecrets {
+    async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
+        let is_list = matches!(request.verb, Verb::List(_)) && request.target.gvr.resource == "secrets";
+        if is_list && identity.impersonated.is_some() {
+            return Err(Status::new(403, "Forbidden", "secrets is forbidden"));
+        }
+        self.0.call(identity, request).await
+    }
+
+    async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
+        self.0.watch(identity, request).await
+    }
+
+    async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
+        self.0.raw(identity, request).await
+    }
+}
+
+fn object(value: Value) -> Object {
+    Object::from_value(value).expect("a map")
+}
+
+#[tokio::test]
+async fn a_plan_names_no_objects_that_its_caller_cannot_list() {
+    let api = MemoryApi::default();
+    let core = |resource: &str| GroupVersionResource::new("", "v1", resource);
+    for (kind, resource, name) in [("Secret", "secrets", "topsecret"), ("ConfigMap", "configmaps", "settings")] {
+        let metadata = json!({"name": name, "namespace": "shop"});
+        api.seed(&core(resource), object(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})));
+    }
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"}});
+    api.seed(&CLUSTERS.gvr(), object(cluster));
+    let policies = GroupVersionResource::new("policy.karmada.io", "v1alpha1", "overridepolicies");
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+        "metadata": {"name": "o", "namespace": "shop"}, "spec": {"resourceSelectors": [
+            {"apiVersion": "v1", "kind": "Secret", "namespace": "shop"},
+            {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop"}]}});
+    api.seed(&policies, object(policy.clone()));
+    let explainer = Explainer::new(Parts {
+        client: api.client().through(|backend| Arc::new(NoSecrets(backend))),
+        interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
+        member_capacity: MemberCapacity::default(),
+        decisions: Decisions::default(),
+        features: Arc::new(Features::flotilla()),
+    });
+    let plan = explainer.plan(UserInfo::new("low", &[]), vec![object(policy)]).await.expect("planned");
+    let names: Vec<&str> = plan.templates.iter().map(|planned| planned.subject.name.as_str()).collect();
+    assert_eq!(names, ["settings"], "{:?}", plan.problems);
+    assert!(!plan.text.contains("topsecret"), "{}", plan.text);
+    assert!(plan.problems.iter().any(|problem| problem.contains("secrets is forbidden")), "{:?}", plan.problems);
+}
