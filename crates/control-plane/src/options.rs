@@ -10,6 +10,14 @@ use core_controllers::AgentApproval;
 /// The context (and cluster and user) name in the kubeconfig everybody's scripts expect.
 const CONTEXT: &str = "karmada-apiserver";
 
+/// Groups whose heartbeats get through while others flood the API server: pull agents and components of Karmada too.
+const RESERVED_GROUPS: &[&str] = &[
+    "system:karmada:agents",
+    "system:nodes",
+    "system:serviceaccounts:kube-system",
+    "system:serviceaccounts:karmada-system",
+];
+
 /// How members are looked after and workloads placed on them.
 #[derive(Clone, Default)]
 pub struct Propagation {
@@ -36,6 +44,7 @@ impl Options {
         let mut host = api_host::Options::new(CONTEXT, data_dir, bind);
         // As in Karmada: a pod template must reach members without a token of the control plane in it.
         host.admission_off = vec!["ServiceAccount".to_owned()];
+        host.limits.reserved_groups = RESERVED_GROUPS;
         Self { host, propagation: Propagation::default() }
     }
 }
