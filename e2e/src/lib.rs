@@ -17,6 +17,7 @@ pub mod light_member;
 pub mod member;
 pub mod netns;
 pub mod normalize;
+pub mod raw_client;
 pub mod ready;
 pub mod replicas;
 pub mod rights;

@@ -84,6 +84,7 @@ impl ApiHost<TcpListener> {
     pub async fn open(options: &Options, additions: Additions) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&options.data_dir)
             .with_context(|| format!("cannot make the data directory {}", options.data_dir.display()))?;
+        listener::raise_open_files_limit();
         let stop = CancellationToken::new();
         let store = open_store(options).await?;
         let listener = TcpListener::bind(options.bind).await.with_context(|| {
@@ -220,7 +221,7 @@ fn server_config(
     stop: CancellationToken,
 ) -> anyhow::Result<ServerConfig> {
     let audit = match &options.audit_log {
-        Some(path) => Audit::to_file(path, options.audit_level)
+        Some(path) => Audit::to_file(path, options.audit_policy.clone(), options.audit_rotation)
             .with_context(|| format!("cannot write the audit log {}", path.display()))?,
         None => Audit::off(),
     };

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver::audit::Level;
+use apiserver::audit::{Level, Policy, Rotation};
 use apiserver::auth::{OidcConfig, User};
 use apiserver::documents::Version;
 use apiserver::limits::LimitsConfig;
@@ -38,7 +38,9 @@ pub struct Options {
     pub storage: Storage,
     pub version: Version,
     pub audit_log: Option<PathBuf>,
-    pub audit_level: Level,
+    /// Requests recorded in the audit log.
+    pub audit_policy: Policy,
+    pub audit_rotation: Rotation,
     pub limits: LimitsConfig,
     pub event_ttl: Duration,
     pub oidc: Option<OidcConfig>,
@@ -63,7 +65,8 @@ impl Options {
             storage: Storage::default(),
             version: Version::default(),
             audit_log: None,
-            audit_level: Level::None,
+            audit_policy: Policy::everything(Level::Metadata),
+            audit_rotation: Rotation::default(),
             limits: LimitsConfig::default(),
             event_ttl: Duration::from_secs(3600),
             oidc: None,

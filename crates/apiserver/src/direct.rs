@@ -6,7 +6,7 @@ use access::User;
 use access::impersonation::Impersonation;
 use async_trait::async_trait;
 use bytes::Bytes;
-use cluster_client::backend::{Backend, Identity, Origin};
+use cluster_client::backend::{Backend, Identity, Origin, UserInfo};
 use cluster_client::call::{
     self, ApiCall, ObjectList, PatchKind, Reply, ReplyBody, ResourceRef, Verb, WatchCall, WatchEvent, WatchEvents,
 };
@@ -14,6 +14,7 @@ use futures::StreamExt;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{GroupVersionResource, Object, Status};
 
+use crate::audit::Record;
 use crate::cache::{Change, ChangeKind};
 use crate::context::Context;
 use crate::convert;
@@ -45,8 +46,7 @@ impl Direct {
 
     /// The caller, or whom it acts as when it may.
     async fn context(&self, identity: &Identity) -> Result<Context, Status> {
-        let caller = identity.user.clone();
-        let caller = User { name: caller.name, uid: caller.uid, groups: caller.groups, extra: caller.extra };
+        let caller = user_of(&identity.user);
         let Some(wanted) = identity.impersonated.clone() else { return Ok(Context::new(Arc::new(caller), AGENT)) };
         let wanted = Impersonation { user: wanted.name, uid: wanted.uid, groups: wanted.groups, extra: wanted.extra };
         wanted.check().map_err(Status::bad_request)?;
@@ -149,10 +149,32 @@ impl Direct {
     }
 }
 
-#[async_trait]
-impl Backend for Direct {
-    async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
+impl Direct {
+    /// The audit record of a write, when the policy covers controllers in this process.
+    fn record(&self, identity: &Identity, request: &ApiCall) -> Option<Record> {
+        if matches!(request.verb, Verb::Get { .. } | Verb::List(_)) {
+            return None;
+        }
+        let ApiCall { target, verb } = request;
+        let record = self.server.audit.begin_in_process(&user_of(&identity.user), || RequestInfo {
+            namespace: target.namespace.clone().unwrap_or_default(),
+            name: target.name.clone().unwrap_or_default(),
+            subresource: target.subresource.clone().unwrap_or_default(),
+            ..RequestInfo::on(target.gvr.clone(), verb_name(verb))
+        })?;
+        match verb {
+            Verb::Create { object, .. } | Verb::Update { object, .. } => record.request_object(|| object.to_value()),
+            Verb::Patch { patch, .. } => record.request_object(|| patch.body.clone()),
+            _ => {}
+        }
+        Some(record)
+    }
+
+    async fn perform(&self, identity: &Identity, request: ApiCall, record: Option<&Record>) -> Result<Reply, Status> {
         let ctx = self.context(identity).await?;
+        if let Some(record) = record {
+            record.impersonated(&user_of(&identity.user), &ctx.user);
+        }
         let ApiCall { target: wanted, verb } = request;
         let resource = self.find(&wanted.gvr)?;
         let target = Target {
@@ -194,6 +216,21 @@ impl Backend for Direct {
         };
         reply.warnings = ctx.take_warnings();
         Ok(reply)
+    }
+}
+
+#[async_trait]
+impl Backend for Direct {
+    async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
+        let record = self.record(identity, &request);
+        let result = self.perform(identity, request, record.as_ref()).await;
+        if let Some(record) = record {
+            if let Ok(Reply { body: ReplyBody::Object(object), .. }) = &result {
+                record.response_object(|| object.to_value());
+            }
+            record.response_complete(result.as_ref().map_or_else(|status| status.code, |reply| reply.code));
+        }
+        result
     }
 
     async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
@@ -287,6 +324,11 @@ async fn event(server: &Server, resource: &Resource, item: WatchItem) -> WatchEv
             }
         }
     }
+}
+
+fn user_of(user: &UserInfo) -> User {
+    let UserInfo { name, uid, groups, extra } = user.clone();
+    User { name, uid, groups, extra }
 }
 
 fn verb_name(verb: &Verb) -> &'static str {

@@ -8,14 +8,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
+use crate::served_resources::{Resource, ServedResources};
 use crate::server::Server;
 
 const SECONDS_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
-/// Distinct label sets kept; more than this is a client inventing resources, and they are counted together.
-const SERIES_MAX: usize = 5_000;
+/// Distinct label sets kept. More need as many served resources; they are counted without labels.
+const SERIES_MAX: usize = 20_000;
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RequestLabels {
     verb: &'static str,
     group: String,
@@ -23,6 +24,35 @@ struct RequestLabels {
     resource: String,
     subresource: String,
     code: u16,
+}
+
+impl RequestLabels {
+    fn of(served: &ServedResources, is_aggregated: bool, info: &RequestInfo, code: u16) -> Self {
+        let unlabelled = Self::unlabelled(info.verb, code);
+        if !info.is_resource {
+            return unlabelled;
+        }
+        let found = served.find(&info.group, &info.version, &info.resource);
+        let is_subresource =
+            |resource: &Resource| info.subresource.is_empty() || resource.kind.subresource(&info.subresource).is_some();
+        let group_and_version =
+            |labels: Self| Self { group: info.group.clone(), version: info.version.clone(), ..labels };
+        match found {
+            Some(resource) if is_subresource(&resource) => Self {
+                resource: info.resource.clone(),
+                subresource: info.subresource.clone(),
+                ..group_and_version(unlabelled)
+            },
+            // The resources of other servers are not known here.
+            None if is_aggregated => group_and_version(unlabelled),
+            _ => unlabelled,
+        }
+    }
+
+    fn unlabelled(verb: &'static str, code: u16) -> Self {
+        let none = String::new;
+        Self { verb, group: none(), version: none(), resource: none(), subresource: none(), code }
+    }
 }
 
 #[derive(Default)]
@@ -41,20 +71,13 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn finished(&self, info: &RequestInfo, code: u16, took: Duration) {
-        let known = info.is_resource && code != 404;
-        let labels = RequestLabels {
-            verb: info.verb,
-            group: if known { info.group.clone() } else { String::new() },
-            version: if known { info.version.clone() } else { String::new() },
-            resource: if known { info.resource.clone() } else { String::new() },
-            subresource: if known { info.subresource.clone() } else { String::new() },
-            code,
-        };
+    /// Counts a request. Only served resources appear in labels: callers choose paths, and may choose a new one for
+    /// every request.
+    pub fn finished(&self, server: &Server, info: &RequestInfo, code: u16, took: Duration) {
+        let labels = RequestLabels::of(&server.registry, server.aggregator.serves(info), info, code);
         let mut requests = self.requests.lock();
-        if requests.len() >= SERIES_MAX && !requests.contains_key(&labels) {
-            return;
-        }
+        let is_full = requests.len() >= SERIES_MAX && !requests.contains_key(&labels);
+        let labels = if is_full { RequestLabels::unlabelled(info.verb, code) } else { labels };
         let series = requests.entry(labels).or_default();
         series.count += 1;
         series.seconds += took.as_secs_f64();
@@ -142,5 +165,39 @@ fn render_process(out: &mut String) {
         let ticks = |index: usize| fields.get(index).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
         head(out, "process_cpu_seconds_total", "counter", "Total user and system CPU time spent in seconds.");
         let _ = writeln!(out, "process_cpu_seconds_total {}", (ticks(11) + ticks(12)) as f64 / 100.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Method;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[test]
+    fn only_served_resources_become_labels() {
+        let store = Arc::new(store::memory::Memory::new());
+        let served = ServedResources::new(store, kinds::builtin(), CancellationToken::new());
+        // Path, whether another server answers for it, and the labels of its resource.
+        let cases = [
+            ("/api/v1/namespaces/a/pods/b", false, "/v1/pods/"),
+            ("/api/v1/namespaces/a/pods/b/log", false, "/v1/pods/log"),
+            ("/apis/apps/v1/deployments", false, "apps/v1/deployments/"),
+            ("/apis/metrics.k8s.io/v1beta1/nodes", true, "metrics.k8s.io/v1beta1//"),
+            ("/api/v1/namespaces/a/pods/b/invented", false, "///"),
+            ("/api/v1/invented", false, "///"),
+            ("/apis/invented/v1/pods", false, "///"),
+            ("/apis/apps/v9/deployments", false, "///"),
+            ("/metrics", false, "///"),
+        ];
+        for (path, is_aggregated, expected) in cases {
+            let info = RequestInfo::parse(&Method::GET, path, "");
+            let labels = RequestLabels::of(&served, is_aggregated, &info, 403);
+            let RequestLabels { group, version, resource, subresource, .. } = labels;
+            assert_eq!(format!("{group}/{version}/{resource}/{subresource}"), expected, "{path}");
+        }
     }
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use ::karmadactl::console::Console;
 use ::oci_registry::build::BuildOptions;
 use ::oci_registry::client::{Client, ClientOptions};
-use ::oci_registry::copy::places::{InLayout, InRegistry};
+use ::oci_registry::copy::endpoints::{LayoutEndpoint, RegistryEndpoint};
 use ::oci_registry::copy::{CopyOptions, Destination, Source, copy};
-use ::oci_registry::distribute::{Imported, Step, import_all, prepare, push_all};
+use ::oci_registry::distribute::{DistributionStep, ImportOutcome, import_all, prepare, push_all};
 use ::oci_registry::image::archive::pack;
 use ::oci_registry::image::layout::Layout;
 use ::oci_registry::manifest::Platform;
 use ::oci_registry::name::Reference;
-use ::oci_registry::preload::{From, open, preload};
+use ::oci_registry::preload::{ImageSource, open, preload};
 use ::oci_registry::scratch::Scratch;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -160,7 +160,8 @@ async fn run_preload(console: &Arc<Console>, args: PreloadArgs) -> anyhow::Resul
     let scratch = Scratch::new().context("cannot create a temporary directory")?;
     let shown = Shown::new(console);
     for text in sources {
-        let from = From::find(text).with_context(|| format!("{text} is neither a file nor an image reference"))?;
+        let from =
+            ImageSource::find(text).with_context(|| format!("{text} is neither a file nor an image reference"))?;
         console.note(format_args!("{from} → {}", args.to));
         let tag = args.tag.as_ref();
         let loaded = preload(&client, &from, tag, &args.to, &options, scratch.path(), &shown).await;
@@ -215,16 +216,16 @@ async fn run_copy(console: &Arc<Console>, args: CopyArgs) -> anyhow::Result<()> 
     let (destination, archive): (Box<dyn Destination>, _) = match args.destination.split_once(':') {
         Some(("oci", rest)) => {
             let (path, name) = split(rest)?;
-            (Box::new(InLayout::new(Layout::create(&path)?, name)), None)
+            (Box::new(LayoutEndpoint::new(Layout::create(&path)?, name)), None)
         }
         Some(("oci-archive", rest)) => {
             let (path, name) = split(rest)?;
             let layout = Layout::create(&scratch.path().join("packed"))?;
-            (Box::new(InLayout::new(layout.clone(), name)), Some((layout, path)))
+            (Box::new(LayoutEndpoint::new(layout.clone(), name)), Some((layout, path)))
         }
         _ => {
             let name: Reference = image_name(&args.destination)?;
-            (Box::new(InRegistry { remote: client.remote(&name).await?, selector: name.selector() }), None)
+            (Box::new(RegistryEndpoint { remote: client.remote(&name).await?, selector: name.selector() }), None)
         }
     };
     let manifest = copy(source.as_ref(), destination.as_ref(), &options, &shown).await?;
@@ -250,12 +251,12 @@ async fn run_build(console: &Arc<Console>, args: BuildArgs) -> anyhow::Result<()
 async fn open_source(client: &Arc<Client>, text: &str, scratch: &Path) -> anyhow::Result<Box<dyn Source>> {
     if let Some(rest) = text.strip_prefix("oci:") {
         let (path, name) = rest.split_once(':').map_or((rest, None), |(path, name)| (path, Some(name)));
-        return Ok(Box::new(InLayout::open(Layout::open(Path::new(path))?, name)?));
+        return Ok(Box::new(LayoutEndpoint::open(Layout::open(Path::new(path))?, name)?));
     }
     let file = ["oci-archive:", "docker-archive:"].iter().find_map(|prefix| text.strip_prefix(prefix));
     let from = match file {
-        Some(file) => From::Archive(file.into()),
-        None => From::find(text.strip_prefix("docker://").unwrap_or(text))?,
+        Some(file) => ImageSource::Archive(file.into()),
+        None => ImageSource::find(text.strip_prefix("docker://").unwrap_or(text))?,
     };
     let mut images = open(client, &from, scratch).await?;
     match images.len() {
@@ -317,13 +318,13 @@ fn name_after(context: &Path) -> anyhow::Result<Reference> {
     name.parse().with_context(|| format!("{} is not a valid image name: use --tag NAME", context.display()))
 }
 
-fn told(step: &Step) -> String {
+fn told(step: &DistributionStep) -> String {
     match step {
-        Step::Saved { archive, len } => format!("saved {} ({})", archive.display(), progress::size(*len)),
-        Step::Importing { member } => format!("{member}: importing"),
-        Step::Imported { member, outcome: Imported::Stored } => format!("{member}: imported"),
-        Step::Imported { member, outcome: Imported::NotNeeded(why) } => format!("{member}: {why}"),
-        Step::Failed { member, why } => format!("{member}: failed: {why}"),
+        DistributionStep::Saved { archive, len } => format!("saved {} ({})", archive.display(), progress::size(*len)),
+        DistributionStep::Importing { member } => format!("{member}: importing"),
+        DistributionStep::Imported { member, outcome: ImportOutcome::Stored } => format!("{member}: imported"),
+        DistributionStep::Imported { member, outcome: ImportOutcome::NotNeeded(why) } => format!("{member}: {why}"),
+        DistributionStep::Failed { member, why } => format!("{member}: failed: {why}"),
     }
 }
 

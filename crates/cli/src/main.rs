@@ -1,6 +1,7 @@
 //! The `flotilla` command: parses the command line and runs the command.
 
 mod agent;
+mod audit;
 mod backup;
 mod completion;
 mod dispatch;
@@ -8,6 +9,7 @@ mod doctor;
 mod etcd;
 mod identity;
 mod image;
+mod limits;
 mod member;
 mod prepare;
 mod propagation;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::karmadactl::durations;
-use ::oci_registry::server::{self, Settings};
-use ::oci_registry::store::{GcOptions, Limits};
+use ::oci_registry::server::{self, RegistryConfig};
+use ::oci_registry::store::{GcOptions, StoreLimits};
 use anyhow::Context;
 use clap::{ArgAction, Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
@@ -42,13 +42,23 @@ struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_key_file: Option<PathBuf>,
     /// Maximum size of a blob, in bytes.
-    #[arg(long, default_value_t = Limits::default().blob_len_max, value_name = "BYTES")]
+    #[arg(long, default_value_t = StoreLimits::default().blob_len_max, value_name = "BYTES")]
     max_blob_size: u64,
     /// Maximum number of concurrent uploads.
-    #[arg(long, default_value_t = Limits::default().uploads_max, value_name = "N")]
+    #[arg(long, default_value_t = StoreLimits::default().uploads_max, value_name = "N")]
     max_uploads: usize,
-    /// Time after which idle uploads expire.
-    #[arg(long, default_value = "24h", value_parser = durations::parse, value_name = "DURATION")]
+    /// Maximum number of concurrent uploads from one client address.
+    #[arg(long, default_value_t = StoreLimits::default().uploads_per_client_max, value_name = "N")]
+    max_uploads_per_client: usize,
+    /// Maximum number of open connections; half as many from one client address.
+    #[arg(long, default_value_t = 1_024, value_name = "N")]
+    max_connections: usize,
+    /// Host name clients may use for a registry on loopback, besides addresses and localhost; may be given several
+    /// times.
+    #[arg(long = "allowed-host", value_name = "NAME")]
+    allowed_hosts: Vec<String>,
+    /// Time after which idle uploads expire; uploads without any data expire after a minute.
+    #[arg(long, default_value = "1h", value_parser = durations::parse, value_name = "DURATION")]
     upload_expiry: Duration,
     /// Interval of garbage collection; 0 disables it.
     #[arg(long, default_value = "1h", value_parser = durations::parse, value_name = "DURATION")]
@@ -89,10 +99,14 @@ pub async fn run(args: RegistryArgs) -> anyhow::Result<()> {
 
 async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
-    let mut settings = Settings::new(&data_dir(args.data_dir)?, args.bind);
+    let mut settings = RegistryConfig::new(&data_dir(args.data_dir)?, args.bind);
     settings.tls = args.tls_cert_file.zip(args.tls_key_file);
     settings.limits.blob_len_max = args.max_blob_size;
     settings.limits.uploads_max = args.max_uploads;
+    settings.limits.uploads_per_client_max = args.max_uploads_per_client;
+    settings.connections.connections_max = args.max_connections;
+    settings.connections.per_address_max = 0;
+    settings.allowed_hosts = args.allowed_hosts;
     settings.limits.upload_idle_max = args.upload_expiry;
     settings.gc_every = args.gc_interval;
     settings.gc.grace = args.gc_grace;

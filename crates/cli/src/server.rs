@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apiserver::audit::Level;
 use clap::{Args, ValueEnum};
 use control_plane::{ControlPlane, Options, Storage};
 
@@ -36,12 +35,8 @@ pub struct ServerArgs {
     etcd_servers: Vec<String>,
     #[command(flatten)]
     etcd: crate::etcd::EtcdArgs,
-    /// File for the audit log, one JSON line per request.
-    #[arg(long, value_name = "FILE")]
-    audit_log: Option<PathBuf>,
-    /// Audit level: None, Metadata or Request.
-    #[arg(long, default_value = "Metadata", value_name = "LEVEL")]
-    audit_level: Level,
+    #[command(flatten)]
+    audit: crate::audit::AuditArgs,
     /// Time to live of events, in seconds.
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
     event_ttl: u64,
@@ -55,12 +50,8 @@ pub struct ServerArgs {
     enable_admission_plugins: Vec<String>,
     #[command(flatten)]
     propagation: crate::propagation::PropagationArgs,
-    /// Maximum number of concurrent read requests; excess requests get 429.
-    #[arg(long, default_value_t = 400, value_name = "N")]
-    max_requests_inflight: usize,
-    /// Maximum number of concurrent write requests; excess requests get 429.
-    #[arg(long, default_value_t = 200, value_name = "N")]
-    max_mutating_requests_inflight: usize,
+    #[command(flatten)]
+    limits: crate::limits::LimitsArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -100,8 +91,7 @@ impl ServerArgs {
         options.host.names = self.names;
         options.host.advertise = self.advertise_url;
         options.host.peer_address = self.peer_address;
-        options.host.audit_log = self.audit_log;
-        options.host.audit_level = self.audit_level;
+        self.audit.apply(&mut options.host)?;
         options.host.event_ttl = Duration::from_secs(self.event_ttl);
         options.host.oidc = self.identity.oidc()?;
         options.host.static_tokens = self.identity.tokens()?;
@@ -109,8 +99,7 @@ impl ServerArgs {
         options.host.admission_off.retain(|step| !self.enable_admission_plugins.contains(step));
         options.host.admission_off.extend(self.disable_admission_plugins);
         options.propagation = self.propagation.read()?;
-        options.host.limits.reads_max = self.max_requests_inflight;
-        options.host.limits.writes_max = self.max_mutating_requests_inflight;
+        self.limits.apply(&mut options.host.limits);
         Ok(options)
     }
 

@@ -10,6 +10,14 @@ use core_controllers::AgentApproval;
 /// Context, cluster and user name in the kubeconfig, as existing scripts for Karmada expect.
 const CONTEXT: &str = "karmada-apiserver";
 
+/// Groups whose heartbeats get through while others flood the API server: pull agents and components of Karmada too.
+const RESERVED_GROUPS: &[&str] = &[
+    "system:karmada:agents",
+    "system:nodes",
+    "system:serviceaccounts:kube-system",
+    "system:serviceaccounts:karmada-system",
+];
+
 /// Settings of the components that manage members and place workloads.
 #[derive(Clone, Default)]
 pub struct Propagation {
@@ -36,6 +44,7 @@ impl Options {
         let mut host = api_host::Options::new(CONTEXT, data_dir, bind);
         // As in Karmada: pod templates must reach members without a token of the control plane.
         host.admission_off = vec!["ServiceAccount".to_owned()];
+        host.limits.reserved_groups = RESERVED_GROUPS;
         Self { host, propagation: Propagation::default() }
     }
 }

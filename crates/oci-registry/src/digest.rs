@@ -162,7 +162,7 @@ impl Hasher {
     }
 }
 
-/// Hashes what is written through it.
+/// Hashes the bytes written through it.
 pub struct HashingWriter<W> {
     pub inner: W,
     pub hasher: Hasher,

@@ -10,13 +10,13 @@ use futures::StreamExt;
 
 use crate::build::{BuildError, BuildOptions, build};
 use crate::client::Client;
-use crate::copy::places::InLayout;
+use crate::copy::endpoints::LayoutEndpoint;
 use crate::copy::{CopyError, CopyOptions, Progress, copy};
 use crate::image::archive::pack;
 use crate::image::layout::Layout;
 use crate::manifest::Platform;
 use crate::name::Reference;
-use crate::preload::{From, Loaded, PreloadError, open, push};
+use crate::preload::{ImageSource, LoadedImage, PreloadError, open, push};
 
 /// Members that import at once: each reads the whole archive.
 const IMPORTS_MAX: usize = 4;
@@ -33,16 +33,16 @@ pub enum DistributeError {
     Save { path: String, source: std::io::Error },
 }
 
-/// What was built or read: an archive, and the images in it.
-pub struct Prepared {
+/// An archive that was built or read, and the images in it.
+pub struct PreparedArchive {
     pub layout: Layout,
     pub archive: PathBuf,
     pub names: Vec<Reference>,
 }
 
-/// What a member did with an archive.
+/// The result of an import in a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Imported {
+pub enum ImportOutcome {
     Stored,
     /// With the reason.
     NotNeeded(String),
@@ -54,15 +54,15 @@ pub trait ImageSink: Send + Sync {
     fn member(&self) -> &str;
 
     /// Takes in an archive of images; afterwards pods can use them by these names without pulling.
-    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<Imported, String>;
+    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<ImportOutcome, String>;
 }
 
-/// What happens, for whoever watches.
+/// Progress of a distribution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum DistributionStep {
     Saved { archive: PathBuf, len: u64 },
     Importing { member: String },
-    Imported { member: String, outcome: Imported },
+    Imported { member: String, outcome: ImportOutcome },
     Failed { member: String, why: String },
 }
 
@@ -75,7 +75,7 @@ pub async fn prepare(
     client: &Arc<Client>,
     scratch: &Path,
     progress: &dyn Progress,
-) -> Result<Prepared, DistributeError> {
+) -> Result<PreparedArchive, DistributeError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |source| DistributeError::Save { path, source }
@@ -87,19 +87,20 @@ pub async fn prepare(
         build(options, client, &layout, progress).await?;
         vec![options.name.clone()]
     } else {
-        let from = if what.is_dir() { From::Layout(what.to_owned()) } else { From::Archive(what.to_owned()) };
+        let from =
+            if what.is_dir() { ImageSource::Layout(what.to_owned()) } else { ImageSource::Archive(what.to_owned()) };
         take(&from, said, &options.platform, client, &layout, scratch, progress).await?
     };
     let archive = scratch.join("image.tar");
     let (packed, to) = (layout.clone(), archive.clone());
     let done = tokio::task::spawn_blocking(move || pack(&packed, &to)).await;
     done.map_err(std::io::Error::other).and_then(|done| done).map_err(failed(&archive))?;
-    Ok(Prepared { layout, archive, names })
+    Ok(PreparedArchive { layout, archive, names })
 }
 
 /// Brings what is saved elsewhere into a layout, verified on the way.
 async fn take(
-    from: &From,
+    from: &ImageSource,
     said: Option<&Reference>,
     platform: &Platform,
     client: &Arc<Client>,
@@ -114,7 +115,7 @@ async fn take(
         // A name that was said goes to the one image there is.
         let name = said.filter(|_| is_one).cloned().or(own_name);
         let name = name.ok_or_else(|| PreloadError::Nameless(from.to_string()))?;
-        let target = InLayout::new(layout.clone(), Some(name.clone()));
+        let target = LayoutEndpoint::new(layout.clone(), Some(name.clone()));
         let wanted = CopyOptions { platform: Some(platform.clone()), ..CopyOptions::default() };
         copy(source.as_ref(), &target, &wanted, progress).await.map_err(PreloadError::from)?;
         names.push(name);
@@ -122,22 +123,23 @@ async fn take(
     Ok(names)
 }
 
-/// Pushes what was prepared to a registry.
+/// Pushes prepared images to a registry.
 pub async fn push_all(
-    prepared: &Prepared,
+    prepared: &PreparedArchive,
     client: &Arc<Client>,
     to: &str,
     progress: &dyn Progress,
-) -> Result<Vec<Loaded>, DistributeError> {
+) -> Result<Vec<LoadedImage>, DistributeError> {
     let mut loaded = Vec::new();
     for name in &prepared.names {
-        let source = InLayout::open(prepared.layout.clone(), Some(&name.to_string())).map_err(PreloadError::from)?;
+        let source =
+            LayoutEndpoint::open(prepared.layout.clone(), Some(&name.to_string())).map_err(PreloadError::from)?;
         loaded.extend(push(client, &source, name, to, &CopyOptions::default(), progress).await?);
     }
     Ok(loaded)
 }
 
-/// Members, by what came of their imports.
+/// Members by the result of their imports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imports {
     pub stored: Vec<String>,
@@ -146,16 +148,20 @@ pub struct Imports {
 }
 
 /// Imports into every member; one that fails holds up no other.
-pub async fn import_all(prepared: &Prepared, sinks: &[Box<dyn ImageSink>], watch: &(dyn Fn(Step) + Sync)) -> Imports {
+pub async fn import_all(
+    prepared: &PreparedArchive,
+    sinks: &[Box<dyn ImageSink>],
+    watch: &(dyn Fn(DistributionStep) + Sync),
+) -> Imports {
     let len = std::fs::metadata(&prepared.archive).map_or(0, |metadata| metadata.len());
-    watch(Step::Saved { archive: prepared.archive.clone(), len });
+    watch(DistributionStep::Saved { archive: prepared.archive.clone(), len });
     let imports: Vec<_> = sinks.iter().map(|sink| import_one(prepared, sink.as_ref(), watch)).collect();
     let mut results = futures::stream::iter(imports).buffer_unordered(IMPORTS_MAX);
     let mut imports = Imports::default();
     while let Some((member, outcome)) = results.next().await {
         match outcome {
-            Ok(Imported::Stored) => imports.stored.push(member),
-            Ok(Imported::NotNeeded(_)) => imports.not_needed.push(member),
+            Ok(ImportOutcome::Stored) => imports.stored.push(member),
+            Ok(ImportOutcome::NotNeeded(_)) => imports.not_needed.push(member),
             Err(_) => imports.failed.push(member),
         }
     }
@@ -163,18 +169,18 @@ pub async fn import_all(prepared: &Prepared, sinks: &[Box<dyn ImageSink>], watch
 }
 
 async fn import_one(
-    prepared: &Prepared,
+    prepared: &PreparedArchive,
     sink: &dyn ImageSink,
-    watch: &(dyn Fn(Step) + Sync),
-) -> (String, Result<Imported, String>) {
+    watch: &(dyn Fn(DistributionStep) + Sync),
+) -> (String, Result<ImportOutcome, String>) {
     let member = sink.member().to_owned();
-    watch(Step::Importing { member: member.clone() });
+    watch(DistributionStep::Importing { member: member.clone() });
     let importing = sink.import(&prepared.archive, &prepared.names);
     let outcome = tokio::time::timeout(IMPORT_MAX, importing).await;
     let outcome = outcome.unwrap_or_else(|_| Err(format!("not done within {IMPORT_MAX:?}")));
     watch(match outcome.clone() {
-        Ok(outcome) => Step::Imported { member: member.clone(), outcome },
-        Err(why) => Step::Failed { member: member.clone(), why },
+        Ok(outcome) => DistributionStep::Imported { member: member.clone(), outcome },
+        Err(why) => DistributionStep::Failed { member: member.clone(), why },
     });
     (member, outcome)
 }
@@ -190,8 +196,8 @@ impl ImageSink for SimulatedSink {
         &self.member
     }
 
-    async fn import(&self, _: &Path, _: &[Reference]) -> Result<Imported, String> {
-        Ok(Imported::NotNeeded("simulated nodes need no image".to_owned()))
+    async fn import(&self, _: &Path, _: &[Reference]) -> Result<ImportOutcome, String> {
+        Ok(ImportOutcome::NotNeeded("simulated nodes need no image".to_owned()))
     }
 }
 
@@ -230,18 +236,18 @@ impl ImageSink for ContainerdSink {
         &self.member
     }
 
-    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<Imported, String> {
+    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<ImportOutcome, String> {
         let archive = archive.to_str().ok_or("the archive's path is not UTF-8")?;
         self.ctr(&["images", "import", archive]).await?;
         let listed = self.ctr(&["images", "list", "--quiet"]).await?;
         check_listed(&listed, names)?;
-        Ok(Imported::Stored)
+        Ok(ImportOutcome::Stored)
     }
 }
 
-/// What a machine that is not this one can do for an import.
+/// The operations an import needs on a remote machine.
 #[async_trait]
-pub trait Machine: Send + Sync {
+pub trait RemoteMachine: Send + Sync {
     async fn push_file(&self, from: &Path, to: &str) -> Result<(), String>;
     /// Standard output of a command that succeeded.
     async fn exec(&self, command: &[String]) -> Result<String, String>;
@@ -256,12 +262,12 @@ pub struct MachineSink<M> {
 }
 
 #[async_trait]
-impl<M: Machine> ImageSink for MachineSink<M> {
+impl<M: RemoteMachine> ImageSink for MachineSink<M> {
     fn member(&self) -> &str {
         &self.member
     }
 
-    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<Imported, String> {
+    async fn import(&self, archive: &Path, names: &[Reference]) -> Result<ImportOutcome, String> {
         let inside = format!("/tmp/flotilla-image-{}.tar", uuid::Uuid::new_v4());
         self.machine.push_file(archive, &inside).await?;
         let run = |arguments: &[&str]| {
@@ -273,7 +279,7 @@ impl<M: Machine> ImageSink for MachineSink<M> {
         imported?;
         removed?;
         check_listed(&self.machine.exec(&run(&["images", "list", "--quiet"])).await?, names)?;
-        Ok(Imported::Stored)
+        Ok(ImportOutcome::Stored)
     }
 }
 
@@ -296,7 +302,7 @@ mod tests {
     use super::*;
     use crate::build::BuildOptions;
     use crate::client::ClientOptions;
-    use crate::copy::Silent;
+    use crate::copy::NoProgress;
 
     struct Fails;
 
@@ -306,7 +312,7 @@ mod tests {
             "member2"
         }
 
-        async fn import(&self, _: &Path, _: &[Reference]) -> Result<Imported, String> {
+        async fn import(&self, _: &Path, _: &[Reference]) -> Result<ImportOutcome, String> {
             Err("no room".to_owned())
         }
     }
@@ -316,7 +322,7 @@ mod tests {
     struct Remembers(parking_lot::Mutex<Vec<String>>);
 
     #[async_trait]
-    impl Machine for Remembers {
+    impl RemoteMachine for Remembers {
         async fn push_file(&self, from: &Path, to: &str) -> Result<(), String> {
             let index = crate::image::archive::Archive::open(from, Path::new("/tmp")).map_err(|e| e.to_string())?;
             let name = index.index().manifests[0].annotations[crate::image::layout::IMAGE_NAME].clone();
@@ -346,7 +352,7 @@ mod tests {
             mirror: None,
         };
         let client = Client::new(&ClientOptions::default()).unwrap();
-        let prepared = prepare(&context, None, &options, &client, folder.path(), &Silent).await.unwrap();
+        let prepared = prepare(&context, None, &options, &client, folder.path(), &NoProgress).await.unwrap();
         let ctr = vec!["ctr".to_owned()];
         let machine = MachineSink { member: "member3".to_owned(), machine: Remembers::default(), ctr };
         let simulated = SimulatedSink { member: "member1".to_owned() };
@@ -356,7 +362,7 @@ mod tests {
         assert_eq!(imports.stored, ["member3"]);
         assert_eq!(imports.not_needed, ["member1"]);
         assert_eq!(imports.failed, ["member2"]);
-        let failed = Step::Failed { member: "member2".to_owned(), why: "no room".to_owned() };
+        let failed = DistributionStep::Failed { member: "member2".to_owned(), why: "no room".to_owned() };
         assert!(steps.lock().contains(&failed));
     }
 

@@ -1,4 +1,4 @@
-//! An OCI registry: serves images to clusters and clients, and copies them between places.
+//! An OCI registry: serves images to clusters and clients, and copies images between registries, layouts and archives.
 
 pub mod build;
 pub mod client;

@@ -15,7 +15,7 @@ pub const OCI_LAYER_GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// What clients of ours can read, in an Accept header.
+/// Media types this client reads, for the Accept header.
 pub const READABLE: [&str; 4] = [OCI_MANIFEST, OCI_INDEX, DOCKER_MANIFEST, DOCKER_INDEX];
 
 /// As large as registries take them.
@@ -92,7 +92,7 @@ impl Platform {
         if parts.next().is_some() { None } else { Some(Self { architecture, os, variant, os_version: None }) }
     }
 
-    /// Whether an image made for `other` runs where this was asked for.
+    /// Returns true when an image for `other` runs on this platform.
     pub fn takes(&self, other: &Self) -> bool {
         let same_variant = self.variant.is_none() || other.variant.is_none() || self.variant == other.variant;
         self.os == other.os && self.architecture == other.architecture && same_variant
@@ -106,7 +106,7 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// What a manifest says, as far as registries care.
+/// The fields of a manifest that registries use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     pub media_type: String,
@@ -164,7 +164,7 @@ impl Manifest {
         if raw.schema_version != 2 {
             return Err(ManifestError::Schema(raw.schema_version.to_string()));
         }
-        // What follows a semicolon are parameters: `; charset=utf-8`.
+        // Parameters follow a semicolon: `; charset=utf-8`.
         let outside = content_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_owned());
         let media_type = match (raw.media_type.filter(|inside| !inside.is_empty()), outside) {
             (Some(inside), Some(outside)) if inside != outside => {
@@ -208,7 +208,7 @@ impl Manifest {
         first.into_iter().chain(rest)
     }
 
-    /// What kind of artifact a referrer is: said by it, or by its config.
+    /// The artifact type of a referrer: its own field, or its config's media type.
     pub fn effective_artifact_type(&self) -> Option<String> {
         match (&self.artifact_type, &self.kind) {
             (Some(said), _) if !said.is_empty() => Some(said.clone()),

@@ -93,7 +93,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// What a tag or a digest names within a repository.
+/// A tag or a digest within a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
     Tag(Tag),
@@ -131,7 +131,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// What is asked of the registry: the digest where there is one.
+    /// The selector to request: the digest where there is one.
     pub fn selector(&self) -> Selector {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => Selector::Digest(digest.clone()),
@@ -186,7 +186,7 @@ impl FromStr for Reference {
     }
 }
 
-/// Whether the first part of a name is a host, by Docker's rule.
+/// Returns true when the first part of a name is a host, by Docker's rule.
 fn is_host(part: &str) -> bool {
     part == "localhost" || part.contains(['.', ':']) || part.bytes().any(|b| b.is_ascii_uppercase())
 }
@@ -204,7 +204,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// What is shown of text that may be anything.
+/// Shortens untrusted text for messages.
 fn excerpt(text: &str) -> String {
     text.chars().take(160).collect()
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::client::{Client, ClientError};
-use crate::copy::places::{InArchive, InLayout, InRegistry};
+use crate::copy::endpoints::{ArchiveEndpoint, LayoutEndpoint, RegistryEndpoint};
 use crate::copy::{CopyError, CopyOptions, Progress, Source, copy};
 use crate::digest::Digest;
 use crate::image::layout::Layout;
@@ -24,13 +24,13 @@ pub enum PreloadError {
 
 /// Where an image is taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum ImageSource {
     Archive(PathBuf),
     Layout(PathBuf),
     Image(Reference),
 }
 
-impl From {
+impl ImageSource {
     /// A file or a directory when there is one of this name, else an image.
     pub fn find(text: &str) -> Result<Self, NameError> {
         let path = Path::new(text);
@@ -42,7 +42,7 @@ impl From {
     }
 }
 
-impl std::fmt::Display for From {
+impl std::fmt::Display for ImageSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Archive(path) | Self::Layout(path) => path.display().fmt(f),
@@ -53,25 +53,25 @@ impl std::fmt::Display for From {
 
 /// An image that is there now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedImage {
     pub name: Reference,
     pub digest: Digest,
 }
 
-/// What is taken, with its name where it has one.
+/// A loaded image, with its name where it has one.
 type Named = (Box<dyn Source>, Option<Reference>);
 
-/// The images at a place. `scratch` is for what must be unpacked on the way.
-pub async fn open(client: &Arc<Client>, from: &From, scratch: &Path) -> Result<Vec<Named>, PreloadError> {
+/// Opens the images of a source. `scratch` holds files that must be unpacked first.
+pub async fn open(client: &Arc<Client>, from: &ImageSource, scratch: &Path) -> Result<Vec<Named>, PreloadError> {
     match from {
-        From::Image(name) => {
-            let source = InRegistry { remote: client.remote(name).await?, selector: name.selector() };
+        ImageSource::Image(name) => {
+            let source = RegistryEndpoint { remote: client.remote(name).await?, selector: name.selector() };
             Ok(vec![(Box::new(source), Some(name.clone()))])
         }
-        From::Archive(path) => {
+        ImageSource::Archive(path) => {
             let (path, scratch) = (path.clone(), scratch.to_owned());
             let place = path.display().to_string();
-            let opened = tokio::task::spawn_blocking(move || InArchive::open_all(&path, &scratch)).await;
+            let opened = tokio::task::spawn_blocking(move || ArchiveEndpoint::open_all(&path, &scratch)).await;
             let broken = |error| CopyError::Io { place, source: std::io::Error::other(error) };
             let images = opened.map_err(broken)??;
             Ok(images
@@ -80,10 +80,10 @@ pub async fn open(client: &Arc<Client>, from: &From, scratch: &Path) -> Result<V
                 .map(|(name, image)| (boxed(image), name))
                 .collect())
         }
-        From::Layout(path) => {
+        ImageSource::Layout(path) => {
             let failed = |source| CopyError::Io { place: path.display().to_string(), source };
             let layout = Layout::open(path).map_err(failed)?;
-            let images = InLayout::open_all(&layout)?;
+            let images = LayoutEndpoint::open_all(&layout)?;
             Ok(images
                 .into_iter()
                 .map(|image| (image.name().cloned(), image))
@@ -100,13 +100,13 @@ fn boxed(source: impl Source + 'static) -> Box<dyn Source> {
 /// Brings every image of a place into a registry.
 pub async fn preload(
     client: &Arc<Client>,
-    from: &From,
+    from: &ImageSource,
     name: Option<&Reference>,
     to: &str,
     options: &CopyOptions,
     scratch: &Path,
     progress: &dyn Progress,
-) -> Result<Vec<Loaded>, PreloadError> {
+) -> Result<Vec<LoadedImage>, PreloadError> {
     let mut loaded = Vec::new();
     for (source, own_name) in open(client, from, scratch).await? {
         let name = name.cloned().or(own_name);
@@ -124,21 +124,21 @@ pub async fn push(
     to: &str,
     options: &CopyOptions,
     progress: &dyn Progress,
-) -> Result<Vec<Loaded>, PreloadError> {
-    let mut loaded: Vec<Loaded> = Vec::new();
+) -> Result<Vec<LoadedImage>, PreloadError> {
+    let mut loaded: Vec<LoadedImage> = Vec::new();
     for name in name.retagged(to) {
-        let target = InRegistry { remote: client.remote(&name).await?, selector: name.selector() };
+        let target = RegistryEndpoint { remote: client.remote(&name).await?, selector: name.selector() };
         // Further names take over what the first brought.
         let manifest = match loaded.first() {
             None => copy(source, &target, options, progress).await?,
             Some(first) => {
                 let selector = crate::name::Selector::Digest(first.digest.clone());
-                let near = InRegistry { remote: client.remote(&first.name).await?, selector };
+                let near = RegistryEndpoint { remote: client.remote(&first.name).await?, selector };
                 copy(&near, &target, &CopyOptions { platform: None, ..options.clone() }, progress).await?
             }
         };
         target.remote.verify(&target.selector, &manifest.digest).await?;
-        loaded.push(Loaded { name, digest: manifest.digest });
+        loaded.push(LoadedImage { name, digest: manifest.digest });
     }
     Ok(loaded)
 }

@@ -1,4 +1,4 @@
-//! A directory for what is only needed on the way; gone when it is let go.
+//! A temporary directory, removed when dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};

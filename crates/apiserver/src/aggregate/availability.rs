@@ -1,4 +1,4 @@
-//! Asks every aggregated server whether it answers, and writes what it finds into the APIService's status.
+//! Probes every aggregated server and writes the result into the APIService's status.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::crd::set_condition;
 use crate::server::Server;
 use crate::storage;
 
-/// How often a server that is not asked for any other reason is looked at.
+/// Interval of probes.
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 
 /// Registers the local groups, then follows the APIServices until the server stops.

@@ -13,7 +13,7 @@ use crate::storage;
 
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// Creates what is missing and removes what CRDs no longer serve. Never touches APIServices somebody else made.
+/// Creates missing APIServices and removes those CRDs no longer serve. APIServices of other owners stay as they are.
 pub async fn register(server: &Arc<Server>) -> Result<(), Status> {
     let Some(resource) = server.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return Ok(()) };
     let snapshot = server.registry.snapshot();

@@ -22,7 +22,7 @@ use crate::server::Server;
 pub use availability::start;
 pub use forward::Proxied;
 
-/// What other servers answer for.
+/// The groups and versions of other servers.
 #[derive(Default)]
 pub struct Aggregator {
     /// The certificate this server shows them, by which they believe its `X-Remote-*` headers.
@@ -51,7 +51,7 @@ impl Aggregator {
         Self { identity: Some(identity), external: RwLock::default() }
     }
 
-    /// The server a request goes to when this one does not answer for its group and version.
+    /// The server that answers for the group and version of a request, when it is not this one.
     pub fn proxy(&self, server: &Arc<Server>, user: &Arc<User>, info: &RequestInfo) -> Option<Proxied> {
         if self.external.read().is_empty() {
             return None;
@@ -61,11 +61,17 @@ impl Aggregator {
         Some(Proxied { server: server.clone(), external, user: user.clone(), identity: self.identity.clone() })
     }
 
+    /// Returns true when another server answers for the group and version of a request.
+    pub fn serves(&self, info: &RequestInfo) -> bool {
+        let external = self.external.read();
+        !external.is_empty() && group_version_of(info).is_some_and(|of| external.contains_key(&of))
+    }
+
     fn all(&self) -> Vec<Arc<External>> {
         self.external.read().values().cloned().collect()
     }
 
-    /// Reads what the APIServices say now.
+    /// Reads the current APIServices.
     fn refresh(&self, services: &[Arc<Object>]) {
         let external = services.iter().filter_map(|service| External::read(service));
         let external = external.map(|e| ((e.group.clone(), e.version.clone()), Arc::new(e))).collect();
@@ -103,7 +109,7 @@ impl External {
     }
 
     fn unavailable(&self) -> Status {
-        tracing::debug!(name = self.name, reason = self.reason, "an aggregated API is not available");
+        tracing::debug!(name = self.name, reason = self.reason, "an aggregated API is unavailable");
         Status::unavailable("service unavailable")
     }
 }

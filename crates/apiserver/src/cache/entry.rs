@@ -1,4 +1,4 @@
-//! One object as it lies in memory: its stored bytes, its revision, and the few parts that lists and watches filter by.
+//! One object in memory: its stored bytes, its revision, and the fields lists and watches filter by.
 
 use std::sync::{Arc, Weak};
 
@@ -77,13 +77,13 @@ impl Entry {
         Arc::new(self.stored.decode().expect("an entry is only made from bytes that parse"))
     }
 
-    /// The same for those in this process who keep it: one tree for all of them, without managedFields, which only the
-    /// server needs and which take as much room as the rest.
+    /// The same for components in this process that keep it: one tree for all of them, without managedFields, which only the
+    /// server needs and which are as large as the rest.
     pub fn share(&self) -> Arc<Object> {
         self.share_or(|_| None)
     }
 
-    /// The same, where somebody may have the tree of this revision.
+    /// The same, where a writer may still hold the tree of this revision.
     pub fn share_or(&self, at_hand: impl FnOnce(u64) -> Option<Arc<Object>>) -> Arc<Object> {
         let mut slot = self.shared.lock();
         if let Some(shared) = slot.upgrade() {
@@ -95,7 +95,7 @@ impl Entry {
         object
     }
 
-    /// What it takes on its way over the wire.
+    /// Its size on the wire.
     pub fn bytes(&self) -> usize {
         self.stored.size()
     }
@@ -129,7 +129,7 @@ impl Origin for Entry {
     }
 }
 
-/// What of a resource a list or watch is about.
+/// The part of a resource a list or watch selects.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub namespace: String,

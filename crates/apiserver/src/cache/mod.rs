@@ -1,7 +1,7 @@
 //! The watch cache: every object of one resource in memory with its recent changes, fed by the store's watch.
 //!
-//! Lists and watches are answered from here whatever the engine, so a store on the network is asked once per change and
-//! not once per reader. A cache starts on first use and then follows the store for as long as the server runs.
+//! Lists and watches of every storage engine are served from here, so that a store on the network sends each change
+//! once and not once per reader. A cache starts on first use and then follows the store for as long as the server runs.
 
 mod entry;
 mod watcher;
@@ -25,13 +25,13 @@ pub use watcher::{Change, ChangeKind, Watcher};
 
 /// Changes kept for watchers that resume; the store's own compaction bounds them in time as well.
 const EVENTS_MAX: usize = 100_000;
-/// Bytes of the objects in those changes; who resumes from before them lists again.
+/// Bytes of the objects in those changes; a client that resumes from before them must list again.
 const EVENTS_BYTES_MAX: usize = 4 << 20;
-/// Trees of objects just written that wait for watchers; what is pushed out is decoded anew.
+/// Trees of objects just written that wait for watchers; evicted ones are decoded again.
 const HANDED_OVER_MAX: usize = 64;
-/// How long a reader waits for the cache to reach the revision it asked for.
+/// Time a reader waits for the cache to reach its revision.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
-/// How long the cache waits before it asks a failing store again.
+/// Delay before a failing store is tried again.
 const RESTART_DELAY: Duration = Duration::from_millis(200);
 
 /// A committed change as the cache keeps it.
@@ -79,7 +79,7 @@ pub struct Page {
     pub revision: u64,
     /// Key to go on after, when there is more.
     pub next: Option<String>,
-    /// How many objects follow, where that is known without filtering.
+    /// Number of objects that follow, where that is known without filtering.
     pub remaining: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ impl Cache {
         &self.prefix
     }
 
-    /// Keeps the tree of a write in this process for the watchers in it, who would decode it once more.
+    /// Keeps the tree of a write in this process, so that its watchers need not decode it again.
     pub fn hand_over(&self, revision: u64, written: &Object) {
         if self.changed.receiver_count() == 0 {
             return;
@@ -143,7 +143,7 @@ impl Cache {
         }
     }
 
-    /// Starts following the store when nobody has yet, and waits for the first full read.
+    /// Starts following the store on first use, and waits for the first full read.
     pub async fn ready(self: &Arc<Self>) -> Result<(), Status> {
         let start = || async {
             let stream = self.load().await?;
@@ -192,7 +192,7 @@ impl Cache {
         self.state.read().revision.max(applied)
     }
 
-    /// Whether the cache is at `revision` and no object has changed after `seen`.
+    /// Returns true when the cache is at `revision` and no object has changed after `seen`.
     pub fn unchanged_since(&self, seen: u64, revision: u64) -> bool {
         self.revision() >= revision && self.state.read().changed_at <= seen
     }
@@ -201,7 +201,7 @@ impl Cache {
         self.state.read().entries.get(key).cloned()
     }
 
-    /// How many objects there are, and the revision of the newest change, for metrics and quota.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.state.read().entries.len()
     }
@@ -393,7 +393,7 @@ mod tests {
         Object::from_value(value).expect("a map")
     }
 
-    /// The tree of one written revision is given to whoever asks first, once, while few others were written since.
+    /// The tree of a written revision is given out once, while few others were written since.
     fn check(written_since: usize, is_given: bool) {
         let cache =
             Cache::new(Arc::new(Memory::new()), "/core/configmaps/".into(), Vec::new(), CancellationToken::new());
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_watches_is_not_kept() {
+    fn trees_without_watchers_are_not_kept() {
         let cache =
             Cache::new(Arc::new(Memory::new()), "/core/configmaps/".into(), Vec::new(), CancellationToken::new());
         cache.hand_over(7, &object());

@@ -8,10 +8,12 @@ use tokio::sync::watch;
 
 use super::{Cache, CacheEvent, Entry, Filter};
 
-/// How many changes a watcher takes in one turn under the lock.
+/// Changes a watcher takes in one turn under the lock.
 const BATCH_MAX: usize = 256;
+/// Bytes of the objects in these changes; a turn takes at least one.
+const BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// What happened, as this watcher's selectors see it.
+/// The kind of a change as this watcher's selectors see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     Added,
@@ -95,7 +97,7 @@ fn too_old(revision: u64, oldest: u64) -> Status {
 }
 
 impl Watcher {
-    /// The revision up to which this watcher is complete: what a bookmark tells.
+    /// The revision up to which this watcher is complete, for bookmarks.
     pub fn revision(&self) -> u64 {
         self.at
     }
@@ -125,7 +127,13 @@ impl Watcher {
                     return Err(too_old(self.at, state.events_from));
                 }
                 let first = state.events.partition_point(|event| event.revision <= self.at);
-                let batch: Vec<_> = state.events.range(first..).take(BATCH_MAX).cloned().collect();
+                let mut bytes = 0;
+                let fits = |event: &&Arc<CacheEvent>| {
+                    let fits = bytes < BATCH_BYTES_MAX;
+                    bytes += event.entry.bytes();
+                    fits
+                };
+                let batch: Vec<_> = state.events.range(first..).take(BATCH_MAX).take_while(fits).cloned().collect();
                 if batch.is_empty() {
                     self.at = self.at.max(state.revision).max(applied);
                     return Ok(Vec::new());

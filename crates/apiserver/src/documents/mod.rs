@@ -1,4 +1,4 @@
-//! What the server says of itself: discovery, OpenAPI, version, health, metrics and the keys of its tokens.
+//! Documents about the server: discovery, OpenAPI, version, health, metrics and the keys of its tokens.
 
 mod discovery;
 mod openapi;

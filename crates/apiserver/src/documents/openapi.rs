@@ -1,4 +1,4 @@
-//! `/openapi/v2` and `/openapi/v3`, made when asked for and kept compressed until the kinds change.
+//! `/openapi/v2` and `/openapi/v3`, built on request and cached compressed until the kinds change.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::respond::{self, Body};
 use crate::served_resources::Snapshot;
 use crate::server::Server;
 
-/// The documents of the newest registry snapshot anyone asked about.
+/// The documents of the newest registry snapshot that was requested.
 #[derive(Default)]
 pub struct OpenApiCache {
     current: Mutex<Option<(u64, Arc<OpenApi>)>>,

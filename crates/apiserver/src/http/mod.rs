@@ -1,59 +1,45 @@
-//! The HTTP door: from a request on a connection to a verb, and back.
+//! The HTTP entry point: from a request on a connection to a verb, and back.
 
+mod body;
 mod listen;
 mod resources;
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use access::User;
-use bytes::Bytes;
+use futures::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use object::Status;
 use rustls_pki_types::CertificateDer;
 
+use crate::audit::Record;
 use crate::context::Context;
-use crate::decode::BODY_BYTES_MAX;
 use crate::extension::ExtensionRequest;
+use crate::limits::Slot;
 use crate::request::{Query, RequestInfo};
 use crate::respond::{self, Body};
 use crate::server::Server;
 
+pub use body::RequestBody;
 pub use listen::{Listening, listen};
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    /// What the client presented in the TLS handshake; not yet verified.
+    /// The chain the client presented in the TLS handshake; not yet verified.
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
-/// A request body that has yet to arrive, or one that is here already.
-pub enum RequestBody {
-    Incoming(hyper::body::Incoming),
-    Whole(Bytes),
-}
-
-impl RequestBody {
-    /// All of it, or 413 as soon as it is too much.
-    pub async fn read(self) -> Result<Bytes, Status> {
-        let incoming = match self {
-            Self::Whole(bytes) => return Ok(bytes),
-            Self::Incoming(incoming) => incoming,
-        };
-        match Limited::new(incoming, BODY_BYTES_MAX).collect().await {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-                Err(Status::too_large(format!("limit is {BODY_BYTES_MAX} bytes")))
-            }
-            Err(error) => Err(Status::bad_request(format!("the request body could not be read: {error}"))),
-        }
+impl From<listener::ConnectionPeer> for Peer {
+    fn from(listener::ConnectionPeer { address, certificates }: listener::ConnectionPeer) -> Self {
+        Self { address, certificates }
     }
 }
 
-/// A request on its way through the door.
+/// A request on its way to its verb.
 pub struct Incoming {
     pub info: RequestInfo,
     pub query: Query,
@@ -65,12 +51,12 @@ pub struct Incoming {
     pub uri: http::Uri,
 }
 
-/// Answers one request. Never fails: every error is a response.
+/// Serves one request. Every error is a response.
 pub async fn handle(server: Arc<Server>, peer: Arc<Peer>, request: Request<RequestBody>) -> Response<Body> {
     answer(server, peer, None, request).await
 }
 
-/// The same for a caller in this process, who is known and needs no credentials.
+/// The same for a known caller in this process, which needs no credentials.
 pub async fn handle_as(
     server: Arc<Server>,
     peer: Arc<Peer>,
@@ -88,13 +74,14 @@ async fn answer(
 ) -> Response<Body> {
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
-    if !object::percent::is_whole(parts.uri.path()) {
-        return respond::text(400, "text/plain; charset=utf-8", "400 Bad Request");
-    }
     let accept = parts.headers.get(header::ACCEPT).cloned();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
     let info = read_info(&server, &parts, &query_text);
     let record = server.audit.begin(&info, &parts.uri, &parts.headers, &peer);
+    if !object::percent::is_whole(parts.uri.path()) {
+        record.response_complete(400);
+        return respond::text(400, "text/plain; charset=utf-8", "400 Bad Request");
+    }
     let incoming = Incoming {
         info: info.clone(),
         query: Query::parse(&query_text),
@@ -107,20 +94,36 @@ async fn answer(
     let head_only = incoming.method == Method::HEAD;
     let undisturbed = if known.is_none() { server.disturbance.strike(&info.path) } else { Ok(()) };
     let answered = match undisturbed {
-        Ok(()) => admit(&server, &peer, known, incoming, &record).await,
+        // A panic fails its request and not the connection with all its other requests.
+        Ok(()) => match AssertUnwindSafe(admit(&server, &peer, known, incoming, &record)).catch_unwind().await {
+            Ok(answered) => answered,
+            Err(_) => {
+                record.panicked();
+                Err(Status::internal("the request caused a fault in the server; its log has the details"))
+            }
+        },
         Err(status) => Err(status),
     };
     let mut response = match answered {
         Ok(response) => response,
-        Err(status) => respond::status_response(&status, accept.as_ref()),
+        Err(status) => {
+            let response = respond::status_response(&status, accept.as_ref());
+            record.response(&response);
+            response
+        }
     };
     if head_only {
         *response.body_mut() = Body::Whole(None);
     }
     response.headers_mut().insert("audit-id", record.id_header());
-    server.metrics.finished(&info, response.status().as_u16(), started.elapsed());
-    server.audit.finish(record, response.status().as_u16());
-    response
+    let code = response.status().as_u16();
+    server.metrics.finished(&server, &info, code, started.elapsed());
+    if !info.is_long_running() {
+        record.response_complete(code);
+        return response;
+    }
+    record.response_started(code);
+    response.map(|body| body.on_end(move || record.response_complete(code)))
 }
 
 /// Reads the path and lets the handler of a connection classify it.
@@ -131,21 +134,22 @@ fn read_info(server: &Server, parts: &http::request::Parts, query: &str) -> Requ
     info
 }
 
-/// Who asks, may they, and is there room: then the request is dispatched.
+/// Authenticates and authorizes the caller, then dispatches the request when there is a slot for it.
 async fn admit(
     server: &Arc<Server>,
     peer: &Peer,
     known: Option<Arc<User>>,
     incoming: Incoming,
-    record: &crate::audit::Record,
+    record: &Record,
 ) -> Result<Response<Body>, Status> {
+    let is_remote = known.is_none();
     let caller = match known {
         Some(user) => user,
         None => server.auth.authenticate(server, peer, &incoming.headers, &incoming.info).await?,
     };
+    record.authenticated(&caller);
     let user = server.auth.impersonated(server, &caller, &incoming.headers, &incoming.info).await?;
-    record.caller(&caller, &user);
-    let slot = server.limits.enter(&user, &incoming.info)?;
+    record.impersonated(&caller, &user);
     let agent = incoming.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let ctx = Context::new(user.clone(), agent);
     let extension = server.extension(&incoming.info.path);
@@ -155,14 +159,16 @@ async fn admit(
     record.allowed();
 
     let accept = incoming.headers.get(header::ACCEPT).cloned();
+    let is_read = incoming.info.is_read_only();
     let timeout = server.limits.request_time(&incoming.info, &incoming.query)?;
-    let work = dispatch(server, &ctx, &user, incoming, record);
+    let work = serve_in_slot(server, &ctx, incoming, record);
     let answered = match timeout {
         None => work.await,
         Some(limit) => tokio::time::timeout(limit, work)
             .await
             .unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout"))),
     };
+    let (answered, slot) = answered.map_or_else(|status| (Err(status), None), |(answered, slot)| (Ok(answered), slot));
     let mut response = answered.unwrap_or_else(|status| respond::status_response(&status, accept.as_ref()));
     for warning in ctx.take_warnings() {
         let quoted = object::field::go_quote(&warning);
@@ -171,24 +177,39 @@ async fn admit(
         }
     }
     record.annotations(ctx.take_audit_annotations());
-    Ok(response.map(|body| body.holding(slot)))
+    record.response(&response);
+    if is_remote { respond::counted(response, &server.limits, &user, slot, is_read) } else { Ok(response) }
 }
 
-async fn dispatch(
+/// Reads the body first: a client that does not send one holds no slot.
+async fn serve_in_slot(
     server: &Arc<Server>,
     ctx: &Context,
-    user: &Arc<User>,
-    incoming: Incoming,
-    record: &crate::audit::Record,
-) -> Result<Response<Body>, Status> {
-    if let Some(elsewhere) = server.aggregator.proxy(server, user, &incoming.info) {
-        return elsewhere.forward(incoming).await;
+    mut incoming: Incoming,
+    record: &Record,
+) -> Result<(Response<Body>, Option<Slot>), Status> {
+    let elsewhere = server.aggregator.proxy(server, &ctx.user, &incoming.info);
+    let mut _body_bytes = None;
+    if elsewhere.is_none() && !incoming.info.is_long_running() && !incoming.info.is_read_only() {
+        let (body, reservation) = incoming.body.read_counted(&server.limits, &ctx.user).await?;
+        record.request_body(&incoming.headers, &body);
+        incoming.body = RequestBody::Whole(body);
+        _body_bytes = reservation;
     }
+    let slot = server.limits.enter(&ctx.user, &incoming.info)?;
+    let response = match elsewhere {
+        Some(elsewhere) => elsewhere.forward(incoming).await?,
+        None => dispatch(server, ctx, incoming).await?,
+    };
+    Ok((response, slot))
+}
+
+async fn dispatch(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Result<Response<Body>, Status> {
     if incoming.info.is_resource {
-        return resources::serve(server, ctx, incoming, record).await;
+        return resources::serve(server, ctx, incoming).await;
     }
     if let Some(extension) = server.extension(&incoming.info.path) {
-        return extension.serve(server, ExtensionRequest { incoming, user: Arc::clone(user) }).await;
+        return extension.serve(server, ExtensionRequest { incoming, user: ctx.user.clone() }).await;
     }
     if !matches!(incoming.method, Method::GET | Method::HEAD) {
         return Err(Status::new(

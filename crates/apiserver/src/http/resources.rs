@@ -1,4 +1,4 @@
-//! Requests on resources: finds the resource, reads options and body, calls the verb, writes the answer.
+//! Requests on resources: finds the resource, reads options and body, calls the verb, writes the response.
 
 use std::sync::Arc;
 
@@ -16,12 +16,7 @@ use crate::server::Server;
 use crate::subresource;
 use crate::verbs::{self, Target, patch::PatchType};
 
-pub async fn serve(
-    server: &Arc<Server>,
-    ctx: &Context,
-    incoming: Incoming,
-    record: &crate::audit::Record,
-) -> Result<Response<Body>, Status> {
+pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Result<Response<Body>, Status> {
     let info = &incoming.info;
     let Some(resource) = server.registry.find(&info.group, &info.version, &info.resource) else {
         return not_served(server, info);
@@ -30,7 +25,7 @@ pub async fn serve(
     if let Some(warning) = &resource.kind.deprecation {
         ctx.warn(warning.clone());
     }
-    // What is kept nowhere is up to its handler as a whole; it may read a path where others have subresources.
+    // Kinds that are not stored belong to their handler, which may read a path where others have subresources.
     if !resource.kind.stored
         && let Some(handler) = server.connect_handlers().find(|handler| handler.handles(&target))
     {
@@ -38,14 +33,14 @@ pub async fn serve(
         return handler.connect(server, request).await;
     }
     if let Some(kind) = subresource::special(&target)? {
-        return subresource::serve(server, ctx, &target, &kind, incoming, record).await;
+        return subresource::serve(server, ctx, &target, &kind, incoming).await;
     }
     if !resource.kind.stored {
-        return crate::reviews::serve(server, ctx, &target, incoming, record).await;
+        return crate::reviews::serve(server, ctx, &target, incoming).await;
     }
     check_verb(&resource, info)?;
     check_place(&resource, info)?;
-    // Kubernetes has no HEAD for objects, and clients that probe with it rely on being told so.
+    // Kubernetes has no HEAD for objects, and clients that probe with it rely on the error.
     if incoming.method == Method::HEAD {
         return Err(not_allowed());
     }
@@ -60,7 +55,7 @@ pub async fn serve(
             let options = ListOptions::parse(&incoming.query)?;
             let listed = verbs::list::list(server, &target, &options).await?;
             let include = incoming.query.get("includeObject");
-            respond::list_response(server, &resource, listed, format, include).await
+            respond::list_response(server, &ctx.user, &resource, listed, format, include).await
         }
         "watch" => {
             let mut options = ListOptions::parse(&incoming.query)?;
@@ -71,14 +66,14 @@ pub async fn serve(
                     value: info.name.clone(),
                 });
             }
-            let watch = verbs::watch::watch(server, &target, &options).await?;
-            respond::watch_response(server.clone(), resource, watch, format)
+            let watch = verbs::watch::watch_counted(server, &ctx.user, &target, &options).await?;
+            respond::watch_response(server.clone(), ctx.user.clone(), resource, watch, format)
         }
-        _ => write(server, ctx, &target, incoming, format, record).await,
+        _ => write(server, ctx, &target, incoming, format).await,
     }
 }
 
-/// A group that is served says which resource is missing; for others the path itself is unknown.
+/// Names the missing resource of a served group; for other groups the path itself is unknown.
 fn not_served(server: &Server, info: &RequestInfo) -> Result<Response<Body>, Status> {
     let known = info.group.is_empty() || server.registry.snapshot().serves_group(&info.group);
     if known && !info.path.starts_with("//") {
@@ -93,7 +88,6 @@ async fn write(
     target: &Target,
     incoming: Incoming,
     format: Format,
-    record: &crate::audit::Record,
 ) -> Result<Response<Body>, Status> {
     let resource = target.resource.clone();
     let query = incoming.query;
@@ -105,7 +99,6 @@ async fn write(
             let options = WriteOptions::parse(&query, kind)?;
             let body = BodyFormat::of_content_type(content_type.as_deref())?;
             let decoded = decode::decode_as(&resource, &incoming.body.read().await?, body)?;
-            record.request_object(&decoded.value);
             let object = decode::read_object(ctx, &resource, decoded, options.validation)?;
             if verb == "create" {
                 verbs::create::create(server, ctx, target, object, &options).await?
@@ -127,7 +120,7 @@ async fn write(
             let list_options = ListOptions::parse(&query)?;
             let options = DeleteOptions::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
             let listed = verbs::delete::delete_collection(server, ctx, target, &list_options, &options).await?;
-            return respond::list_response(server, &resource, listed, format, None).await;
+            return respond::list_response(server, &ctx.user, &resource, listed, format, None).await;
         }
         other => return Err(Status::method_not_allowed(&resource.kind.group_resource(), other)),
     };

@@ -15,14 +15,14 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
-    /// What follows the subresource, for `proxy` paths.
+    /// The path after the subresource, for `proxy` paths.
     pub tail: String,
     /// Overrides the classification by verb and subresource, for paths whose handler knows better.
     pub long_running: Option<bool>,
 }
 
 impl RequestInfo {
-    /// A request that nobody sent: for all objects of a kind, unless a namespace or a name is added.
+    /// A request made in this process: for all objects of a kind, unless a namespace or a name is added.
     pub fn on(gvr: GroupVersionResource, verb: &'static str) -> Self {
         let GroupVersionResource { group, version, resource } = gvr;
         Self { is_resource: true, verb, group, version, resource, ..Self::default() }

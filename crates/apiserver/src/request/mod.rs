@@ -1,4 +1,4 @@
-//! What a request asks for: the path read into a resource or a plain URL, and the query read into options.
+//! Parsed requests: the path as a resource or a plain URL, and the query as options.
 
 mod info;
 mod options;

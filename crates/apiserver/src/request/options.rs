@@ -53,7 +53,7 @@ pub struct ListOptions {
     pub fields: FieldSelector,
     pub limit: usize,
     pub continue_token: Option<String>,
-    /// `None` asks for the newest state, `Some(0)` for any.
+    /// `None` means the newest state, `Some(0)` any.
     pub resource_version: Option<u64>,
     pub version_match: Option<ResourceVersionMatch>,
     pub bookmarks: bool,
@@ -148,7 +148,7 @@ pub fn parse_revision(text: &str) -> Result<u64, Status> {
     })
 }
 
-/// What happens to fields the kind does not know.
+/// The handling of fields the kind does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validation {
     Ignore,

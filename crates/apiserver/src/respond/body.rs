@@ -1,19 +1,38 @@
-//! The body of a response: bytes at hand, or a stream of them for watches and proxied connections.
+//! The body of a response: bytes at hand, or a stream of them for watches, large answers and proxied connections.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use access::User;
 use bytes::Bytes;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use http::{Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use object::Status;
 use serde_json::Value;
 
-/// What a handler answers with. An enum rather than a boxed trait, since nearly all bodies are one piece.
+use crate::limits::{Backlog, Limits, Reservation, Slot};
+
+/// Bodies from this size on are counted until they are sent. Smaller ones cost about as much as the counting.
+const COUNTED_FROM_BYTES: usize = 8 << 10;
+/// Bodies from this size on are handed to the connection in pieces.
+pub const PIECES_FROM_BYTES: usize = 64 << 10;
+/// The piece of a large body a connection gets at a time.
+pub const PIECE_BYTES: usize = 32 << 10;
+
+pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, std::io::Error>> + Send>>;
+
+/// A handler's answer. An enum rather than a boxed trait, since nearly all bodies are one piece.
 pub enum Body {
     Whole(Option<Bytes>),
-    Stream(Pin<Box<dyn Stream<Item = Result<Bytes, std::io::Error>> + Send>>),
+    Stream(ByteStream),
+    /// Content in memory, given out in pieces as the client reads it.
+    Pieces {
+        stream: ByteStream,
+        /// Bytes to come, where that is known.
+        remaining: Option<u64>,
+    },
 }
 
 impl Body {
@@ -27,15 +46,96 @@ impl Body {
 }
 
 impl Body {
-    /// Keeps `held` (a place among the requests in flight) until a stream has ended; whole bodies need no keeping.
-    pub fn holding<T: Send + 'static>(self, held: T) -> Self {
-        match self {
-            Self::Whole(bytes) => Self::Whole(bytes),
-            Self::Stream(stream) => Self::stream(stream.inspect(move |_| {
-                let _ = &held;
-            })),
+    /// Runs `ended` when a stream has ended or was dropped, and at once for other bodies.
+    pub fn on_end(self, ended: impl FnOnce() + Send + 'static) -> Self {
+        let Self::Stream(stream) = self else {
+            ended();
+            return self;
+        };
+        let guard = OnDrop(Some(ended));
+        Self::stream(stream.inspect(move |_| {
+            let _ = &guard;
+        }))
+    }
+}
+
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run();
         }
     }
+}
+
+/// Counts the response against the memory of its user until the client has read it.
+///
+/// A stream keeps its slot: its content is still being made. Reads are refused when the user holds too much; a write
+/// has happened, so its response is sent and keeps the slot instead.
+pub fn counted(
+    response: Response<Body>,
+    limits: &Limits,
+    user: &Arc<User>,
+    slot: Option<Slot>,
+    is_read: bool,
+) -> Result<Response<Body>, Status> {
+    let (parts, body) = response.into_parts();
+    let body = match body {
+        Body::Whole(Some(bytes)) if bytes.len() >= COUNTED_FROM_BYTES => {
+            let held = match limits.reserve(user, bytes.len()) {
+                Ok(reservation) => (Some(reservation), None),
+                Err(refused) if is_read => return Err(refused),
+                Err(_) => (None, slot),
+            };
+            if bytes.len() < PIECES_FROM_BYTES {
+                Body::whole(Bytes::from_owner(CountedBytes { bytes, _held: held }))
+            } else {
+                in_pieces(limits, bytes, held)
+            }
+        }
+        Body::Stream(stream) => Body::stream(stream.inspect(move |_| {
+            let _ = &slot;
+        })),
+        body => body,
+    };
+    Ok(Response::from_parts(parts, body))
+}
+
+/// Bytes that stay counted until the connection has sent them.
+struct CountedBytes {
+    bytes: Bytes,
+    _held: (Option<Reservation>, Option<Slot>),
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn in_pieces(limits: &Limits, bytes: Bytes, (reservation, slot): (Option<Reservation>, Option<Slot>)) -> Body {
+    let remaining = Some(bytes.len() as u64);
+    let backlog = Backlog::new((bytes, slot), reservation);
+    limits.backlogs.watch_over(&backlog);
+    let pieces = stream::unfold(backlog, |backlog| async move {
+        // Copies: a slice would keep all of the bytes for as long as the connection keeps the slice.
+        let piece = backlog.next(|(bytes, _)| {
+            let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
+            Bytes::copy_from_slice(&piece)
+        });
+        match piece {
+            Some(piece) if piece.is_empty() => None,
+            Some(piece) => Some((Ok(piece), backlog)),
+            None => Some((Err(too_slow()), backlog)),
+        }
+    });
+    Body::Pieces { stream: Box::pin(pieces), remaining }
+}
+
+/// Ends a response whose content was dropped.
+pub fn too_slow() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, "the client did not read the response in time")
 }
 
 impl http_body::Body for Body {
@@ -46,17 +146,24 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b)))),
             Self::Stream(stream) => stream.as_mut().poll_next(cx).map(|item| item.map(|r| r.map(Frame::data))),
+            Self::Pieces { stream, remaining } => stream.as_mut().poll_next(cx).map(|item| {
+                if let (Some(remaining), Some(Ok(piece))) = (remaining, &item) {
+                    *remaining -= piece.len() as u64;
+                }
+                item.map(|r| r.map(Frame::data))
+            }),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        matches!(self, Self::Whole(None) | Self::Pieces { remaining: Some(0), .. })
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Pieces { remaining: Some(remaining), .. } => SizeHint::with_exact(*remaining),
+            Self::Stream(_) | Self::Pieces { .. } => SizeHint::default(),
         }
     }
 }
@@ -72,6 +179,11 @@ fn respond(code: u16, content_type: &'static str, body: Body) -> Response<Body> 
 
 pub fn json(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
     respond(code, "application/json", Body::whole(bytes))
+}
+
+/// Lists in pieces, as JSON.
+pub fn json_pieces(stream: ByteStream) -> Response<Body> {
+    respond(200, "application/json", Body::Pieces { stream, remaining: None })
 }
 
 /// Frames as they come, in JSON lines unless they are protobuf.
@@ -92,12 +204,12 @@ pub fn text(code: u16, content_type: &'static str, text: impl Into<Bytes>) -> Re
     respond(code, content_type, Body::whole(text))
 }
 
-/// What a Go server says of a path that leads nowhere.
+/// The answer of a Go server for an unknown path.
 pub fn no_such_page() -> Response<Body> {
     text(404, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
-/// The client has it already. Nothing is said of the content, or caches would take it for the new truth.
+/// The client has the current version. Headers about the content are left out, since caches would take them over.
 pub fn not_modified(etag: &str) -> Response<Body> {
     let mut response = Response::new(Body::Whole(None));
     *response.status_mut() = StatusCode::NOT_MODIFIED;

@@ -1,4 +1,4 @@
-//! Objects that are not this server's own, such as those of members, in the form a client asked for.
+//! Objects of other servers, such as members, in the form the client accepts.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::object::shaped;
 use super::watch::{ChangeShape, STREAMED_TYPES, bookmark, write_frame, write_line};
 use crate::served_resources::Resource;
 
-/// What a watcher is told.
+/// One item of a watch.
 pub enum ForeignEvent {
     /// `ADDED`, `MODIFIED` or `DELETED`.
     Change(&'static str, Arc<Object>),
@@ -26,12 +26,12 @@ pub enum ForeignEvent {
     Error(Status),
 }
 
-/// The resource is this server's of the same name: it knows the columns.
+/// The object of another server. `resource` is this server's resource of the same name and has the columns.
 pub fn foreign_object(resource: &Resource, object: &Arc<Object>, format: Format) -> Response<Body> {
     shaped(resource, 200, object, format)
 }
 
-/// Frames as events come; the answer ends with the stream.
+/// Frames of a watch of another server; the response ends with the stream.
 pub fn foreign_watch(
     resource: Arc<Resource>,
     events: impl Stream<Item = Vec<ForeignEvent>> + Send + 'static,

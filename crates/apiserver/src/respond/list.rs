@@ -1,7 +1,8 @@
-//! Lists on the wire: stored bytes joined without decoding where the client takes them as they are.
+//! Lists on the wire: stored bytes joined without decoding where the client accepts the stored form.
 
 use std::sync::Arc;
 
+use access::User;
 use bytes::Bytes;
 use http::Response;
 use kinds::protobuf;
@@ -9,6 +10,7 @@ use object::{Object, Status};
 use serde_json::{Value, json};
 
 use super::body::Body;
+use super::list_stream::{counted_bytes, is_streamable, streamed_list};
 use super::negotiate::{Encoding, Format, Shape};
 use super::object::{encoded, finish, metadata_only, protobuf_bytes};
 use super::table;
@@ -24,7 +26,7 @@ pub struct ListHead {
     pub kind: String,
     /// `resourceVersion` and `continue`.
     pub metadata: Value,
-    /// Items of built-in lists leave out what the list says for all of them.
+    /// Items of built-in lists leave out apiVersion and kind, which the list has.
     pub is_kind_on_items: bool,
 }
 
@@ -39,23 +41,36 @@ impl ListHead {
     }
 }
 
+/// Memory a list takes while it is decoded and encoded as a whole, for each byte of its stored form.
+const WHOLE_LIST_FACTOR: usize = 4;
+
+/// The list in the form the client accepts. Large ones are given out in pieces where the form allows it.
 pub async fn list_response(
     server: &Server,
-    resource: &Resource,
+    user: &Arc<User>,
+    resource: &Arc<Resource>,
     listed: Listed,
     format: Format,
     include_object: Option<&str>,
 ) -> Result<Response<Body>, Status> {
     let head = ListHead::of(resource, list_metadata(&listed));
+    let size = listed.entries.iter().map(|entry| entry.stored.size() + 48).sum();
+    let counted_while_streamed = counted_bytes(size);
+    if let Some(counted) = counted_while_streamed.filter(|_| is_streamable(resource, format)) {
+        let reservation = server.limits.reserve(user, counted)?;
+        let counted = (&server.limits, reservation);
+        return streamed_list(resource, &head, listed.entries, format, include_object, counted);
+    }
     if format.is_plain() && resource.served_is_stored() {
         let write = |stored: &Stored, out: &mut Vec<u8>| match head.is_kind_on_items {
             false => stored.write_json_item(out),
             true => stored.write_json(out),
         };
-        let size = listed.entries.iter().map(|entry| entry.stored.size() + 48).sum();
         let bytes = joined(&head, listed.entries.iter().map(|entry| &entry.stored), size, write);
         return Ok(finish(200, bytes.into(), format));
     }
+    let _while_encoded =
+        counted_while_streamed.map(|_| server.limits.reserve(user, size * WHOLE_LIST_FACTOR)).transpose()?;
     let mut objects = Vec::with_capacity(listed.entries.len());
     for entry in &listed.entries {
         objects.push(convert::shared_to_served(server, resource, entry.decode()).await?);
@@ -63,7 +78,7 @@ pub async fn list_response(
     shaped_list(resource, head, &objects, format, include_object)
 }
 
-/// The same for objects that are made when they are asked for. They have no version of their own.
+/// The same for objects that are computed on request and have no version of their own.
 pub fn objects_response(
     resource: &Resource,
     objects: &[Arc<Object>],
@@ -138,7 +153,7 @@ fn list_metadata(listed: &Listed) -> Value {
     metadata
 }
 
-/// The bytes of every item behind the head of the list.
+/// The head of the list, followed by the bytes of every item.
 fn joined<T>(head: &ListHead, items: impl Iterator<Item = T>, size: usize, write: impl Fn(T, &mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(size + 256);
     let head = json!({"apiVersion": head.api_version, "kind": head.kind, "metadata": head.metadata}).to_string();

@@ -1,16 +1,18 @@
-//! Answers on the wire: which form the client wants, and how objects, lists, tables and watch frames are written.
+//! Responses on the wire: content negotiation, and the encoding of objects, lists, tables and watch frames.
 
 mod body;
 mod foreign;
 mod list;
+mod list_stream;
 mod negotiate;
 mod object;
 mod table;
 mod watch;
 
-pub use body::{Body, json, no_such_page, not_modified, status, text, value};
+pub use body::{Body, counted, json, no_such_page, not_modified, status, text, value};
 pub use foreign::{ForeignEvent, foreign_object, foreign_watch};
 pub use list::{ListHead, foreign_list, list_response, objects_response};
+pub use list_stream::counted_bytes;
 pub use negotiate::{Format, Shape};
 pub use object::{encoded, object_response, status_response};
 pub use watch::watch_response;

@@ -34,7 +34,7 @@ const WRITABLE_TYPES: &[&str] = &["application/json", "application/yaml", "appli
 impl Format {
     /// The first form in the header in which objects of the resource can be given; 406 when there is none.
     ///
-    /// Kinds that have no messages are given as protobuf only where nothing but metadata is asked for.
+    /// Kinds without protobuf messages are given as protobuf only for requests of metadata.
     pub fn for_resource(resource: &Resource, headers: &HeaderMap, pretty: bool) -> Result<Self, Status> {
         let gvk = &resource.kind.gvk;
         let has_message = || resource.custom.is_none() && protobuf::knows(&gvk.api_version(), &gvk.kind);

@@ -1,4 +1,4 @@
-//! One object in the form a client asked for.
+//! One object in the form the client accepts.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ pub fn metadata_only(object: &Object) -> Value {
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
 }
 
-/// Any document in the encoding asked for.
+/// Any document in the encoding of `format`.
 pub fn encoded(code: u16, value: &Value, format: Format) -> Response<Body> {
     match (format.encoding, value) {
         (Encoding::Protobuf, Value::Object(object)) => protobuf_bytes(code, protobuf::encode(object), format),
@@ -90,11 +90,11 @@ pub fn status_response(status: &Status, accept: Option<&HeaderValue>) -> Respons
     response
 }
 
-/// What was encoded; an object that cannot be is a fault of ours, told in JSON.
+/// A protobuf response, or an internal error in JSON when the object cannot be encoded.
 pub fn protobuf_bytes(code: u16, encoded: Result<Vec<u8>, ProtobufError>, format: Format) -> Response<Body> {
     match encoded {
         Ok(bytes) => compressed(bytes.into(), format, |bytes| body::protobuf(code, bytes)),
-        Err(error) => body::status(&Status::internal(format!("the answer cannot be written as protobuf: {error}"))),
+        Err(error) => body::status(&Status::internal(format!("the response cannot be encoded as protobuf: {error}"))),
     }
 }
 

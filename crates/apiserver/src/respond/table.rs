@@ -1,4 +1,4 @@
-//! `Table` answers, the form `kubectl get` prints.
+//! `Table` responses, the form `kubectl get` prints.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub fn table(resource: &Resource, objects: &[Arc<Object>], metadata: Value, with
     build(resource, objects, metadata, with_columns, metadata_only)
 }
 
-/// A table with what `includeObject` asks for in each row.
+/// A table whose rows carry the part of the object that `includeObject` names.
 pub fn table_with(
     resource: &Resource,
     objects: &[Arc<Object>],

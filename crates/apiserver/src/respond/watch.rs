@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use access::User;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http::Response;
@@ -10,22 +11,27 @@ use kinds::protobuf;
 use object::{Object, Status};
 use serde_json::{Value, json};
 
-use super::body::{self, Body};
+use super::body::{self, Body, PIECE_BYTES, PIECES_FROM_BYTES};
 use super::negotiate::{Encoding, Format, Shape};
 use super::object::metadata_only;
 use super::table;
 use crate::cache::Change;
 use crate::convert;
+use crate::limits::Backlog;
 use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::verbs::watch::{Watch, WatchItem};
 
 struct Streaming {
     server: Arc<Server>,
+    user: Arc<User>,
     resource: Arc<Resource>,
     watch: Watch,
     format: Format,
     shape: ChangeShape,
+    /// The rest of a large frame, which is given out in pieces.
+    unsent: Option<Arc<Backlog<Bytes>>>,
+    is_over: bool,
 }
 
 pub const STREAMED_TYPES: &[&str] =
@@ -33,6 +39,7 @@ pub const STREAMED_TYPES: &[&str] =
 
 pub fn watch_response(
     server: Arc<Server>,
+    user: Arc<User>,
     resource: Arc<Resource>,
     watch: Watch,
     format: Format,
@@ -41,10 +48,10 @@ pub fn watch_response(
         return Err(Status::not_acceptable(STREAMED_TYPES));
     }
     server.metrics.watchers.fetch_add(1, Ordering::Relaxed);
-    let state = Streaming { server, resource, watch, format, shape: ChangeShape::new(format.shape) };
+    let shape = ChangeShape::new(format.shape);
+    let state = Streaming { server, user, resource, watch, format, shape, unsent: None, is_over: false };
     let frames = stream::unfold(state, |mut state| async move {
-        let items = state.watch.next().await?;
-        let bytes = state.encode(items).await;
+        let bytes = state.next_bytes().await?;
         Some((Ok(bytes), state))
     });
     Ok(body::watch(format.encoding == Encoding::Protobuf, Body::stream(frames)))
@@ -57,11 +64,55 @@ impl Drop for Streaming {
 }
 
 impl Streaming {
+    /// The next bytes on the wire; `None` when the watch is over.
+    async fn next_bytes(&mut self) -> Option<Bytes> {
+        if let Some(piece) = self.next_piece() {
+            return Some(piece);
+        }
+        if self.is_over {
+            return None;
+        }
+        let items = self.watch.next().await?;
+        let bytes = self.encode(items).await;
+        if bytes.len() < PIECES_FROM_BYTES {
+            return Some(bytes);
+        }
+        match self.server.limits.reserve(&self.user, bytes.len()) {
+            Ok(reservation) => {
+                let backlog = Backlog::new(bytes, Some(reservation));
+                self.server.limits.backlogs.watch_over(&backlog);
+                self.unsent = Some(backlog);
+                self.next_piece()
+            }
+            // The client has too much unread already: it must start over.
+            Err(_) => {
+                self.is_over = true;
+                let status = Status::gone("the client does not read its watches fast enough");
+                Some(self.encode(vec![WatchItem::Error(status)]).await)
+            }
+        }
+    }
+
+    fn next_piece(&mut self) -> Option<Bytes> {
+        let piece = self.unsent.as_ref()?.next(|bytes| {
+            let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
+            Bytes::copy_from_slice(&piece)
+        });
+        match piece {
+            Some(piece) if !piece.is_empty() => return Some(piece),
+            Some(_) => {}
+            // The frame was dropped in its middle, so nothing can follow it.
+            None => self.is_over = true,
+        }
+        self.unsent = None;
+        None
+    }
+
     async fn encode(&mut self, items: Vec<WatchItem>) -> Bytes {
         let json_lines = self.format.encoding != Encoding::Protobuf;
         let unshaped = self.format.shape == Shape::Object && self.resource.served_is_stored();
         let plain = json_lines && unshaped;
-        // The common case of one change goes out without being copied.
+        // The common case of one change is sent without a copy.
         if let ([WatchItem::Change(change)], true) = (&items[..], plain) {
             return change.frame();
         }
@@ -101,7 +152,7 @@ impl Streaming {
     }
 }
 
-/// What is shown of a changed object.
+/// The form of a changed object.
 pub struct ChangeShape {
     shape: Shape,
     /// The first row of a table watch brings the column definitions, the others leave them out.
@@ -153,7 +204,7 @@ pub fn write_line(out: &mut BytesMut, value: &Value) {
 
 pub fn write_frame(out: &mut BytesMut, change: &str, object: &Object) {
     let frame = protobuf::watch_frame(change, object.as_map()).or_else(|error| {
-        let status = Status::internal(format!("the change cannot be written as protobuf: {error}")).to_value();
+        let status = Status::internal(format!("the change cannot be encoded as protobuf: {error}")).to_value();
         protobuf::watch_frame("ERROR", Object::from_value(status).unwrap_or_default().as_map())
     });
     out.extend_from_slice(&frame.unwrap_or_default());

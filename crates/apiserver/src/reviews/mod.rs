@@ -26,7 +26,6 @@ pub async fn serve(
     ctx: &Context,
     target: &Target,
     incoming: Incoming,
-    record: &crate::audit::Record,
 ) -> Result<Response<Body>, Status> {
     let verb = incoming.info.verb;
     if !target.resource.kind.allows(verb) {
@@ -41,10 +40,6 @@ pub async fn serve(
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let body = BodyFormat::of_content_type(content_type.as_deref())?;
     let decoded = decode::decode_as(&target.resource, &incoming.body.read().await?, body)?;
-    // The body of a token review is a credential and has no place in a log.
-    if target.resource.kind.gvk.kind != "TokenReview" {
-        record.request_object(&decoded.value);
-    }
     let object = decode::read_object(ctx, &target.resource, decoded, options.validation)?;
     let answered = answer(server, ctx, target, object, options).await?;
     let answer = Answer::Object { code: 201, object: Arc::new(answered) };

@@ -47,7 +47,6 @@ pub async fn serve(
     target: &Target,
     kind: &SubresourceKind,
     incoming: Incoming,
-    record: &crate::audit::Record,
 ) -> Result<Response<Body>, Status> {
     if *kind == SubresourceKind::Connect {
         return connect::serve(server, ctx, target, incoming).await;
@@ -68,11 +67,6 @@ pub async fn serve(
         content_type: incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned),
         body: incoming.body.read().await?,
     };
-    if let (SubresourceKind::Token, _) | (_, "create") = (kind, verb)
-        && let Ok(body) = call.object()
-    {
-        record.request_object(&body.to_value());
-    }
     let answer = answer(server, ctx, target, kind, &call).await?;
     respond::object_response(server, &target.resource, answer, format).await
 }

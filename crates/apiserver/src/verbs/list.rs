@@ -14,7 +14,7 @@ use crate::request::{ListOptions, ResourceVersionMatch};
 use crate::server::Server;
 use crate::storage::status_of_store;
 
-/// How many stored objects a page at an old revision reads at a time while it looks for matches.
+/// Stored objects a page at an old revision reads at a time while it looks for matches.
 const HISTORY_CHUNK: usize = 500;
 
 /// A page with the token for the next.
@@ -130,7 +130,7 @@ fn listed(page: Page) -> Listed {
     Listed { entries: page.entries, revision: page.revision, continue_token: token, remaining: page.remaining }
 }
 
-/// The message tells clients they may go on without consistency, with the token it carries.
+/// The message has a token to continue without consistency.
 fn expired(after: Option<&str>) -> Status {
     let Some(after) = after else {
         return Status::gone("The resourceVersion for the provided list is too old.");
@@ -160,7 +160,7 @@ pub fn check_fields(target: &Target, options: &ListOptions) -> Result<(), Status
     Ok(())
 }
 
-/// Where the next page starts. Clients treat the encoded form as opaque.
+/// The start of the next page. Clients treat the encoded form as opaque.
 struct Continue {
     revision: Option<u64>,
     after: String,

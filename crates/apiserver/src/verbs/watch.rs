@@ -1,9 +1,10 @@
-//! Following changes: from a revision, from the present state, or as a streaming list with a bookmark at its end.
+//! Watches: from a revision, from the current state, or as a streaming list with a bookmark at its end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use access::User;
 use object::Status;
 use rand::RngExt;
 use tokio::time::Instant;
@@ -11,11 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::Target;
 use super::list::check_fields;
-use crate::cache::{Change, Watcher};
+use crate::cache::{Change, Entry, Watcher};
+use crate::limits::Backlog;
 use crate::request::ListOptions;
+use crate::respond::counted_bytes;
 use crate::server::Server;
 
-/// Bookmarks come about this often to watchers that asked for them.
+/// Interval of bookmarks to watchers that request them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The last bookmark comes this long before the end of the watch.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
@@ -24,7 +27,10 @@ const DURATION_MIN: Duration = Duration::from_secs(1800);
 /// Longer timeouts are cut to this; far larger ones overflow the clock.
 const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What a watcher is told.
+/// Bytes of objects in one batch of a watch; a batch has at least one object.
+const BATCH_BYTES_MAX: usize = 32 << 10;
+
+/// One item of a watch.
 pub enum WatchItem {
     Change(Change),
     Bookmark {
@@ -37,7 +43,8 @@ pub enum WatchItem {
 
 /// A watch under way. Ask for the next batch until there is none.
 pub struct Watch {
-    initial: VecDeque<Change>,
+    /// Objects of the initial state that are still to be sent; `None` when there are none.
+    initial: Option<Arc<Backlog<VecDeque<Arc<Entry>>>>>,
     watcher: Watcher,
     /// A streaming list still owes the bookmark that ends its initial events.
     owes_initial_end: bool,
@@ -49,7 +56,28 @@ pub struct Watch {
     failed: bool,
 }
 
+/// Starts a watch of a caller in this process.
 pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> Result<Watch, Status> {
+    start(server, None, target, options).await
+}
+
+/// Starts a watch of a user who may not read it: the initial state counts as the user's memory and is dropped when it
+/// is not read in time.
+pub async fn watch_counted(
+    server: &Server,
+    user: &Arc<User>,
+    target: &Target,
+    options: &ListOptions,
+) -> Result<Watch, Status> {
+    start(server, Some(user), target, options).await
+}
+
+async fn start(
+    server: &Server,
+    counted_for: Option<&Arc<User>>,
+    target: &Target,
+    options: &ListOptions,
+) -> Result<Watch, Status> {
     check_fields(target, options)?;
     let cache = &target.resource.cache;
     let filter = cache.filter(&target.namespace, options);
@@ -64,17 +92,17 @@ pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> R
     let (initial, watcher) = match options.resource_version {
         _ if with_state => {
             let (entries, watcher) = cache.state_and_watch(filter);
-            (entries.into_iter().map(Change::added).collect(), watcher)
+            (entries, watcher)
         }
         Some(revision) if revision > 0 => match cache.watch_after(filter.clone(), revision) {
-            Ok(watcher) => (VecDeque::new(), watcher),
+            Ok(watcher) => (Vec::new(), watcher),
             // A watch that was admitted is refused by its first event, which is where clients look.
             Err(status) => {
                 refused = Some(status);
-                (VecDeque::new(), cache.watch_after(filter, cache.revision())?)
+                (Vec::new(), cache.watch_after(filter, cache.revision())?)
             }
         },
-        _ => (VecDeque::new(), cache.watch_after(filter, cache.revision())?),
+        _ => (Vec::new(), cache.watch_after(filter, cache.revision())?),
     };
     let now = Instant::now();
     let duration = match options.timeout_seconds {
@@ -82,7 +110,7 @@ pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> R
         _ => DURATION_MIN.mul_f64(rand::rng().random_range(1.0..2.0)),
     };
     Ok(Watch {
-        initial,
+        initial: initial_backlog(server, counted_for, initial)?,
         watcher,
         owes_initial_end: streaming && options.bookmarks,
         bookmarks: options.bookmarks,
@@ -94,6 +122,25 @@ pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> R
     })
 }
 
+fn initial_backlog(
+    server: &Server,
+    counted_for: Option<&Arc<User>>,
+    entries: Vec<Arc<Entry>>,
+) -> Result<Option<Arc<Backlog<VecDeque<Arc<Entry>>>>>, Status> {
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    let Some(user) = counted_for else { return Ok(Some(Backlog::new(entries.into(), None))) };
+    let counted = counted_bytes(entries.iter().map(|entry| entry.bytes()).sum());
+    let reservation = counted.map(|bytes| server.limits.reserve(user, bytes)).transpose()?;
+    let is_counted = reservation.is_some();
+    let backlog = Backlog::new(entries.into(), reservation);
+    if is_counted {
+        server.limits.backlogs.watch_over(&backlog);
+    }
+    Ok(Some(backlog))
+}
+
 /// In good time before the watch ends, so that its successor starts from where this one was, or earlier.
 fn first_bookmark(now: Instant, duration: Duration) -> Instant {
     let usual = BOOKMARK_EVERY.mul_f64(rand::rng().random_range(0.75..1.0));
@@ -102,7 +149,7 @@ fn first_bookmark(now: Instant, duration: Duration) -> Instant {
 }
 
 impl Watch {
-    /// What happened since; `None` when the watch is over.
+    /// The next changes; `None` when the watch is over.
     pub async fn next(&mut self) -> Option<Vec<WatchItem>> {
         if self.failed {
             return None;
@@ -111,9 +158,8 @@ impl Watch {
             self.failed = true;
             return Some(vec![WatchItem::Error(status)]);
         }
-        if !self.initial.is_empty() {
-            let count = self.initial.len().min(500);
-            return Some(self.initial.drain(..count).map(WatchItem::Change).collect());
+        if let Some(items) = self.next_initial() {
+            return Some(items);
         }
         if self.owes_initial_end {
             self.owes_initial_end = false;
@@ -140,6 +186,20 @@ impl Watch {
         }
     }
 
+    /// A batch of the initial state; `None` after its end.
+    fn next_initial(&mut self) -> Option<Vec<WatchItem>> {
+        let Some(batch) = self.initial.as_ref()?.next(take_batch) else {
+            self.failed = true;
+            self.initial = None;
+            return Some(vec![WatchItem::Error(Status::gone("the client did not read the initial state in time"))]);
+        };
+        if batch.is_empty() {
+            self.initial = None;
+            return None;
+        }
+        Some(batch.into_iter().map(|entry| WatchItem::Change(Change::added(entry))).collect())
+    }
+
     fn bookmark_after(&self, now: Instant) -> Instant {
         let last = self.ends - BOOKMARK_BEFORE_END;
         let usual = now + BOOKMARK_EVERY;
@@ -159,6 +219,16 @@ impl Watch {
             }
         }
     }
+}
+
+fn take_batch(entries: &mut VecDeque<Arc<Entry>>) -> Vec<Arc<Entry>> {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while bytes < BATCH_BYTES_MAX {
+        let Some(entry) = entries.pop_front() else { break };
+        bytes += entry.bytes();
+        batch.push(entry);
+    }
+    batch
 }
 
 /// Keeps the compiler honest about what a watch holds on to: it must be able to move between threads.

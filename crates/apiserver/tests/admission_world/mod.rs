@@ -11,7 +11,7 @@ use apiserver::admission::policies::ValidatingPolicies;
 use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
 use apiserver::admission::{Admission, Attributes, Chain};
 use apiserver::aggregate::Aggregator;
-use apiserver::audit::{Audit, Level};
+use apiserver::audit::{Audit, Level, Policy, Rotation};
 use apiserver::auth::{Auth, AuthConfig, ServiceAccountConfig};
 use apiserver::context::Context;
 use apiserver::documents::Version;
@@ -111,7 +111,7 @@ impl World {
             auth,
             admission: Chain::new(steps),
             aggregator: Aggregator::default(),
-            audit: Audit::to_file(&audit_log, Level::Metadata).expect("a log"),
+            audit: Audit::to_file(&audit_log, Policy::everything(Level::Metadata), Rotation::default()).expect("a log"),
             limits: LimitsConfig::default(),
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),

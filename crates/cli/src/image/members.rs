@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::oci_registry::distribute::{ContainerdSink, ImageSink, Imported, Machine, MachineSink, SimulatedSink};
+use ::oci_registry::distribute::{ContainerdSink, ImageSink, ImportOutcome, MachineSink, RemoteMachine, SimulatedSink};
 use ::oci_registry::name::Reference;
 use ::testbed::Testbed;
 use ::testbed::place::{DEFAULT_NAME, TestbedDir};
@@ -94,7 +94,7 @@ struct Inside {
 }
 
 #[async_trait]
-impl Machine for Inside {
+impl RemoteMachine for Inside {
     async fn push_file(&self, from: &Path, to: &str) -> Result<(), String> {
         self.provisioner.push_file(&self.machine, from, to).await.map_err(|error| error.to_string())
     }
@@ -120,7 +120,7 @@ impl ImageSink for OutOfReach {
         &self.member
     }
 
-    async fn import(&self, _: &Path, _: &[Reference]) -> Result<Imported, String> {
+    async fn import(&self, _: &Path, _: &[Reference]) -> Result<ImportOutcome, String> {
         Err("the nodes of a cluster of yours are out of reach: let them pull from the registry, or say \
              --containerd NAME=SOCKET"
             .to_owned())

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::karmadactl::console::Console;
-use ::oci_registry::copy::{Event, How, Progress};
+use ::oci_registry::copy::{CopyMethod, Event, Progress};
 use ::oci_registry::digest::Digest;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -36,15 +36,15 @@ impl Shown {
         lock(&self.bars).insert(blob, bar);
     }
 
-    fn end(&self, blob: &Digest, how: How) {
+    fn end(&self, blob: &Digest, how: CopyMethod) {
         if let Some(bar) = lock(&self.bars).remove(blob) {
             bar.finish_and_clear();
         }
         let len = lock(&self.sizes).remove(blob);
         let how = match how {
-            How::Copied => "copied",
-            How::TakenOver => "mounted from another repository",
-            How::WasThere => "already exists",
+            CopyMethod::Copied => "copied",
+            CopyMethod::TakenOver => "mounted from another repository",
+            CopyMethod::WasThere => "already exists",
         };
         let len = len.map(|len| format!(" ({})", size(len))).unwrap_or_default();
         let line = format!("  {} {how}{len}", blob.short());

@@ -16,7 +16,7 @@ pub enum DockerfileError {
     NoFrom,
 }
 
-/// What is to be done, in order.
+/// The instructions of a Dockerfile in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dockerfile {
     /// None for `scratch`.
@@ -313,7 +313,7 @@ fn variable(variables: &BTreeMap<String, String>, text: &str) -> (String, usize)
     if len == 0 { ("$".to_owned(), 0) } else { (get(&text[..len]), len) }
 }
 
-/// Words as a shell would see them: quotes hold together, a backslash takes what follows as it is.
+/// Splits text into words as a shell does: quotes group, a backslash escapes the next character.
 fn words(line: usize, text: &str) -> Result<Vec<String>, DockerfileError> {
     let (mut words, mut word): (Vec<String>, Option<String>) = (Vec::new(), None);
     let mut quote = None;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::client::{Client, ClientError};
-use crate::copy::places::{InLayout, InRegistry};
+use crate::copy::endpoints::{LayoutEndpoint, RegistryEndpoint};
 use crate::copy::{CopyError, CopyOptions, Destination, Progress, RawManifest, Source, copy};
 use crate::image::builder::{Base, Builder, Layer};
 use crate::image::layout::Layout;
@@ -45,7 +45,7 @@ pub enum BuildError {
     Taken(#[from] CopyError),
 }
 
-/// What is built and how.
+/// Options of a build.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
     pub context: PathBuf,
@@ -127,7 +127,7 @@ async fn fetch_base(
     let mut found = None;
     for name in mirrored.chain([from.clone()]) {
         let remote = client.remote(&name).await.map_err(CopyError::from);
-        let source = remote.map(|remote| InRegistry { remote, selector: name.selector() });
+        let source = remote.map(|remote| RegistryEndpoint { remote, selector: name.selector() });
         match source {
             Ok(source) if source.manifest(None).await.is_ok() => {
                 found = Some(source);
@@ -141,7 +141,7 @@ async fn fetch_base(
     }
     let source = found.ok_or_else(|| failed(CopyError::Client(ClientError::NotFound { what: from.to_string() })))?;
     let wanted = CopyOptions { platform: Some(options.platform.clone()), ..CopyOptions::default() };
-    let target = Unnamed(InLayout::new(layout.clone(), None));
+    let target = Unnamed(LayoutEndpoint::new(layout.clone(), None));
     let manifest = copy(&source, &target, &wanted, progress).await.map_err(failed)?;
     let Kind::Image { config, layers } = manifest.parse().map_err(failed)?.kind else {
         return Err(failed(CopyError::TooDeep));
@@ -157,8 +157,8 @@ async fn fetch_base(
     Ok(Base { config, layers })
 }
 
-/// Takes what an image is made of, but does not list the image.
-struct Unnamed(InLayout);
+/// Copies the blobs of an image without listing the image.
+struct Unnamed(LayoutEndpoint);
 
 #[async_trait::async_trait]
 impl Destination for Unnamed {

@@ -1,10 +1,10 @@
-//! Dockerfiles as data: what they become, or why they are refused.
+//! Dockerfiles as data, with the expected image or error.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::client::ClientOptions;
-use crate::copy::Silent;
+use crate::copy::NoProgress;
 use crate::image::tar::TarIndex;
 
 fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
@@ -93,7 +93,7 @@ async fn build_in(context: &Path) -> Result<(Layout, Descriptor, tempfile::TempD
         mirror: None,
     };
     let client = Client::new(&ClientOptions::default()).unwrap();
-    let image = build(&options, &client, &layout, &Silent).await?;
+    let image = build(&options, &client, &layout, &NoProgress).await?;
     Ok((layout, image, scratch))
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::{BuildError, BuildOptions};
-use crate::copy::places::{InArchive, InLayout};
+use crate::copy::endpoints::{ArchiveEndpoint, LayoutEndpoint};
 use crate::copy::{CopyOptions, Progress, Source, copy};
 use crate::image::layout::Layout;
 use crate::manifest::Descriptor;
 
 const ASK_MAX: Duration = Duration::from_secs(10);
-/// What is shown of a failed build: its end says why.
+/// Length of the output shown of a failed build: its end has the reason.
 const SAID_MAX: usize = 4_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +80,9 @@ async fn take(
     layout: &Layout,
     progress: &dyn Progress,
 ) -> Result<Descriptor, BuildError> {
-    let source = InArchive::open(archive, layout.dir(), None)?;
+    let source = ArchiveEndpoint::open(archive, layout.dir(), None)?;
     let source: &dyn Source = &source;
-    let target = InLayout::new(layout.clone(), Some(options.name.clone()));
+    let target = LayoutEndpoint::new(layout.clone(), Some(options.name.clone()));
     let wanted = CopyOptions { platform: Some(options.platform.clone()), ..CopyOptions::default() };
     let manifest = copy(source, &target, &wanted, progress).await?;
     Ok(manifest.descriptor())

@@ -19,7 +19,7 @@ const TOKEN_LIFE: Duration = Duration::from_secs(60);
 const TOKEN_SPARE: Duration = Duration::from_secs(5);
 const HELPER_MAX: Duration = Duration::from_secs(20);
 
-/// What a registry asks for with 401.
+/// The challenge in a 401 response.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Challenge {
     Basic,
@@ -59,7 +59,7 @@ fn parameters(mut text: &str) -> HashMap<String, String> {
     found
 }
 
-/// What proves to a registry that we may do something.
+/// A bearer token of a registry.
 #[derive(Clone)]
 pub struct Token {
     header: HeaderValue,

@@ -32,7 +32,7 @@ const REDIRECTS_MAX: usize = 5;
 const RETRIES_MAX: u32 = 4;
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
-/// What is read of an answer that is no content.
+/// Bytes read of a response that is not content.
 const TEXT_LEN_MAX: usize = 1024 * 1024;
 const AGENT: &str = concat!("flotilla/", env!("CARGO_PKG_VERSION"));
 
@@ -164,7 +164,7 @@ impl Client {
         if answer.status() == StatusCode::UNAUTHORIZED { Err(denied()) } else { Ok(answer) }
     }
 
-    /// Follows redirects; what proves who we are goes to the registry's own host only.
+    /// Follows redirects; credentials go to the registry's own host only.
     async fn follow(&self, call: &Call<'_>, login: Option<HeaderValue>) -> Result<Response<Incoming>, ClientError> {
         let first = address(&call.url)?;
         let mut uri = first.clone();
@@ -215,9 +215,9 @@ struct Call<'a> {
     headers: Vec<(http::HeaderName, String)>,
     body: Bytes,
     host: &'a str,
-    /// What a token must allow: `repository:NAME:pull,push`.
+    /// The scope a token must have: `repository:NAME:pull,push`.
     scope: String,
-    /// For messages: what is asked for.
+    /// The request, for messages.
     what: String,
     /// Doing it twice does no harm.
     may_repeat: bool,
@@ -257,7 +257,7 @@ fn resolve(base: &Uri, target: &str) -> String {
     }
 }
 
-/// Whether a registry is on this machine, so that nobody listens between.
+/// Returns true when a registry is on this machine, so that plain HTTP is safe.
 pub fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,

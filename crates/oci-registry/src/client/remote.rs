@@ -184,7 +184,7 @@ impl Remote {
         Ok(tags)
     }
 
-    /// Whether all an image is made of is there, each part looked for by itself.
+    /// Returns true when all blobs and manifests of an image are present.
     pub async fn verify(&self, selector: &Selector, expected: &Digest) -> Result<(), ClientError> {
         let found = self.manifest(selector).await?;
         let what = format!("{}/{}", self.host, self.repository);
@@ -291,7 +291,7 @@ impl Upload<'_> {
         }
     }
 
-    /// Tells the registry to forget it; if that fails, it expires.
+    /// Cancels the upload; if that fails, it expires.
     pub async fn cancel(self) {
         let call = self.call(Method::DELETE);
         let _ = self.remote.client.send(call).await;
@@ -352,7 +352,7 @@ impl Upload<'_> {
         let answer = expect(self.remote.client.send(call).await?, &what, &accepted).await?;
         let range = answer.headers().get(RANGE).and_then(|range| range.to_str().ok());
         let last = range.and_then(|range| range.rsplit('-').next()?.parse::<u64>().ok());
-        // `0-0` is said of nothing and of one byte; no piece of ours has one byte before its end.
+        // `0-0` stands for no byte and for one byte; our pieces are never one byte long unless they are the last.
         Ok(last.map_or(0, |last| if last == 0 { 0 } else { last + 1 }))
     }
 
@@ -383,7 +383,7 @@ async fn refusal(answer: Response<Incoming>, what: &str) -> ClientError {
     }
 }
 
-/// What the registry said, from its error document.
+/// The message in a registry's error document.
 fn said(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Errors {

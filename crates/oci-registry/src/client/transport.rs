@@ -141,7 +141,7 @@ impl Proxy {
         let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        // Byte by byte: what follows the answer belongs to whoever uses the tunnel.
+        // Byte by byte: bytes after the response belong to the user of the tunnel.
         while !answer.ends_with(b"\r\n\r\n") {
             if answer.len() == PROXY_ANSWER_MAX {
                 return Err(io::Error::other("the proxy's answer has no end"));

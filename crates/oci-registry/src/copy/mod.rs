@@ -1,6 +1,6 @@
 //! Copies images between registries, layouts and archives: blobs side by side, every byte verified, broken transfers resumed.
 
-pub mod places;
+pub mod endpoints;
 #[cfg(test)]
 mod tests;
 
@@ -95,21 +95,21 @@ pub trait Destination: Send + Sync {
 
     async fn put(&self, blob: &Descriptor, content: &mut Content<'_>) -> Result<(), CopyError>;
 
-    /// Parts come before what they are part of; the last one is the image.
+    /// In dependency order; the last one is the image.
     async fn put_manifest(&self, manifest: &RawManifest, is_image: bool) -> Result<(), CopyError>;
 }
 
-/// What a copy tells while it runs.
+/// Progress of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Started { blob: Digest, len: u64 },
     Advanced { blob: Digest, bytes: u64 },
-    Done { blob: Digest, how: How },
+    Done { blob: Digest, how: CopyMethod },
     Manifest { digest: Digest },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum CopyMethod {
     Copied,
     TakenOver,
     WasThere,
@@ -119,10 +119,10 @@ pub trait Progress: Send + Sync {
     fn event(&self, event: Event);
 }
 
-/// Tells nobody.
-pub struct Silent;
+/// Discards progress.
+pub struct NoProgress;
 
-impl Progress for Silent {
+impl Progress for NoProgress {
     fn event(&self, _: Event) {}
 }
 
@@ -214,19 +214,19 @@ impl Job<'_> {
     async fn blob(&self, blob: &Descriptor) -> Result<(), CopyError> {
         let done = |how| self.progress.event(Event::Done { blob: blob.digest.clone(), how });
         if self.destination.has(blob).await? {
-            done(How::WasThere);
+            done(CopyMethod::WasThere);
             return Ok(());
         }
         if let Some(from) = self.source.repository()
             && self.destination.take_over(blob, from).await?
         {
-            done(How::TakenOver);
+            done(CopyMethod::TakenOver);
             return Ok(());
         }
         self.progress.event(Event::Started { blob: blob.digest.clone(), len: blob.size });
         let mut content = Content::new(self.source, blob, self.progress);
         self.destination.put(blob, &mut content).await?;
-        done(How::Copied);
+        done(CopyMethod::Copied);
         Ok(())
     }
 }
@@ -248,7 +248,7 @@ impl<'a> Content<'a> {
         Self { source, blob, progress, stream: None, hasher, read: 0, retries: 0 }
     }
 
-    /// Takes what a former attempt left at the destination: only what is missing is read.
+    /// Resumes from the part an earlier attempt left at the destination.
     pub fn begin_at(&mut self, hashed: Hasher, offset: u64) {
         self.hasher = Some(hashed);
         self.read = offset;
@@ -271,7 +271,7 @@ impl<'a> Content<'a> {
                     self.retry_after(std::io::ErrorKind::UnexpectedEof.into()).await?;
                 }
                 None => return self.verify().map(|()| None),
-                // All of it came; what broke off behind it does not matter.
+                // The content is complete, so a late error does not matter.
                 Some(Err(_)) if self.read == self.blob.size => return self.verify().map(|()| None),
                 Some(Err(error)) => self.retry_after(error).await?,
             }

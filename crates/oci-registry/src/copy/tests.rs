@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::places::{InArchive, InLayout, InRegistry};
+use super::endpoints::{ArchiveEndpoint, LayoutEndpoint, RegistryEndpoint};
 use super::*;
 use crate::client::{Client, ClientOptions};
 use crate::image::archive::pack;
 use crate::image::layout::Layout;
 use crate::manifest::{OCI_CONFIG, OCI_INDEX, OCI_LAYER, OCI_MANIFEST};
 use crate::name::Reference;
-use crate::preload::{From, preload};
-use crate::server::{Settings, start};
+use crate::preload::{ImageSource, preload};
+use crate::server::{RegistryConfig, start};
 
 struct Bench {
     directory: tempfile::TempDir,
@@ -35,7 +35,7 @@ impl Bench {
     async fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let cancel = CancellationToken::new();
-        let settings = Settings::new(&directory.path().join("registry"), "127.0.0.1:0".parse().unwrap());
+        let settings = RegistryConfig::new(&directory.path().join("registry"), "127.0.0.1:0".parse().unwrap());
         let running = start(settings, cancel.clone()).await.unwrap();
         let client = Client::new(&ClientOptions::default()).unwrap();
         Self { directory, client, host: running.address.to_string(), cancel }
@@ -45,9 +45,9 @@ impl Bench {
         Layout::create(&self.directory.path().join(name)).unwrap()
     }
 
-    async fn in_registry(&self, image: &str) -> InRegistry {
+    async fn in_registry(&self, image: &str) -> RegistryEndpoint {
         let image: Reference = format!("{}/{image}", self.host).parse().unwrap();
-        InRegistry { remote: self.client.remote(&image).await.unwrap(), selector: image.selector() }
+        RegistryEndpoint { remote: self.client.remote(&image).await.unwrap(), selector: image.selector() }
     }
 }
 
@@ -74,7 +74,7 @@ fn build(layout: &Layout, platform: &str, name: Option<&str>) -> Descriptor {
 }
 
 #[derive(Default)]
-struct Counted(Mutex<Vec<How>>);
+struct Counted(Mutex<Vec<CopyMethod>>);
 
 impl Progress for Counted {
     fn event(&self, event: Event) {
@@ -91,19 +91,19 @@ async fn an_image_survives_the_way_around_all_places() {
     let image = build(&layout, "linux/amd64", Some("demo/app:1"));
     let archive = bench.directory.path().join("image.tar");
     pack(&layout, &archive).unwrap();
-    let from_archive = InArchive::open(&archive, bench.directory.path(), Some("demo/app:1")).unwrap();
+    let from_archive = ArchiveEndpoint::open(&archive, bench.directory.path(), Some("demo/app:1")).unwrap();
     assert_eq!(from_archive.name().unwrap().to_string(), "docker.io/demo/app:1");
     let (one, two) = (bench.in_registry("one:1").await, bench.in_registry("two:1").await);
     let options = CopyOptions::default();
-    copy(&from_archive, &one, &options, &Silent).await.unwrap();
+    copy(&from_archive, &one, &options, &NoProgress).await.unwrap();
     let counted = Counted::default();
     copy(&one, &two, &options, &counted).await.unwrap();
-    assert_eq!(*counted.0.lock(), [How::TakenOver, How::TakenOver]);
+    assert_eq!(*counted.0.lock(), [CopyMethod::TakenOver, CopyMethod::TakenOver]);
     let counted = Counted::default();
     copy(&one, &two, &options, &counted).await.unwrap();
-    assert_eq!(*counted.0.lock(), [How::WasThere, How::WasThere]);
-    let back = InLayout::new(bench.layout("back"), None);
-    let manifest = copy(&two, &back, &options, &Silent).await.unwrap();
+    assert_eq!(*counted.0.lock(), [CopyMethod::WasThere, CopyMethod::WasThere]);
+    let back = LayoutEndpoint::new(bench.layout("back"), None);
+    let manifest = copy(&two, &back, &options, &NoProgress).await.unwrap();
     assert_eq!(manifest.digest, image.digest);
     for entry in std::fs::read_dir(layout.dir().join("blobs/sha256")).unwrap() {
         let name = entry.unwrap().file_name();
@@ -120,15 +120,15 @@ async fn of_an_index_one_platform_or_all_are_copied() {
     let index = json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": parts});
     let index = layout.put_bytes(OCI_INDEX, index.to_string().as_bytes()).unwrap();
     layout.add(&index, Some(&"demo:1".parse().unwrap())).unwrap();
-    let source = InLayout::open(layout, Some("demo:1")).unwrap();
+    let source = LayoutEndpoint::open(layout, Some("demo:1")).unwrap();
     let target = bench.in_registry("demo:1").await;
-    let all = copy(&source, &target, &CopyOptions::default(), &Silent).await.unwrap();
+    let all = copy(&source, &target, &CopyOptions::default(), &NoProgress).await.unwrap();
     assert_eq!(all.media_type, OCI_INDEX);
     target.remote.verify(&target.selector, &index.digest).await.unwrap();
     let wanted = |text: &str| CopyOptions { platform: Platform::parse(text), ..CopyOptions::default() };
-    let one = copy(&target, &bench.in_registry("demo:arm").await, &wanted("linux/arm64"), &Silent).await.unwrap();
+    let one = copy(&target, &bench.in_registry("demo:arm").await, &wanted("linux/arm64"), &NoProgress).await.unwrap();
     assert_eq!((one.digest, one.media_type.as_str()), (parts[1].digest.clone(), OCI_MANIFEST));
-    let none = copy(&target, &bench.in_registry("demo:x").await, &wanted("linux/s390x"), &Silent).await;
+    let none = copy(&target, &bench.in_registry("demo:x").await, &wanted("linux/s390x"), &NoProgress).await;
     let said = none.unwrap_err().to_string();
     assert!(said.contains("linux/amd64, linux/arm64"), "{said}");
 }
@@ -149,21 +149,21 @@ async fn images_saved_by_docker_are_read() {
     let list = json!([{"Config": "config.json", "RepoTags": ["old/app:2"], "Layers": ["layer.tar"]}]);
     std::fs::write(directory.join("manifest.json"), list.to_string()).unwrap();
     tar(&["-czf", "saved.tar.gz", "manifest.json", "config.json", "layer.tar"]);
-    let from = From::find(directory.join("saved.tar.gz").to_str().unwrap()).unwrap();
+    let from = ImageSource::find(directory.join("saved.tar.gz").to_str().unwrap()).unwrap();
     let options = CopyOptions { platform: Platform::parse("linux/amd64"), ..CopyOptions::default() };
-    let loaded = preload(&bench.client, &from, None, &bench.host, &options, directory, &Silent).await.unwrap();
+    let loaded = preload(&bench.client, &from, None, &bench.host, &options, directory, &NoProgress).await.unwrap();
     assert_eq!(loaded[0].name.to_string(), format!("{}/old/app:2", bench.host));
     let remote = bench.client.remote(&loaded[0].name).await.unwrap();
     assert!(remote.has_blob(&diff).await.unwrap());
     assert_eq!(remote.tags().await.unwrap(), ["2"]);
     let nothing = directory.join("nothing.tar");
     tar(&["-cf", "nothing.tar", "file"]);
-    assert!(InArchive::open(&nothing, directory, None).is_err());
+    assert!(ArchiveEndpoint::open(&nothing, directory, None).is_err());
 }
 
 /// A source whose blobs break off, or are others than they should be.
 struct Faulty {
-    inner: InLayout,
+    inner: LayoutEndpoint,
     opened: AtomicUsize,
     fault: Fault,
 }
@@ -199,9 +199,9 @@ impl Source for Faulty {
 async fn copy_faulty(bench: &Bench, fault: Fault, to: &dyn Destination) -> (Result<RawManifest, CopyError>, usize) {
     let layout = bench.layout("faulty");
     build(&layout, "linux/amd64", Some("demo:1"));
-    let source = Faulty { inner: InLayout::open(layout, None).unwrap(), opened: AtomicUsize::new(0), fault };
+    let source = Faulty { inner: LayoutEndpoint::open(layout, None).unwrap(), opened: AtomicUsize::new(0), fault };
     let options = CopyOptions { parallel: 1, ..CopyOptions::default() };
-    let copied = copy(&source, to, &options, &Silent).await;
+    let copied = copy(&source, to, &options, &NoProgress).await;
     (copied, source.opened.load(Ordering::SeqCst))
 }
 
@@ -218,7 +218,7 @@ async fn what_breaks_off_goes_on_from_there() {
 async fn what_lies_reaches_no_destination() {
     let bench = Bench::start().await;
     let registry = bench.in_registry("demo:1").await;
-    let layout = InLayout::new(bench.layout("to"), None);
+    let layout = LayoutEndpoint::new(bench.layout("to"), None);
     for fault in [Fault::Lies, Fault::NeverEnds] {
         for target in [&registry as &dyn Destination, &layout] {
             let (copied, _) = copy_faulty(&bench, fault, target).await;
@@ -236,12 +236,15 @@ async fn a_source_that_stays_broken_is_given_up_and_what_came_is_used_next_time(
     let directory = tempfile::tempdir().unwrap();
     let layout = Layout::create(&directory.path().join("from")).unwrap();
     build(&layout, "linux/amd64", Some("demo:1"));
-    let target = InLayout::new(Layout::create(&directory.path().join("to")).unwrap(), None);
-    let source =
-        |fault| Faulty { inner: InLayout::open(layout.clone(), None).unwrap(), opened: AtomicUsize::new(0), fault };
+    let target = LayoutEndpoint::new(Layout::create(&directory.path().join("to")).unwrap(), None);
+    let source = |fault| Faulty {
+        inner: LayoutEndpoint::open(layout.clone(), None).unwrap(),
+        opened: AtomicUsize::new(0),
+        fault,
+    };
     let options = CopyOptions { parallel: 1, ..CopyOptions::default() };
     let broken = source(Fault::BreaksOff { times: usize::MAX });
-    assert!(matches!(copy(&broken, &target, &options, &Silent).await, Err(CopyError::Io { .. })));
+    assert!(matches!(copy(&broken, &target, &options, &NoProgress).await, Err(CopyError::Io { .. })));
     let counted = LargestStep::default();
     copy(&source(Fault::BreaksOff { times: 0 }), &target, &options, &counted).await.unwrap();
     let step = counted.0.load(Ordering::SeqCst);

@@ -55,7 +55,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What Docker's list says of an image; nothing of an index, which older readers do not know.
+/// The entry of an image in Docker's list; none for an index, which older readers do not know.
 fn docker_entry(layout: &Layout, image: &Descriptor) -> io::Result<Option<serde_json::Value>> {
     let bytes = fs::read(layout.blob_path(&image.digest))?;
     let Ok(Manifest { kind: Kind::Image { config, layers }, .. }) = Manifest::parse(None, &bytes) else {
@@ -116,7 +116,7 @@ impl Archive {
         let file = if is_gzip(path)? {
             let plain = scratch.join(format!("{}.tar", uuid::Uuid::new_v4()));
             let mut out = File::options().create_new(true).read(true).write(true).open(&plain)?;
-            // Nobody else needs its name.
+            // Only this archive needs its name.
             fs::remove_file(&plain)?;
             io::copy(&mut flate2::read::MultiGzDecoder::new(File::open(path)?), &mut out)?;
             out

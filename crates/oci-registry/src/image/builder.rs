@@ -106,7 +106,7 @@ impl Layer {
         Ok(self)
     }
 
-    /// Who owns everything in it.
+    /// The owner of all files in it.
     pub fn owned_by(&mut self, user: u32, group: u32) -> &mut Self {
         self.entries.values_mut().for_each(|node| node.owner = (user, group));
         self

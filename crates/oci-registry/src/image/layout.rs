@@ -111,7 +111,7 @@ impl Layout {
         Ok(Descriptor::new(media_type, digest, bytes.len() as u64))
     }
 
-    /// Keeps what `write` writes, under the digest it turns out to have.
+    /// Stores the output of `write` under its digest.
     pub fn put_with<T>(
         &self,
         media_type: &str,

@@ -19,7 +19,7 @@ pub enum EntryKind<'a> {
     Symlink { target: &'a str },
 }
 
-/// What is said of a file beside its content. Owner and time are left at zero, for the same bytes every time.
+/// A file's header. Owner and time are zero, so that the same content gives the same bytes.
 pub struct Entry<'a> {
     /// Without a slash at its start.
     pub path: &'a str,
@@ -234,7 +234,7 @@ impl Read for Positioned {
     }
 }
 
-/// What headers before a header said about it.
+/// Extended attributes from the headers before a header.
 #[derive(Default)]
 struct Extension {
     path: Option<String>,
@@ -340,7 +340,7 @@ fn bad(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
 }
 
-/// Whether a file begins as gzip does.
+/// Returns true when a file starts with the magic bytes of gzip.
 pub fn is_gzip(path: &Path) -> io::Result<bool> {
     let mut magic = [0; 2];
     let mut file = File::open(path)?;

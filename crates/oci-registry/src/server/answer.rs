@@ -1,4 +1,4 @@
-//! What is answered: headers every answer has, and errors with the codes and bodies the specification gives them.
+//! Responses: common headers, and errors with the codes and bodies of the specification.
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
@@ -26,12 +26,12 @@ pub fn empty() -> Body {
     full(Bytes::new())
 }
 
-/// An answer from parts that were checked before they came here.
+/// Builds a response from checked parts.
 pub fn answer<const N: usize>(status: StatusCode, headers: [(HeaderName, String); N], body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     for (name, value) in headers {
-        // Names, digests and numbers; anything else is no header and is left out.
+        // Names, digests and numbers are valid header values; others are left out.
         if let Ok(value) = HeaderValue::from_str(&value) {
             response.headers_mut().insert(name, value);
         }
@@ -46,7 +46,7 @@ pub fn with_version(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// A request that cannot be answered as asked.
+/// A request that failed.
 #[derive(Debug)]
 pub struct Fault {
     status: StatusCode,
@@ -80,7 +80,7 @@ impl Fault {
     }
 
     pub fn not_allowed(allowed: &'static str) -> Self {
-        Self::unsupported("this cannot be done here").with_header(header::ALLOW, allowed.to_owned())
+        Self::unsupported("this method is not allowed on this path").with_header(header::ALLOW, allowed.to_owned())
     }
 
     pub fn bad(code: &'static str, message: impl Into<String>) -> Self {
@@ -89,7 +89,7 @@ impl Fault {
 
     pub fn internal(error: &dyn std::error::Error) -> Self {
         tracing::error!(error = %crate::said(error), "a request failed");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN", "the registry could not do this; its log says why")
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN", "internal error; see the registry's log")
     }
 
     pub fn into_response(self) -> Response<Body> {
@@ -131,10 +131,11 @@ impl From<StoreError> for Fault {
                 let digests: Vec<_> = missing.iter().take(100).map(|missing| &missing.digest).collect();
                 Self::bad("MANIFEST_BLOB_UNKNOWN", message).with_detail(json!({"digests": digests}))
             }
-            StoreError::TooManyUploads(_) => Self::new(S::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", message),
+            StoreError::TooManyUploads(_) => Self::new(S::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", message)
+                .with_header(header::RETRY_AFTER, "60".to_owned()),
             StoreError::BlobTooLarge(_) => Self::new(S::PAYLOAD_TOO_LARGE, "SIZE_INVALID", message),
             StoreError::Collecting => Self::new(S::CONFLICT, "TOOMANYREQUESTS", message),
-            // A full disk is for whoever pushes to know, too.
+            // The client should know that the disk is full.
             StoreError::Io { ref source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 tracing::error!(error = %crate::said(&error), "a request failed");
                 Self::new(S::INSUFFICIENT_STORAGE, "UNKNOWN", "the registry's disk is full")

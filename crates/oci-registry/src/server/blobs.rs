@@ -1,4 +1,4 @@
-//! Blobs: whether there is one, its bytes or a range of them, dropping it.
+//! Blobs: existence, content or a range of it, deletion.
 
 use std::io::{Seek, SeekFrom};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ enum Wanted {
     Outside,
 }
 
-/// What is not understood, and several ranges at once, is answered with the whole, as HTTP allows.
+/// Unknown units and several ranges at once are answered with the whole content, as HTTP allows.
 fn part_wanted(headers: &HeaderMap, len: u64) -> Wanted {
     let Some(text) = headers.get(RANGE).and_then(|value| value.to_str().ok()) else { return Wanted::All };
     let Some((first, last)) = text.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {

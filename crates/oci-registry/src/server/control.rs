@@ -1,29 +1,31 @@
-//! A socket in the data directory through which the registry that holds it can be told to collect garbage now.
+//! A socket in the data directory to request garbage collection from a running registry.
 //!
-//! Whoever can open the socket owns the data: that is all the authentication there is, and the network never sees it.
+//! Access to the socket is the only authentication: it belongs to the owner of the data and is not on the network.
 
+use std::convert::Infallible;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Body, Fault, answer, full};
-use super::serve;
-use crate::store::{GcOptions, GcReport, Limits, Store, StoreError};
+use crate::store::{GcOptions, GcReport, Store, StoreError, StoreLimits};
 
-/// What a socket's address holds on Linux, less the NUL at its end.
+/// Length of a socket path on Linux without the NUL at its end.
 const SOCKET_PATH_LEN_MAX: usize = 107;
 const MESSAGE_LEN_MAX: usize = 64 * 1024;
+const HEADER_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
@@ -38,7 +40,7 @@ pub enum ControlError {
 /// Collects in a directory: by itself when nobody holds it, else through the registry that does.
 pub async fn collect(dir: &Path, options: &GcOptions) -> Result<GcReport, ControlError> {
     let (root, gc) = (dir.to_owned(), options.clone());
-    let alone = move || Store::open(&root, Limits::default())?.collect(&gc, SystemTime::now());
+    let alone = move || Store::open(&root, StoreLimits::default())?.collect(&gc, SystemTime::now());
     match tokio::task::spawn_blocking(alone).await {
         Ok(Err(StoreError::InUse(_))) => ask(dir, options).await,
         Ok(collected) => Ok(collected?),
@@ -79,8 +81,7 @@ pub fn listen(store: Arc<Store>, cancel: CancellationToken) -> std::io::Result<J
         let graceful = GracefulShutdown::new();
         while let Some(accepted) = cancel.run_until_cancelled(listener.accept()).await {
             let Ok((stream, _)) = accepted else { continue };
-            let store = store.clone();
-            tokio::spawn(serve(stream, graceful.watcher(), move |request| control(store.clone(), request)));
+            tokio::spawn(serve(store.clone(), stream, graceful.watcher()));
         }
         let _ = std::fs::remove_file(&socket);
         graceful.shutdown().await;
@@ -98,6 +99,19 @@ fn reachable(dir: &Path) -> std::io::Result<(PathBuf, Option<std::fs::File>)> {
     Ok((PathBuf::from(format!("/proc/self/fd/{}/control.sock", handle.as_raw_fd())), Some(handle)))
 }
 
+async fn serve(store: Arc<Store>, stream: UnixStream, watcher: Watcher) {
+    let service = service_fn(move |request| {
+        let response = control(store.clone(), request);
+        async move { Ok::<_, Infallible>(response.await) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_MAX);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "control connection ended");
+    }
+}
+
 async fn control(store: Arc<Store>, request: Request<Incoming>) -> Response<Body> {
     match gc(store, request).await {
         Ok(report) => {
@@ -110,14 +124,14 @@ async fn control(store: Arc<Store>, request: Request<Incoming>) -> Response<Body
 
 async fn gc(store: Arc<Store>, request: Request<Incoming>) -> Result<GcReport, Fault> {
     if *request.method() != Method::POST || request.uri().path() != "/gc" {
-        return Err(Fault::new(StatusCode::NOT_FOUND, "UNSUPPORTED", "there is nothing at this path"));
+        return Err(Fault::new(StatusCode::NOT_FOUND, "UNSUPPORTED", "unknown path"));
     }
     let body = Limited::new(request.into_body(), MESSAGE_LEN_MAX).collect().await;
     let body = body.map_err(|error| Fault::bad("UNSUPPORTED", error.to_string()))?.to_bytes();
     let options: GcOptions =
         serde_json::from_slice(&body).map_err(|error| Fault::bad("UNSUPPORTED", error.to_string()))?;
     match tokio::task::spawn_blocking(move || store.collect(&options, SystemTime::now())).await {
-        // Whoever asks here owns the data and may read all of why.
+        // The caller owns the data and may read the full error.
         Ok(collected) => {
             collected.map_err(|error| Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN", crate::said(&error)))
         }

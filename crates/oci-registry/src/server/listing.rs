@@ -91,7 +91,7 @@ fn json_answer(media_type: &str, value: &Value) -> Response<Body> {
     answer(StatusCode::OK, [(CONTENT_TYPE, media_type.to_owned())], full(value.to_string()))
 }
 
-/// Says where the next page is.
+/// Adds the link to the next page.
 fn linked(mut response: Response<Body>, path: &str, n: usize, last: Option<&String>) -> Response<Body> {
     if let Some(last) = last {
         let link = format!("<{path}?last={}&n={n}>; rel=\"next\"", encode(last));

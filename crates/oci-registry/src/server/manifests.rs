@@ -93,7 +93,7 @@ async fn put(
     for tag in said_tags.iter().filter_map(|tag| HeaderValue::from_str(tag.as_str()).ok()) {
         response.headers_mut().append(OCI_TAG, tag);
     }
-    // Tells clients that this registry knows referrers by itself.
+    // Shows clients that this registry supports referrers.
     if let Some(subject) = subject.and_then(|subject| HeaderValue::from_str(&subject).ok()) {
         response.headers_mut().insert(OCI_SUBJECT, subject);
     }

@@ -62,7 +62,7 @@ pub fn digest(text: &str) -> Result<Digest, Fault> {
     text.parse().map_err(|error: crate::digest::NotADigest| Fault::bad("DIGEST_INVALID", error.to_string()))
 }
 
-/// What looks like a digest and is none gets that answer, not one about tags.
+/// Malformed digests get an error about digests, not about tags.
 fn selector(text: &str) -> Result<Selector, Fault> {
     if text.contains(':') {
         return digest(text).map(Selector::Digest);

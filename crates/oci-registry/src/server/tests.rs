@@ -18,7 +18,7 @@ struct Bench {
     address: std::net::SocketAddr,
     cancel: CancellationToken,
     directory: tempfile::TempDir,
-    running: Option<Running>,
+    running: Option<RunningRegistry>,
 }
 
 struct Said {
@@ -47,9 +47,9 @@ impl Bench {
         Self::start_with(|_| {}).await
     }
 
-    async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
+    async fn start_with(change: impl FnOnce(&mut RegistryConfig)) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut settings = Settings::new(directory.path(), "127.0.0.1:0".parse().unwrap());
+        let mut settings = RegistryConfig::new(directory.path(), "127.0.0.1:0".parse().unwrap());
         change(&mut settings);
         let cancel = CancellationToken::new();
         let running = start(settings, cancel.clone()).await.unwrap();

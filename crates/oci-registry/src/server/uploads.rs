@@ -1,5 +1,6 @@
-//! Uploads: begun, added to in one piece or many, asked about, finished, cancelled; or spared by a mount.
+//! Uploads: started, continued in one or several pieces, queried, finished, cancelled; or replaced by a mount.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,17 +18,18 @@ use super::query::Query;
 use super::route;
 use crate::digest::{Algorithm, Digest};
 use crate::name::Repository;
-use crate::store::{Session, StoreError};
+use crate::store::{StoreError, UploadSession};
 
-/// Gathered before it is written.
+/// Bytes collected before a write.
 const BATCH_LEN: usize = 1024 * 1024;
-/// A client that sends nothing for this long is gone.
+/// Time a client may pause within a body.
 const BODY_IDLE_MAX: Duration = Duration::from_secs(60);
-/// How long a client waits for another that adds to the same upload, mostly its own dead connection.
+/// Time to wait for another request on the same upload, usually the client's own broken connection.
 const BUSY_MAX: Duration = Duration::from_secs(15);
 
 pub async fn begin(
     server: &Arc<Server>,
+    client: IpAddr,
     request: Request<Incoming>,
     query: &Query,
     repository: Repository,
@@ -52,7 +54,7 @@ pub async fn begin(
         (None, None) => Algorithm::Sha256,
     };
     let of = repository.clone();
-    let id = server.on_disk(move |store| store.begin_upload(&of, algorithm)).await?;
+    let id = server.on_disk(move |store| store.begin_upload(&of, algorithm, Some(client))).await?;
     match digest {
         None => Ok(under_way(StatusCode::ACCEPTED, &repository, id, 0)),
         Some(digest) => {
@@ -60,7 +62,7 @@ pub async fn begin(
             match receive(session, None, request).await {
                 Ok(session) => finish(server, session, digest).await,
                 Err(fault) => {
-                    // Its name was told to nobody, so nobody can go on with it.
+                    // The client does not know its id, so it cannot be continued.
                     if let Ok(session) = lock(server, &repository, id).await {
                         server.on_disk(move |store| store.end_upload(session)).await?;
                     }
@@ -92,7 +94,8 @@ pub async fn answer(
         }
         Method::PUT => {
             let text = query.get("digest");
-            let text = text.ok_or_else(|| Fault::bad("DIGEST_INVALID", "to finish an upload say ?digest=…"))?;
+            let text =
+                text.ok_or_else(|| Fault::bad("DIGEST_INVALID", "the query must have ?digest=… to finish an upload"))?;
             let digest = route::digest(text)?;
             let piece = Piece::of(request.headers())?;
             check_start(&session, piece)?;
@@ -107,8 +110,12 @@ pub async fn answer(
     }
 }
 
-/// The right to add to an upload of this repository.
-async fn lock(server: &Arc<Server>, repository: &Repository, id: Uuid) -> Result<OwnedMutexGuard<Session>, Fault> {
+/// Locks an upload of this repository for adding to it.
+async fn lock(
+    server: &Arc<Server>,
+    repository: &Repository,
+    id: Uuid,
+) -> Result<OwnedMutexGuard<UploadSession>, Fault> {
     let session = server.store.upload(id)?;
     let busy = || Fault::new(StatusCode::CONFLICT, "BLOB_UPLOAD_INVALID", "another request is adding to this upload");
     let session = tokio::time::timeout(BUSY_MAX, session.lock_owned()).await.map_err(|_| busy())?;
@@ -118,7 +125,7 @@ async fn lock(server: &Arc<Server>, repository: &Repository, id: Uuid) -> Result
     Ok(session)
 }
 
-/// The piece of a blob a request says it carries.
+/// The piece of a blob that Content-Range names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     start: u64,
@@ -144,8 +151,8 @@ impl Piece {
     }
 }
 
-/// Pieces come in order and without gaps; who lost count is told where to go on.
-fn check_start(session: &Session, piece: Option<Piece>) -> Result<(), Fault> {
+/// Requires pieces in order and without gaps; the error carries the offset to continue from.
+fn check_start(session: &UploadSession, piece: Option<Piece>) -> Result<(), Fault> {
     match piece {
         Some(piece) if piece.start != session.offset() => {
             let message = format!("the upload has {} bytes, the piece begins at {}", session.offset(), piece.start);
@@ -159,12 +166,12 @@ fn check_start(session: &Session, piece: Option<Piece>) -> Result<(), Fault> {
     }
 }
 
-/// Takes the body in. In a task of its own: what arrived before a connection broke is kept, for the client to go on from.
+/// Reads the body in a task of its own, so that a broken connection keeps the received part for a retry.
 async fn receive(
-    session: OwnedMutexGuard<Session>,
+    session: OwnedMutexGuard<UploadSession>,
     piece: Option<Piece>,
     request: Request<Incoming>,
-) -> Result<OwnedMutexGuard<Session>, Fault> {
+) -> Result<OwnedMutexGuard<UploadSession>, Fault> {
     match tokio::spawn(receive_body(session, piece, request.into_body())).await {
         Ok(received) => received,
         Err(broken) => Err(Fault::internal(&broken)),
@@ -172,10 +179,10 @@ async fn receive(
 }
 
 async fn receive_body(
-    mut session: OwnedMutexGuard<Session>,
+    mut session: OwnedMutexGuard<UploadSession>,
     piece: Option<Piece>,
     mut body: Incoming,
-) -> Result<OwnedMutexGuard<Session>, Fault> {
+) -> Result<OwnedMutexGuard<UploadSession>, Fault> {
     let start = session.offset();
     let (mut batch, mut batched, mut received) = (Vec::new(), 0, 0_u64);
     let ended = loop {
@@ -198,7 +205,7 @@ async fn receive_body(
         }
     };
     if piece.is_some_and(|piece| received > piece.len) || (ended.is_ok() && piece.is_some_and(|p| received < p.len)) {
-        // It is not known which part of it was meant.
+        // The length is wrong, so none of it can be trusted.
         let truncated = tokio::task::spawn_blocking(move || session.truncate(start)).await;
         truncated.map_err(|broken| Fault::internal(&broken))??;
         return Err(Fault::bad("SIZE_INVALID", "the body is not as long as Content-Range says"));
@@ -210,7 +217,10 @@ async fn receive_body(
     }
 }
 
-async fn append(mut session: OwnedMutexGuard<Session>, batch: Vec<Bytes>) -> Result<OwnedMutexGuard<Session>, Fault> {
+async fn append(
+    mut session: OwnedMutexGuard<UploadSession>,
+    batch: Vec<Bytes>,
+) -> Result<OwnedMutexGuard<UploadSession>, Fault> {
     if batch.is_empty() {
         return Ok(session);
     }
@@ -220,7 +230,7 @@ async fn append(mut session: OwnedMutexGuard<Session>, batch: Vec<Bytes>) -> Res
 
 async fn finish(
     server: &Arc<Server>,
-    session: OwnedMutexGuard<Session>,
+    session: OwnedMutexGuard<UploadSession>,
     digest: Digest,
 ) -> Result<Response<Body>, Fault> {
     let repository = session.repository().clone();
@@ -243,7 +253,7 @@ fn location(repository: &Repository, id: Uuid) -> String {
     format!("/v2/{repository}/blobs/uploads/{id}")
 }
 
-/// First and last byte; like every registry, `0-0` for nothing as well.
+/// First and last byte; `0-0` for an empty upload, as other registries do.
 fn range(offset: u64) -> String {
     format!("0-{}", offset.saturating_sub(1))
 }

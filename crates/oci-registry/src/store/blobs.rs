@@ -1,4 +1,4 @@
-//! Blobs of a repository: whether it has one, where its bytes are, taking it over from another repository, dropping it.
+//! Blobs of a repository: existence, location, mounting from another repository, deletion.
 
 use std::fs::File;
 use std::path::Path;

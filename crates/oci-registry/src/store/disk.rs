@@ -36,7 +36,7 @@ pub fn empty(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is in a directory; nothing is in one that is not there.
+/// The entries of a directory; none when it does not exist.
 pub fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
     let read = match fs::read_dir(dir) {
         Err(error) if is_missing(&error) => return Ok(Vec::new()),
@@ -64,7 +64,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Whether there was anything to remove.
+/// Returns true when there was a file to remove.
 pub fn remove(path: &Path) -> Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

@@ -20,7 +20,7 @@ const SWEEP_BATCH: usize = 64;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GcOptions {
-    /// What was made or asked for within this time stays.
+    /// Content pushed or requested within this time is kept.
     pub grace: Duration,
     /// Also manifests without a tag that no tagged index and no subject needs.
     pub untagged: bool,
@@ -41,7 +41,7 @@ pub struct GcReport {
 impl Store {
     pub fn collect(&self, options: &GcOptions, now: SystemTime) -> Result<GcReport> {
         {
-            // Whoever is inside the gate has written what will be marked; whoever comes later is noted.
+            // Writers inside the gate are done before marking; later ones are recorded.
             let _gate = self.gate.write();
             let mut wanted = self.wanted.lock();
             if wanted.is_some() {
@@ -94,7 +94,7 @@ impl Collection<'_> {
             }
             rest.push((digest, manifest));
         }
-        // What is kept keeps its parts, and what was attached to it; until nothing is added.
+        // Kept manifests keep their parts and referrers; repeated until nothing is added.
         loop {
             let before = kept.len();
             for (digest, manifest) in &rest {
@@ -121,7 +121,7 @@ impl Collection<'_> {
         Ok(doomed)
     }
 
-    /// What the manifests of a repository are made of.
+    /// The blobs that the manifests of a repository refer to.
     fn mark(&mut self, repository: &Repository, doomed: &HashSet<Digest>) -> Result<HashSet<Digest>> {
         let mut used = HashSet::new();
         for digest in self.store.revisions(repository)? {

@@ -1,4 +1,4 @@
-//! What there is: repositories, and the tags, manifests and blobs of one.
+//! Lists of repositories, and of the tags, manifests and blobs of one.
 
 use std::path::{Path, PathBuf};
 

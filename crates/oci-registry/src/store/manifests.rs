@@ -113,7 +113,7 @@ impl Store {
         Ok(was_there)
     }
 
-    /// What refers to a manifest, whether or not that is here.
+    /// The referrers of a manifest, which itself need not be present.
     pub fn referrers(&self, repository: &Repository, subject: &Digest) -> Result<Vec<Descriptor>> {
         let mut found = Vec::new();
         for path in disk::entries(&self.referrers_dir(repository, subject))? {

@@ -1,4 +1,4 @@
-//! Images on disk: content by digest, and what each repository knows of it. Nothing is visible before it is whole and durable.
+//! Images on disk: content by digest, and links from repositories to it. Content is visible once it is complete and durable.
 //!
 //! ```text
 //! DIR/lock                                            held by the one process that writes
@@ -24,7 +24,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -32,7 +31,7 @@ use uuid::Uuid;
 
 pub use gc::{GcOptions, GcReport};
 pub use manifests::{PutManifest, StoredManifest};
-pub use uploads::Session;
+pub use uploads::UploadSession;
 
 use crate::digest::Digest;
 use crate::manifest::Descriptor;
@@ -41,21 +40,27 @@ use crate::name::Repository;
 /// A link this young is not touched again when it is asked for.
 const TOUCH_AFTER: Duration = Duration::from_secs(60);
 
-/// What a store takes before it says no.
+/// Limits of a store.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct StoreLimits {
     pub blob_len_max: u64,
     pub uploads_max: usize,
-    /// An upload nobody added to for this long is forgotten.
+    /// Uploads under way from one client address.
+    pub uploads_per_client_max: usize,
+    /// An upload without new data for this long is removed.
     pub upload_idle_max: Duration,
+    /// The same for an upload without any data.
+    pub upload_empty_max: Duration,
 }
 
-impl Default for Limits {
+impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             blob_len_max: 20 * 1024 * 1024 * 1024,
             uploads_max: 1_000,
-            upload_idle_max: Duration::from_secs(24 * 3600),
+            uploads_per_client_max: 100,
+            upload_idle_max: Duration::from_secs(3600),
+            upload_empty_max: Duration::from_secs(60),
         }
     }
 }
@@ -78,7 +83,7 @@ pub enum StoreError {
     DigestDiffers { expected: Digest, actual: Digest },
     #[error("{} of what the manifest refers to is not in this repository", .0.len())]
     ReferencesUnknown(Vec<Descriptor>),
-    #[error("{0} uploads are under way, no more are taken")]
+    #[error("{0} uploads are under way, the maximum; finish or cancel one, or try again in a minute")]
     TooManyUploads(usize),
     #[error("blobs may have {0} bytes at most")]
     BlobTooLarge(u64),
@@ -102,18 +107,18 @@ type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 pub struct Store {
     root: PathBuf,
-    limits: Limits,
-    /// Read by whoever makes one thing refer to another, written by whoever takes things away.
+    limits: StoreLimits,
+    /// Read-locked while references are added, write-locked while content is removed.
     gate: RwLock<()>,
     /// Digests that came into use since a collection began to mark; none while there is no collection.
     wanted: Mutex<Option<HashSet<Digest>>>,
-    uploads: Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<Session>>>>,
+    uploads: Mutex<HashMap<Uuid, uploads::Upload>>,
     _lock: File,
 }
 
 impl Store {
     /// Opens the store for this process alone; makes it where there is none.
-    pub fn open(root: &Path, limits: Limits) -> Result<Self> {
+    pub fn open(root: &Path, limits: StoreLimits) -> Result<Self> {
         for part in ["", "blobs", "repositories", "uploads", "tmp"] {
             disk::make_dir(&root.join(part))?;
         }

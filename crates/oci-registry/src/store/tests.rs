@@ -1,4 +1,4 @@
-//! What the store promises: nothing half is visible, nothing in use is collected, what was cut off can go on.
+//! Guarantees of the store: no partial content is visible, content in use is never collected, uploads can be resumed.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,18 +20,18 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { store: Store::open(directory.path(), Limits::default()).unwrap(), directory }
+        Self { store: Store::open(directory.path(), StoreLimits::default()).unwrap(), directory }
     }
 
-    /// As after a crash: what is on disk is all there is.
+    /// Reopens the store from disk, as after a crash.
     fn reopened(self) -> Self {
         drop(self.store);
-        Self { store: Store::open(self.directory.path(), Limits::default()).unwrap(), directory: self.directory }
+        Self { store: Store::open(self.directory.path(), StoreLimits::default()).unwrap(), directory: self.directory }
     }
 
     fn push_blob(&self, repository: &str, bytes: &[u8]) -> Digest {
         let digest = Digest::of(bytes);
-        let id = self.store.begin_upload(&name(repository), Algorithm::Sha256).unwrap();
+        let id = self.store.begin_upload(&name(repository), Algorithm::Sha256, None).unwrap();
         self.append(id, bytes).unwrap();
         self.commit(id, &digest).unwrap();
         digest
@@ -93,7 +93,7 @@ fn image(config: Value, layers: Vec<Value>) -> Value {
 fn a_blob_is_there_only_when_it_is_what_it_was_said_to_be() {
     let bench = Bench::new();
     let digest = Digest::of(b"hello");
-    let id = bench.store.begin_upload(&name("a"), Algorithm::Sha256).unwrap();
+    let id = bench.store.begin_upload(&name("a"), Algorithm::Sha256, None).unwrap();
     bench.append(id, b"hell").unwrap();
     assert!(matches!(bench.store.open_blob(&name("a"), &digest), Err(StoreError::BlobUnknown(_))));
     assert!(matches!(bench.commit(id, &digest), Err(StoreError::DigestDiffers { .. })));
@@ -109,7 +109,7 @@ fn a_blob_is_there_only_when_it_is_what_it_was_said_to_be() {
 fn sha512_is_verified_too() {
     let bench = Bench::new();
     let digest = Digest::of_reader(Algorithm::Sha512, &b"hello"[..]).unwrap();
-    let id = bench.store.begin_upload(&name("a"), Algorithm::Sha256).unwrap();
+    let id = bench.store.begin_upload(&name("a"), Algorithm::Sha256, None).unwrap();
     bench.append(id, b"hello").unwrap();
     bench.commit(id, &digest).unwrap();
     assert!(bench.store.has_blob(&name("a"), &digest));
@@ -118,7 +118,7 @@ fn sha512_is_verified_too() {
 #[test]
 fn an_upload_goes_on_after_a_crash() {
     let bench = Bench::new();
-    let id = bench.store.begin_upload(&name("a/b"), Algorithm::Sha256).unwrap();
+    let id = bench.store.begin_upload(&name("a/b"), Algorithm::Sha256, None).unwrap();
     bench.append(id, b"hel").unwrap();
     let bench = bench.reopened();
     assert_eq!(bench.store.upload(id).unwrap().blocking_lock().offset(), 3);
@@ -142,17 +142,40 @@ fn what_was_not_even_half_an_upload_is_removed() {
 #[test]
 fn one_process_at_a_time() {
     let bench = Bench::new();
-    let second = Store::open(bench.directory.path(), Limits::default());
+    let second = Store::open(bench.directory.path(), StoreLimits::default());
     assert!(matches!(second, Err(StoreError::InUse(_))));
+}
+
+#[test]
+fn one_client_cannot_use_up_all_uploads_and_empty_ones_expire_soon() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits = StoreLimits { uploads_per_client_max: 2, ..StoreLimits::default() };
+    let store = Store::open(directory.path(), limits).unwrap();
+    let begin = |client: [u8; 4]| store.begin_upload(&name("a"), Algorithm::Sha256, Some(client.into()));
+    let id = begin([10, 0, 0, 1]).unwrap();
+    begin([10, 0, 0, 1]).unwrap();
+    assert!(matches!(begin([10, 0, 0, 1]), Err(StoreError::TooManyUploads(2))));
+    begin([10, 0, 0, 2]).unwrap();
+    let session = store.upload(id).unwrap();
+    session.try_lock_owned().unwrap().append(&[Bytes::from_static(b"data")]).unwrap();
+    let soon = SystemTime::now() + StoreLimits::default().upload_empty_max * 2;
+    assert_eq!(store.expire_uploads(soon).unwrap(), 2, "the two without data");
+    assert!(begin([10, 0, 0, 1]).is_ok(), "expired uploads do not count");
+    assert!(store.upload(id).is_ok());
 }
 
 #[test]
 fn uploads_are_bounded_and_expire() {
     let directory = tempfile::tempdir().unwrap();
-    let limits = Limits { uploads_max: 1, blob_len_max: 4, upload_idle_max: Duration::from_secs(60) };
+    let limits = StoreLimits {
+        uploads_max: 1,
+        blob_len_max: 4,
+        upload_idle_max: Duration::from_secs(60),
+        ..StoreLimits::default()
+    };
     let store = Store::open(directory.path(), limits).unwrap();
-    let id = store.begin_upload(&name("a"), Algorithm::Sha256).unwrap();
-    let second = store.begin_upload(&name("a"), Algorithm::Sha256);
+    let id = store.begin_upload(&name("a"), Algorithm::Sha256, None).unwrap();
+    let second = store.begin_upload(&name("a"), Algorithm::Sha256, None);
     assert!(matches!(second, Err(StoreError::TooManyUploads(1))));
     let too_much = store.upload(id).unwrap().blocking_lock().append(&[Bytes::from_static(b"12345")]);
     assert!(matches!(too_much, Err(StoreError::BlobTooLarge(4))));
@@ -163,7 +186,7 @@ fn uploads_are_bounded_and_expire() {
     assert_eq!(store.expire_uploads(later).unwrap(), 0, "one that is being added to is not idle");
     drop(busy);
     assert_eq!(store.expire_uploads(later).unwrap(), 1);
-    assert!(store.begin_upload(&name("a"), Algorithm::Sha256).is_ok());
+    assert!(store.begin_upload(&name("a"), Algorithm::Sha256, None).is_ok());
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! Content on its way in: started, added to in pieces, found again after a crash, made a blob or forgotten.
+//! Uploads on disk: started, appended to, restored after a crash, committed as a blob or removed.
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,19 +15,26 @@ use super::{Result, Store, StoreError, disk};
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::name::Repository;
 
-/// One upload; whoever holds its lock may add to it.
-pub struct Session {
+/// An upload under way.
+pub(super) struct Upload {
+    /// The client that began it; `None` after a restart.
+    client: Option<IpAddr>,
+    session: Arc<Mutex<UploadSession>>,
+}
+
+/// The data of one upload; the holder of its lock may add to it.
+pub struct UploadSession {
     id: Uuid,
     repository: Repository,
     dir: PathBuf,
     offset: u64,
     len_max: u64,
-    /// Runs along while this process sees every byte; else the content is read once more at the end.
+    /// Present while this process has seen every byte; otherwise the content is read again at the end.
     hasher: Option<Hasher>,
     is_over: bool,
 }
 
-impl Session {
+impl UploadSession {
     pub fn id(&self) -> Uuid {
         self.id
     }
@@ -57,7 +65,7 @@ impl Session {
             Ok(())
         });
         if let Err(error) = written {
-            // Part of it may be there: what the file says counts from here on.
+            // Part of it may have been written: the file's length is the offset now.
             self.hasher = None;
             if let Ok(metadata) = fs::metadata(&data) {
                 self.offset = metadata.len();
@@ -71,7 +79,7 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets what came after `offset`.
+    /// Removes the data after `offset`.
     pub fn truncate(&mut self, offset: u64) -> Result<()> {
         if offset >= self.offset {
             return Ok(());
@@ -84,7 +92,7 @@ impl Session {
         Ok(())
     }
 
-    /// What the content is by the algorithm asked for.
+    /// The digest of the content by this algorithm.
     fn digest(&mut self, algorithm: Algorithm) -> Result<Digest> {
         match self.hasher.take() {
             Some(hasher) if hasher.algorithm() == algorithm => Ok(hasher.finish()),
@@ -98,7 +106,8 @@ impl Session {
 }
 
 impl Store {
-    pub fn begin_upload(&self, repository: &Repository, algorithm: Algorithm) -> Result<Uuid> {
+    /// Begins an upload of a client, within the limits in total and per client.
+    pub fn begin_upload(&self, repository: &Repository, algorithm: Algorithm, client: Option<IpAddr>) -> Result<Uuid> {
         let id = Uuid::new_v4();
         let dir = self.root.join("uploads").join(id.to_string());
         {
@@ -106,13 +115,18 @@ impl Store {
             if uploads.len() >= self.limits.uploads_max {
                 return Err(StoreError::TooManyUploads(uploads.len()));
             }
-            uploads.insert(id, self.session_of(id, repository.clone(), &dir, 0, Some(Hasher::new(algorithm))));
+            let of_client = uploads.values().filter(|upload| client.is_some() && upload.client == client).count();
+            if of_client >= self.limits.uploads_per_client_max {
+                return Err(StoreError::TooManyUploads(of_client));
+            }
+            let session = self.session_of(id, repository.clone(), &dir, 0, Some(Hasher::new(algorithm)));
+            uploads.insert(id, Upload { client, session });
         }
         let made = (|| {
             disk::make_dir(&dir)?;
             let data = dir.join("data");
             File::create(&data).map_err(StoreError::io("cannot make", &data))?;
-            // Last: an upload without a repository is none.
+            // Written last: a directory without it is not an upload.
             self.write(&dir.join("repository"), repository.as_str().as_bytes())
         })();
         if made.is_err() {
@@ -122,13 +136,13 @@ impl Store {
         made.map(|()| id)
     }
 
-    /// The upload of this name in this repository; its lock is the right to add to it.
-    pub fn upload(&self, id: Uuid) -> Result<Arc<Mutex<Session>>> {
-        self.uploads.lock().get(&id).cloned().ok_or(StoreError::UploadUnknown)
+    /// The upload of this id; the holder of its lock may add to it.
+    pub fn upload(&self, id: Uuid) -> Result<Arc<Mutex<UploadSession>>> {
+        self.uploads.lock().get(&id).map(|upload| upload.session.clone()).ok_or(StoreError::UploadUnknown)
     }
 
-    /// Makes a blob of what arrived, if it is what it was said to be. The upload is over either way.
-    pub fn commit_upload(&self, mut session: OwnedMutexGuard<Session>, digest: &Digest) -> Result<()> {
+    /// Turns the upload into a blob when its digest is the expected one. The upload is over either way.
+    pub fn commit_upload(&self, mut session: OwnedMutexGuard<UploadSession>, digest: &Digest) -> Result<()> {
         let actual = session.digest(digest.algorithm())?;
         if actual != *digest {
             self.end_upload(session)?;
@@ -138,15 +152,15 @@ impl Store {
         File::open(&data).and_then(|file| file.sync_all()).map_err(StoreError::io("cannot flush", &data))?;
         {
             let _gate = self.gate.read();
-            // Also over a blob of the same content: damage on disk is repaired by a push.
+            // Also over an existing blob: a push repairs damage on disk.
             self.place(&data, &self.blob_path(digest))?;
             self.link_blob(session.repository(), digest)?;
         }
         self.end_upload(session)
     }
 
-    /// Forgets an upload and what arrived of it.
-    pub fn end_upload(&self, mut session: OwnedMutexGuard<Session>) -> Result<()> {
+    /// Removes an upload and its data.
+    pub fn end_upload(&self, mut session: OwnedMutexGuard<UploadSession>) -> Result<()> {
         session.is_over = true;
         self.uploads.lock().remove(&session.id);
         match fs::remove_dir_all(&session.dir) {
@@ -155,15 +169,19 @@ impl Store {
         }
     }
 
-    /// Forgets uploads nobody adds to any more; returns how many.
+    /// Removes idle uploads and returns their number.
     pub fn expire_uploads(&self, now: SystemTime) -> Result<usize> {
-        let sessions: Vec<_> = self.uploads.lock().values().cloned().collect();
+        let sessions: Vec<_> = self.uploads.lock().values().map(|upload| upload.session.clone()).collect();
         let mut expired = 0;
         for session in sessions {
-            // One that is being added to is not idle.
+            // A locked upload is being written to and is not idle.
             let Ok(session) = session.try_lock_owned() else { continue };
             let Some(changed) = disk::modified(&session.data())? else { continue };
-            if !session.is_over && now.duration_since(changed).is_ok_and(|idle| idle >= self.limits.upload_idle_max) {
+            let idle_max = match session.offset {
+                0 => self.limits.upload_empty_max.min(self.limits.upload_idle_max),
+                _ => self.limits.upload_idle_max,
+            };
+            if !session.is_over && now.duration_since(changed).is_ok_and(|idle| idle >= idle_max) {
                 self.end_upload(session)?;
                 expired += 1;
             }
@@ -171,7 +189,7 @@ impl Store {
         Ok(expired)
     }
 
-    /// Takes up the uploads a former process left; what is not even half of one is removed.
+    /// Restores the uploads of a former process and removes incomplete directories.
     pub(super) fn find_uploads(&self) -> Result<()> {
         for dir in disk::entries(&self.root.join("uploads"))? {
             let id = dir.file_name().and_then(|name| name.to_str()).and_then(|name| Uuid::try_parse(name).ok());
@@ -180,7 +198,7 @@ impl Store {
             match (id, repository, fs::metadata(dir.join("data"))) {
                 (Some(id), Some(repository), Ok(data)) => {
                     let session = self.session_of(id, repository, &dir, data.len(), None);
-                    self.uploads.lock().insert(id, session);
+                    self.uploads.lock().insert(id, Upload { client: None, session });
                 }
                 _ => fs::remove_dir_all(&dir).map_err(StoreError::io("cannot remove", &dir))?,
             }
@@ -195,14 +213,22 @@ impl Store {
         dir: &Path,
         offset: u64,
         hasher: Option<Hasher>,
-    ) -> Arc<Mutex<Session>> {
+    ) -> Arc<Mutex<UploadSession>> {
         let len_max = self.limits.blob_len_max;
-        Arc::new(Mutex::new(Session { id, repository, dir: dir.to_owned(), offset, len_max, hasher, is_over: false }))
+        Arc::new(Mutex::new(UploadSession {
+            id,
+            repository,
+            dir: dir.to_owned(),
+            offset,
+            len_max,
+            hasher,
+            is_over: false,
+        }))
     }
 }
 
-impl Session {
-    /// Whoever waited for the lock may have waited for the end.
+impl UploadSession {
+    /// Returns true when the upload ended while the caller waited for the lock.
     pub fn is_over(&self) -> bool {
         self.is_over
     }

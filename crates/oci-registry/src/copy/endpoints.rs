@@ -22,13 +22,13 @@ const READ_BUFFER: usize = 256 * 1024;
 const READ_AHEAD: usize = 4;
 
 /// An image in a registry, by the name it is read by or will have.
-pub struct InRegistry {
+pub struct RegistryEndpoint {
     pub remote: Remote,
     pub selector: Selector,
 }
 
 #[async_trait]
-impl Source for InRegistry {
+impl Source for RegistryEndpoint {
     async fn manifest(&self, part: Option<&Descriptor>) -> Result<RawManifest, CopyError> {
         let selector = part.map_or_else(|| self.selector.clone(), |part| Selector::Digest(part.digest.clone()));
         let found = self.remote.manifest(&selector).await?;
@@ -48,7 +48,7 @@ impl Source for InRegistry {
 }
 
 #[async_trait]
-impl Destination for InRegistry {
+impl Destination for RegistryEndpoint {
     async fn has(&self, blob: &Descriptor) -> Result<bool, CopyError> {
         Ok(self.remote.has_blob(&blob.digest).await?)
     }
@@ -85,13 +85,13 @@ impl Destination for InRegistry {
 }
 
 /// An image in a layout: the only one, or the one of a name.
-pub struct InLayout {
+pub struct LayoutEndpoint {
     pub layout: Layout,
     image: Option<Descriptor>,
     name: Option<Reference>,
 }
 
-impl InLayout {
+impl LayoutEndpoint {
     /// An image that is there.
     pub fn open(layout: Layout, name: Option<&str>) -> Result<Self, CopyError> {
         let place = layout.dir().display().to_string();
@@ -126,7 +126,7 @@ impl InLayout {
 }
 
 #[async_trait]
-impl Source for InLayout {
+impl Source for LayoutEndpoint {
     async fn manifest(&self, part: Option<&Descriptor>) -> Result<RawManifest, CopyError> {
         let part = part.or(self.image.as_ref()).ok_or_else(|| no_image(&self.place(), "", &[]))?;
         let path = self.layout.blob_path(&part.digest);
@@ -150,10 +150,10 @@ impl Source for InLayout {
 }
 
 #[async_trait]
-impl Destination for InLayout {
+impl Destination for LayoutEndpoint {
     async fn has(&self, blob: &Descriptor) -> Result<bool, CopyError> {
         let found = tokio::fs::metadata(self.layout.blob_path(&blob.digest)).await;
-        // What is there under its digest was verified when it came.
+        // Content stored under its digest was verified when it was written.
         Ok(found.is_ok_and(|found| found.len() == blob.size))
     }
 
@@ -204,7 +204,7 @@ impl Destination for InLayout {
     }
 }
 
-/// What a former attempt left of a blob.
+/// The part of a blob an earlier attempt left.
 async fn hash_partial(partial: &Path, blob: &Descriptor) -> Option<(Hasher, u64)> {
     let (partial, blob) = (partial.to_owned(), blob.clone());
     let hash = move || {
@@ -227,13 +227,13 @@ async fn hash_partial(partial: &Path, blob: &Descriptor) -> Option<(Hasher, u64)
 }
 
 /// An image in an archive: the only one, or the one of a name.
-pub struct InArchive {
+pub struct ArchiveEndpoint {
     archive: Arc<Archive>,
     image: Descriptor,
     place: String,
 }
 
-impl InArchive {
+impl ArchiveEndpoint {
     pub fn open(path: &Path, scratch: &Path, name: Option<&str>) -> Result<Self, CopyError> {
         let place = path.display().to_string();
         let archive = Archive::open(path, scratch).map_err(failed(&place))?;
@@ -258,7 +258,7 @@ impl InArchive {
 }
 
 #[async_trait]
-impl Source for InArchive {
+impl Source for ArchiveEndpoint {
     async fn manifest(&self, part: Option<&Descriptor>) -> Result<RawManifest, CopyError> {
         let part = part.unwrap_or(&self.image).clone();
         let (archive, digest) = (self.archive.clone(), part.digest.clone());

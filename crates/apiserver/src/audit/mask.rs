@@ -1,0 +1,182 @@
+//! Removes credentials from recorded bodies.
+//!
+//! The URL decides for requests on credentials themselves: a body may leave out its kind. Everywhere else the tree is
+//! searched for embedded objects, such as the manifests of a Work, and for texts that carry keys.
+
+use serde_json::{Map, Value};
+
+use crate::request::RequestInfo;
+
+const MASKED: &str = "<masked>";
+/// kubectl keeps the whole object here, as a JSON text.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const SECRET_KINDS: &[&str] = &["Secret", "SecretList", "TokenRequest", "TokenReview"];
+/// Texts with one of these carry a private key or a kubeconfig with credentials.
+const SECRET_TEXTS: &[&str] = &["PRIVATE KEY-----", "client-key-data", "client-certificate-data"];
+/// Fields that identify a secret object.
+const IDENTITY: &[&str] = &["apiVersion", "kind", "type", "immutable"];
+const IDENTITY_METADATA: &[&str] =
+    &["name", "namespace", "generateName", "uid", "resourceVersion", "creationTimestamp", "labels", "finalizers"];
+/// Objects in members' forms are embedded here; a JSON patch can name any part of one.
+const EMBEDDING_RESOURCES: &[&str] = &["works"];
+
+/// Masks a body of a request on this resource.
+pub fn mask(info: &RequestInfo, body: &mut Value) {
+    if is_secret_resource(info) {
+        mask_object(body);
+    } else if info.verb == "patch" && EMBEDDING_RESOURCES.contains(&info.resource.as_str()) && body.is_array() {
+        mask_all(body);
+    } else {
+        mask_embedded(body);
+    }
+}
+
+/// Removes `metadata.managedFields` of an object, or of the items of a list.
+pub fn remove_managed_fields(body: &mut Value) {
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    for item in body.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+        remove_managed_fields(item);
+    }
+}
+
+fn is_secret_resource(info: &RequestInfo) -> bool {
+    match (info.group.as_str(), info.resource.as_str()) {
+        ("", "secrets") | ("authentication.k8s.io", "tokenreviews" | "tokenrequests") => true,
+        ("", "serviceaccounts") => info.subresource == "token",
+        _ => false,
+    }
+}
+
+/// Masks a secret object, a list of them, or a patch of one: only its identity stays.
+fn mask_object(value: &mut Value) {
+    let Value::Object(object) = value else { return mask_all(value) };
+    // A table of secrets has rows with partial objects; an answer may also be a Status, which has no secrets.
+    if object.get("kind").is_some_and(|kind| kind == "Status") {
+        return;
+    }
+    for (field, value) in object.iter_mut() {
+        match (field.as_str(), value) {
+            (field, Value::String(text)) if IDENTITY.contains(&field) && text.len() < 256 => {}
+            (field, Value::Bool(_)) if IDENTITY.contains(&field) => {}
+            ("metadata", Value::Object(metadata)) => mask_metadata(metadata),
+            ("items", Value::Array(items)) => items.iter_mut().for_each(mask_object),
+            (_, value) => mask_all(value),
+        }
+    }
+}
+
+fn mask_metadata(metadata: &mut Map<String, Value>) {
+    let others = metadata.iter_mut().filter(|(field, _)| !IDENTITY_METADATA.contains(&field.as_str()));
+    others.for_each(|(_, value)| mask_all(value));
+}
+
+/// Masks every value and keeps the names of fields.
+fn mask_all(value: &mut Value) {
+    match value {
+        Value::Object(object) => object.iter_mut().for_each(|(field, value)| {
+            // The operation and place of a JSON patch.
+            if !(matches!(field.as_str(), "op" | "path" | "from") && value.is_string()) {
+                mask_all(value);
+            }
+        }),
+        Value::Array(items) => items.iter_mut().for_each(mask_all),
+        Value::Null => {}
+        other => *other = MASKED.into(),
+    }
+}
+
+/// Masks secret objects and texts wherever they are in the tree.
+fn mask_embedded(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if object.get("kind").and_then(Value::as_str).is_some_and(|kind| SECRET_KINDS.contains(&kind)) {
+                return mask_object(value);
+            }
+            for (field, value) in object.iter_mut() {
+                match value {
+                    Value::String(text) if field == LAST_APPLIED => mask_last_applied(text),
+                    value => mask_embedded(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_embedded),
+        Value::String(text) if SECRET_TEXTS.iter().any(|secret| text.contains(secret)) => *text = MASKED.into(),
+        _ => {}
+    }
+}
+
+fn mask_last_applied(text: &mut String) {
+    match serde_json::from_str::<Value>(text) {
+        Ok(mut applied) => {
+            mask_embedded(&mut applied);
+            *text = applied.to_string();
+        }
+        Err(_) => *text = MASKED.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use serde_json::json;
+
+    use super::*;
+
+    /// No body may show `hunter2`; those on other things must show `visible`.
+    fn check(request: &str, body: Value) {
+        let (method, path) = request.split_once(' ').expect("method and path");
+        let info = RequestInfo::parse(&method.parse::<Method>().expect("a method"), path, "");
+        let shows_more = body.to_string().contains("visible");
+        let mut masked = body;
+        mask(&info, &mut masked);
+        let text = masked.to_string();
+        assert!(!text.contains("hunter2"), "{request}: {text}");
+        assert_eq!(text.contains("visible"), shows_more, "{request}: {text}");
+    }
+
+    #[test]
+    fn credentials_are_masked_whatever_the_body_says() {
+        let secrets = "/api/v1/namespaces/a/secrets";
+        let works = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-m/works";
+        let configmaps = "/api/v1/namespaces/a/configmaps";
+        let secret = json!({"kind": "Secret", "metadata": {"name": "visible"}, "data": {"password": "hunter2"}});
+        let work = json!({"metadata": {"name": "visible"}, "spec": {"workload": {"manifests": [secret.clone()]}}});
+        check(&format!("POST {secrets}"), json!({"metadata": {"name": "visible"}, "stringData": {"p": "hunter2"}}));
+        check(&format!("POST {secrets}"), json!({"kind": "ConfigMap", "data": {"p": "hunter2"}}));
+        check(&format!("POST {secrets}"), json!({"type": ["hunter2"], "metadata": "hunter2"}));
+        check(
+            &format!("POST {secrets}"),
+            json!({"metadata": {"annotations": {LAST_APPLIED: "{\"data\":{\"p\":\"hunter2\"}}"}}}),
+        );
+        check(&format!("PATCH {secrets}/s"), json!([{"op": "add", "path": "/data/visible", "value": "hunter2"}]));
+        check(&format!("PATCH {secrets}/s"), json!({"data": {"p": "hunter2"}}));
+        check(&format!("GET {secrets}"), json!({"kind": "SecretList", "items": [secret]}));
+        check(&format!("GET {secrets}"), json!({"kind": "Status", "message": "visible"}));
+        check("POST /apis/authentication.k8s.io/v1/tokenreviews", json!({"spec": {"token": "hunter2"}}));
+        check("POST /api/v1/namespaces/a/serviceaccounts/b/token", json!({"status": {"token": "hunter2"}}));
+        check(&format!("POST {works}"), work.clone());
+        check(&format!("GET {works}"), json!({"kind": "WorkList", "items": [work]}));
+        check(&format!("PATCH {works}/w"), json!([{"op": "replace", "path": "/spec/visible", "value": "hunter2"}]));
+        check(
+            &format!("POST {configmaps}"),
+            json!({"data": {"a": "visible", "k": "users: {client-key-data: hunter2}"}}),
+        );
+        check(&format!("POST {configmaps}"), json!({"data": {"k": "-----BEGIN EC PRIVATE KEY-----hunter2"}}));
+        check(
+            &format!("POST {works}"),
+            json!({"metadata": {"annotations": {LAST_APPLIED:
+                json!({"kind": "Secret", "metadata": {"name": "visible"}, "data": {"p": "hunter2"}}).to_string()}}}),
+        );
+    }
+
+    #[test]
+    fn managed_fields_are_removed_from_objects_and_lists() {
+        let object = || json!({"metadata": {"name": "a", "managedFields": [{"manager": "m"}]}});
+        for mut body in [object(), json!({"metadata": {}, "items": [object()]})] {
+            remove_managed_fields(&mut body);
+            assert!(!body.to_string().contains("managedFields"), "{body}");
+        }
+    }
+}

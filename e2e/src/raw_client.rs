@@ -1,0 +1,148 @@
+//! A blocking HTTP/1.1 client over TLS that can do what no well-behaved client does: send half a request, read nothing.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::Value;
+
+use crate::flotilla::Flotilla;
+
+/// Where a server is and who calls it.
+#[derive(Clone)]
+pub struct RawClient {
+    port: u16,
+    tls: Arc<ClientConfig>,
+    token: Option<String>,
+}
+
+/// One connection, its handshake done.
+pub struct RawConnection {
+    stream: StreamOwned<ClientConnection, TcpStream>,
+}
+
+pub struct RawResponse {
+    pub code: u16,
+    pub headers: String,
+    pub body: String,
+}
+
+impl RawResponse {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+}
+
+impl RawClient {
+    /// An anonymous client of this server.
+    pub fn of(server: &Flotilla) -> Self {
+        Self { port: server.port(), tls: tls_config(&server.data_dir), token: None }
+    }
+
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    pub fn connect(&self) -> std::io::Result<RawConnection> {
+        let socket = TcpStream::connect(("127.0.0.1", self.port))?;
+        socket.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let name = ServerName::try_from("localhost").expect("a name");
+        let session = ClientConnection::new(self.tls.clone(), name).map_err(std::io::Error::other)?;
+        let mut stream = StreamOwned::new(session, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(RawConnection { stream })
+    }
+
+    /// The header of a request, and its body when that is sent too.
+    pub fn request_text(&self, method: &str, path: &str, extra: &str, body: &str) -> String {
+        let token = self.token.as_ref().map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+        format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{token}{extra}\r\n{body}")
+    }
+
+    /// Sends a request over a connection of its own and reads the response.
+    pub fn ask(&self, method: &str, path: &str, content_type: &str, body: &str) -> std::io::Result<RawResponse> {
+        let extra = format!("connection: close\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n", body.len());
+        let mut connection = self.connect()?;
+        connection.send(&self.request_text(method, path, &extra, body))?;
+        connection.read_response()
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> std::io::Result<RawResponse> {
+        self.ask("POST", path, "application/json", &body.to_string())
+    }
+
+    pub fn get(&self, path: &str) -> std::io::Result<RawResponse> {
+        self.ask("GET", path, "application/json", "")
+    }
+}
+
+impl RawConnection {
+    pub fn send(&mut self, text: &str) -> std::io::Result<()> {
+        self.stream.write_all(text.as_bytes())?;
+        self.stream.flush()
+    }
+
+    /// Waits until the server closes the connection; an error when it does not in time.
+    pub fn wait_closed(&mut self, limit: Duration) -> std::io::Result<()> {
+        self.stream.sock.set_read_timeout(Some(limit))?;
+        let mut buffer = [0; 4096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if is_closed(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn read_response(&mut self) -> std::io::Result<RawResponse> {
+        let mut bytes = Vec::new();
+        match self.stream.read_to_end(&mut bytes) {
+            Err(error) if !is_closed(&error) => return Err(error),
+            _ => {}
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (headers, body) = text.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        let code = headers.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let is_chunked = headers.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
+        Ok(RawResponse { code, headers: headers.to_owned(), body })
+    }
+}
+
+fn is_closed(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}
+
+/// The content of a chunked body; all sizes are counted in bytes, and these bodies are ASCII.
+fn unchunked(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        if size == 0 || rest.len() < size {
+            break;
+        }
+        text.push_str(&rest[..size]);
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    text
+}
+
+fn tls_config(data_dir: &Path) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(data_dir.join("pki/ca.crt")).expect("the server's CA") {
+        roots.add(certificate.expect("a certificate")).expect("a root");
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    Arc::new(config.expect("TLS versions").with_root_certificates(roots).with_no_client_auth())
+}
