@@ -61,7 +61,7 @@ impl ControlPlane {
             decisions: Decisions::default(),
             metrics: host.server.metrics.rooms.clone(),
         };
-        explaining.answer_with(Explainer::new(explain::Parts {
+        explaining.answer_with(Explainer::new(explain::ExplainerDeps {
             client: shared.client.clone(),
             interpreter: shared.interpreter.clone(),
             member_capacity: shared.member_capacity.clone(),
@@ -70,7 +70,7 @@ impl ControlPlane {
         }));
         // Every replica answers, so every replica keeps copies; they are only read.
         let reached = Reached { server: Arc::downgrade(&host.server), tunnels };
-        let search = Search::new(search::Parts { client: shared.client.clone(), members: Arc::new(reached) });
+        let search = Search::new(search::SearchDeps { client: shared.client.clone(), members: Arc::new(reached) });
         tokio::spawn(search.clone().run(host.stop.clone()));
         searching.answer_with(search);
         let candidate = candidate(&options, host.address)?;

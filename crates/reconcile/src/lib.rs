@@ -1,4 +1,4 @@
-//! What controllers run on: a keyed queue, mirrors of an API, a leader lease, and writes that happen only where needed.
+//! Controller runtime: a keyed work queue, mirrors of an API, leader election, and minimal writes.
 
 pub mod backoff;
 pub mod clock;
@@ -16,5 +16,7 @@ pub use controller::{Controller, Outcome, ReconcileError, Source};
 pub use events::{Recorder, Regarding};
 pub use fence::Fence;
 pub use leader::{LeaderElection, LeaderElector, Term};
-pub use mirror::{Change, Follower, Kept, Mirror, MirrorSpec, ObjectKey, Progress, Step, Subscription, TooOld};
+pub use mirror::{
+    Change, ChangeBatch, Follower, Kept, Mirror, MirrorSpec, ObjectKey, RecordedChange, Subscription, TooOld,
+};
 pub use queue::{Priority, WorkQueue};

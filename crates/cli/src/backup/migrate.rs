@@ -77,7 +77,7 @@ async fn move_state(console: &Console, from: &Place, to: &Place, doing: String, 
 }
 
 /// Ignores the mark of this migration when reading.
-async fn read_marked(console: &Console, from: &Place) -> anyhow::Result<store::snapshot::Snapshot> {
+async fn read_marked(console: &Console, from: &Place) -> anyhow::Result<store::snapshot::StoreSnapshot> {
     match from {
         Place::Directory(_) => from.read(console).await,
         Place::Etcd { .. } => {

@@ -1,4 +1,4 @@
-//! Watch events out of a stream of JSON lines, however the network cuts it.
+//! Decodes watch events from a stream of JSON lines.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 
 use crate::call::WatchEvent;
 
-/// Longest line that is read: many times the largest object an API server takes.
+/// Longest accepted line: many times the largest object of an API server.
 pub const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Cuts bytes into lines and reads an event from each.
+/// Splits bytes into lines and decodes an event from each.
 #[derive(Default)]
 pub struct EventDecoder {
     buffer: BytesMut,
-    /// Up to here the buffer is known to hold no line end, so that a long line is searched once.
+    /// The buffer has no line end before this index, so that a long line is searched once.
     searched: usize,
 }
 
@@ -33,7 +33,7 @@ impl EventDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole event, if one has arrived.
+    /// The next complete event, if one has arrived.
     pub fn next_event(&mut self) -> Option<WatchEvent> {
         while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
             let line = self.buffer.split_to(self.searched + at + 1);
@@ -50,7 +50,7 @@ impl EventDecoder {
         })
     }
 
-    /// What remains when the stream ends. Half a line is a connection that broke, not an event.
+    /// The rest when the stream ends. A partial line means that the connection broke.
     pub fn finish(&mut self) -> Option<WatchEvent> {
         let rest = std::mem::take(&mut self.buffer);
         self.searched = 0;
@@ -61,7 +61,7 @@ impl EventDecoder {
     }
 }
 
-/// `None` for an empty line.
+/// Returns `None` for an empty line.
 fn decode_line(line: &[u8]) -> Option<WatchEvent> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return None;

@@ -31,31 +31,31 @@ use crate::backend::{Backend, Identity, Upgraded};
 use crate::call::{ApiCall, Reply, Verb, WatchCall, WatchEvent, WatchEvents};
 use crate::client::ConnectError;
 use crate::remote::config::RemoteConfig;
-use crate::remote::connect::{Connector, Settings, open_http1_as};
+use crate::remote::connect::{ConnectSettings, Connector, open_http1_as};
 use crate::remote::credentials::CredentialSource;
 use crate::remote::events::EventDecoder;
 use crate::remote::limit::Throttle;
-use crate::remote::pool::{HttpClient, Pool, WatchPlace};
+use crate::remote::pool::{HttpClient, Pool, WatchSlot};
 use crate::remote::tls::ClientIdentity;
 use crate::remote::wire::WireRequest;
 
 pub use crate::remote::wire::escape;
 
-/// Largest answer that is read into memory.
+/// Largest response read into memory.
 pub const RESPONSE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// How often a request that the server asked to send again is sent again.
+/// Maximum number of retries requested by the server.
 pub const RETRIES_MAX: usize = 5;
 
-/// Longest wait a server may ask for between two tries.
+/// Longest accepted Retry-After.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// Marks a `Status` that says nothing about the API: it could not be reached.
+/// Marks a `Status` for an API that could not be reached.
 const UNREACHABLE: &str = "Unreachable";
 
 pub struct Remote {
     base: String,
-    /// For connections beside the pool's, which become something else than HTTP.
+    /// For connections outside the pool, which switch protocols.
     config: RemoteConfig,
     identity: Arc<ClientIdentity>,
     pool: Pool,
@@ -65,7 +65,7 @@ pub struct Remote {
     user_agent: http::HeaderValue,
 }
 
-/// True when the API gave no answer at all: what it holds is then unknown, not gone.
+/// Reports whether the API did not respond at all: its state is then unknown.
 pub fn is_unreachable(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|d| d.causes.iter().any(|cause| cause.reason == UNREACHABLE))
 }
@@ -82,7 +82,7 @@ impl Remote {
             _ => return Err(ConnectError::Server(config.server)),
         }
         let identity = Arc::new(ClientIdentity::default());
-        let settings = Settings::of(&config, Arc::clone(&identity))?;
+        let settings = ConnectSettings::of(&config, Arc::clone(&identity))?;
         Ok(Self {
             base,
             config: config.clone(),
@@ -95,7 +95,7 @@ impl Remote {
         })
     }
 
-    /// The first answer that is not a request to come again.
+    /// The first response that does not request a retry.
     async fn send(
         &self,
         identity: &Identity,
@@ -145,7 +145,7 @@ impl Remote {
             }
             match retry_after(wire, &response).filter(|_| tries <= RETRIES_MAX) {
                 Some(wait) => {
-                    tracing::debug!(%status, path = wire.path_and_query, ?wait, "the server asks to come again");
+                    tracing::debug!(%status, path = wire.path_and_query, ?wait, "the server requested a retry");
                     tokio::time::sleep(wait).await;
                 }
                 None => return Ok(response),
@@ -276,13 +276,13 @@ impl Backend for Remote {
     }
 }
 
-/// The events in a response body. It ends with the body; a connection that breaks says so in a last event.
-fn events_of(body: Incoming, place: WatchPlace, base: String) -> impl futures::Stream<Item = WatchEvent> + Send {
+/// The events in a response body. Ends with the body; a broken connection is reported as a last error event.
+fn events_of(body: Incoming, place: WatchSlot, base: String) -> impl futures::Stream<Item = WatchEvent> + Send {
     struct State {
         body: Option<Incoming>,
         decoder: EventDecoder,
         ready: VecDeque<WatchEvent>,
-        _place: WatchPlace,
+        _place: WatchSlot,
     }
     let state = State { body: Some(body), decoder: EventDecoder::default(), ready: VecDeque::new(), _place: place };
     stream::unfold((state, base), |(mut state, base)| async move {
@@ -313,7 +313,7 @@ fn events_of(body: Incoming, place: WatchPlace, base: String) -> impl futures::S
     })
 }
 
-/// Why there is no answer.
+/// The reason for a missing response.
 enum Failure {
     Credentials(String),
     Request(String),
@@ -337,8 +337,8 @@ impl Failure {
     }
 }
 
-/// How long to wait before the same request is sent again, where it may be. A 429 was refused before anything was
-/// done; after a 503 only reads are safe.
+/// The delay before a retry, if one is allowed. A 429 was rejected before anything was done; after a 503 only reads
+/// are safe.
 fn retry_after(wire: &WireRequest, response: &Response<Incoming>) -> Option<Duration> {
     let may = match response.status() {
         StatusCode::TOO_MANY_REQUESTS => true,
@@ -354,7 +354,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || address.is_ok_and(|a| a.is_loopback())
 }
 
-/// An error with its causes: hyper keeps the interesting part in them.
+/// An error with its causes: hyper keeps the details in them.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Calls as HTTP: methods, paths, queries and bodies of the Kubernetes API, and its answers read back.
+//! Calls as HTTP: methods, paths, queries and bodies of the Kubernetes API, and decoding of responses.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::call::{
     WriteOptions,
 };
 
-/// A request without what the connection adds: host, credentials, agent.
+/// A request without the parts the connection adds: host, credentials, agent.
 pub struct WireRequest {
     pub method: Method,
     pub path_and_query: String,
@@ -23,7 +23,7 @@ pub struct WireRequest {
 }
 
 impl WireRequest {
-    /// Asking twice does no harm.
+    /// Reports whether the request is safe to repeat.
     pub fn is_read(&self) -> bool {
         self.method == Method::GET || self.method == Method::HEAD
     }
@@ -65,7 +65,7 @@ pub fn encode_call(call: ApiCall) -> WireRequest {
                     if force {
                         query.add("force", "true");
                     }
-                    // JSON is YAML; the API knows the patch by this name only.
+                    // JSON is YAML; the API accepts the patch under this name only.
                     "application/apply-patch+yaml"
                 }
             };
@@ -155,7 +155,7 @@ fn delete_body(options: &DeleteOptions) -> Bytes {
     body.to_string().into()
 }
 
-/// The `Impersonate-*` headers that ask to act as `user`.
+/// The `Impersonate-*` headers for acting as `user`.
 pub fn impersonation_headers(user: &UserInfo) -> Result<HeaderMap, Status> {
     let value = |text: &str| {
         HeaderValue::from_str(text).map_err(|_| Status::bad_request(format!("cannot impersonate {text:?}")))
@@ -200,7 +200,7 @@ impl Query {
     }
 }
 
-/// A part of a path or query, percent-encoded.
+/// Percent-encodes a part of a path or query.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     escape_into(&mut out, text);
@@ -236,10 +236,10 @@ struct WireListMetadata {
     remaining_item_count: Option<u64>,
 }
 
-/// The answer to a list.
+/// Decodes the response to a list.
 pub fn decode_list(body: &[u8]) -> Result<ObjectList, Status> {
     let list: WireList = serde_json::from_slice(body).map_err(not_understood)?;
-    // Items of typed lists come without kind; ours always carry theirs.
+    // Items of typed lists have no kind; ours always do.
     let item_kind = list.kind.strip_suffix("List").filter(|kind| !kind.is_empty());
     let gvk = item_kind.zip(GroupVersion::parse(&list.api_version)).map(|(kind, gv)| gv.kind(kind));
     let items = list.items.unwrap_or_default().into_iter().map(|item| {
@@ -259,7 +259,7 @@ pub fn decode_list(body: &[u8]) -> Result<ObjectList, Status> {
     })
 }
 
-/// The answer to any call but a watch.
+/// Decodes the response to any call except a watch.
 pub fn decode_reply(code: u16, is_list: bool, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Status> {
     if code >= 400 {
         return Err(Status::from_response(code, body));

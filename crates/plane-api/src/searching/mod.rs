@@ -19,7 +19,7 @@ use cluster_client::ClusterClient;
 use http::{Method, Response};
 use object::{GroupVersionResource, Status};
 use reconcile::ObjectKey;
-use search::{Members, Search};
+use search::{MemberClients, Search};
 
 /// Answers once the plane is up; the server has to know it before.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub struct Reached {
     pub tunnels: Arc<Tunnels>,
 }
 
-impl Members for Reached {
+impl MemberClients for Reached {
     fn client(&self, cluster: &str) -> Result<ClusterClient, Status> {
         let server = self.server.upgrade().ok_or_else(|| Status::unavailable("the server is stopping"))?;
         cluster_proxy::plane_client(&server, &self.tunnels, cluster)
