@@ -10,7 +10,7 @@ use crate::failover::FailoverOptions;
 use crate::propagation::PropagationOptions;
 use crate::restart::RestartOptions;
 use crate::scale::ScaleOptions;
-use crate::scheduler::SchedulerOptions;
+use crate::scheduler::SchedulerBenchOptions;
 
 /// Compares flotilla with real Karmada, kube-apiserver and etcd, and writes one report with a plot.
 ///
@@ -57,7 +57,7 @@ pub enum Command {
     /// The API server compared with kube-apiserver on etcd.
     Api(ApiOptions),
     /// Decisions of the scheduler alone, in this process.
-    Scheduler(SchedulerOptions),
+    Scheduler(SchedulerBenchOptions),
     /// Propagate Deployments to three real members, compared with Karmada.
     Propagation(PropagationOptions),
     /// Restart with thousands of bindings, compared with Karmada.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::scheduler::{Options, Peers, Request, Snapshot, explain, schedule};
+use ::scheduler::{ClusterSnapshot, Peers, Request, SchedulerOptions, explain, schedule};
 use anyhow::Context;
 use api::capacity::{ClusterNodes, NodeCapacity};
 use api::work::{BindingSpec, BindingStatus};
@@ -25,7 +25,7 @@ const API_GROUPS: usize = 40;
 const KINDS_PER_GROUP: usize = 6;
 
 #[derive(Clone, Default, clap::Args)]
-pub struct SchedulerOptions {
+pub struct SchedulerBenchOptions {
     /// Duration of each measurement, in seconds [default: 2; --quick 0.4].
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
@@ -47,7 +47,7 @@ pub struct Results {
 /// On a separate thread, so that it can be abandoned.
 pub async fn run(
     options: &crate::options::Options,
-    own: &SchedulerOptions,
+    own: &SchedulerBenchOptions,
     results: &mut Results,
 ) -> anyhow::Result<()> {
     let time = Duration::from_secs_f64(options.size(own.seconds, 0.4, 2.0).clamp(0.1, 60.0));
@@ -107,9 +107,9 @@ pub fn details(results: &Results) -> String {
 fn measure(
     what: &str,
     time: Duration,
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     bindings: &[BindingSpec],
-    decision: fn(&Snapshot, &BindingSpec) -> bool,
+    decision: fn(&ClusterSnapshot, &BindingSpec) -> bool,
 ) -> Figure {
     let (mut count, mut placed) = (0u64, 0u64);
     let begin = Instant::now();
@@ -127,13 +127,13 @@ fn measure(
     Figure { what: what.to_owned(), clusters: snapshot.len(), bindings: bindings.len(), per_second }
 }
 
-fn decide(snapshot: &Snapshot, spec: &BindingSpec) -> bool {
-    let (status, peers, options) = (BindingStatus::default(), Peers::default(), Options::default());
+fn decide(snapshot: &ClusterSnapshot, spec: &BindingSpec) -> bool {
+    let (status, peers, options) = (BindingStatus::default(), Peers::default(), SchedulerOptions::default());
     schedule(snapshot, &Request { spec, status: &status, peers: &peers, options: &options }).result.is_ok()
 }
 
-fn tell(snapshot: &Snapshot, spec: &BindingSpec) -> bool {
-    let (status, peers, options) = (BindingStatus::default(), Peers::default(), Options::default());
+fn tell(snapshot: &ClusterSnapshot, spec: &BindingSpec) -> bool {
+    let (status, peers, options) = (BindingStatus::default(), Peers::default(), SchedulerOptions::default());
     explain(snapshot, &Request { spec, status: &status, peers: &peers, options: &options }).0.result.is_ok()
 }
 
@@ -141,7 +141,7 @@ fn tell(snapshot: &Snapshot, spec: &BindingSpec) -> bool {
 fn burst(time: Duration) -> anyhow::Result<Figure> {
     let mut snapshot = fleet(CLUSTERS, NODES)?;
     let all = bindings(20_000)?;
-    let (status, peers, options) = (BindingStatus::default(), Peers::default(), Options::default());
+    let (status, peers, options) = (BindingStatus::default(), Peers::default(), SchedulerOptions::default());
     let begin = Instant::now();
     let mut count = 0;
     for (n, spec) in all.iter().enumerate().take_while(|_| begin.elapsed() < time * 5) {
@@ -156,9 +156,9 @@ fn burst(time: Duration) -> anyhow::Result<Figure> {
     Ok(Figure { what, clusters: CLUSTERS, bindings: all.len(), per_second })
 }
 
-fn fleet(count: usize, nodes: usize) -> anyhow::Result<Snapshot> {
+fn fleet(count: usize, nodes: usize) -> anyhow::Result<ClusterSnapshot> {
     let clusters: Vec<Arc<Object>> = (0..count).map(cluster).collect::<Option<_>>().context("clusters are maps")?;
-    let mut snapshot = Snapshot::of(&clusters).map_err(|error| anyhow::anyhow!(error.message))?;
+    let mut snapshot = ClusterSnapshot::of(&clusters).map_err(|error| anyhow::anyhow!(error.message))?;
     for cluster in clusters.iter().filter(|_| nodes > 0) {
         let known = ClusterNodes { nodes: (0..nodes).map(node).collect(), ..ClusterNodes::default() };
         snapshot.set_nodes(cluster.name(), Some(Arc::new(known)));

@@ -1,5 +1,6 @@
-//! Turns the schemas of the `k8s-openapi` crate into two compressed documents the library carries: one with descriptions
-//! (for OpenAPI and `kubectl explain`) and one without, for decoding and merging objects. No upstream text is committed.
+//! Turns the schemas of the `k8s-openapi` crate into two compressed documents embedded in the library: one with
+//! descriptions (for OpenAPI and `kubectl explain`) and one without, for decoding and merging objects. No upstream
+//! text is committed.
 #![allow(clippy::print_stdout)] // How a build script talks to cargo.
 
 #[path = "build/facts.rs"]
@@ -16,7 +17,7 @@ use std::{env, fs};
 use serde_json::{Map, Value, json};
 
 const FACTS: &str = "src/builtin/facts.txt";
-/// Whatever shapes the documents: a change here must change their hashes, which clients cache by.
+/// Inputs of the documents: a change here must change their hashes, which clients cache by.
 const SHAPERS: [&str; 3] = ["src/openapi", "src/builtin", "build"];
 
 fn main() {
@@ -35,7 +36,7 @@ fn main() {
     fs::write(out.join("fingerprint"), fingerprint(&described)).expect("OUT_DIR is writable");
 }
 
-/// All definitions the built-in kinds need, with references as bare names and the quirks of the source evened out.
+/// All definitions the built-in kinds need, with references as bare names and the source's quirks normalized.
 fn collect() -> BTreeMap<String, Value> {
     let mut roots = roots::Roots::default();
     roots::add_all(&mut roots);
@@ -68,7 +69,7 @@ fn gvk(group: &str, version: &str, kind: &str) -> Value {
     json!([{ "group": group, "kind": kind, "version": version }])
 }
 
-/// `k8s-openapi` has one generic list type; the documents have a definition for the list of each kind.
+/// `k8s-openapi` has one generic list type; the documents have a list definition per kind.
 fn list_of(kind: &roots::Root, list_kind: &str, of_item: &Value) -> Value {
     json!({
         "description": format!("{list_kind} is a list of {} objects.", kind.kind),
@@ -120,7 +121,8 @@ fn shorten_references(value: &mut Value) {
     }
 }
 
-/// Where the source differs from what a server publishes: types with several shapes, and `metadata` held for required.
+/// Fixes differences between the source and a server's documents: types with several shapes, and `metadata` marked as
+/// required.
 fn even_out(name: &str, schema: &mut Value) {
     let map = schema.as_object_mut().expect("a definition is an object");
     let short = name.rsplit('.').next().expect("split yields at least one part");
@@ -146,8 +148,8 @@ fn even_out(name: &str, schema: &mut Value) {
     }
 }
 
-/// The form objects are read by: types, structure, merge words and real defaults. What a value may be (required fields,
-/// enumerations) is judged by the strategies, as in Kubernetes, so it is left out, as are the defaults only shown.
+/// The schemas for decoding objects: types, structure, merge keywords and real defaults. Required fields and
+/// enumerations are omitted, because the strategies check them as in Kubernetes; so are defaults that are only shown.
 fn without_texts(definitions: &BTreeMap<String, Value>, defaults: &facts::RealDefaults) -> BTreeMap<String, Value> {
     definitions
         .iter()
@@ -188,7 +190,7 @@ fn strip(schema: &mut Value) {
     }
 }
 
-/// Go writes structs and required fields even when nothing was given; managed fields are computed against that.
+/// Go writes structs and required fields even if they are unset; managed fields are computed against that.
 fn keep_zeros(map: &mut Map<String, Value>) {
     let required = map.get("required").cloned().unwrap_or_default();
     let is_required = |name: &str| required.as_array().is_some_and(|names| names.iter().any(|known| known == name));
@@ -207,7 +209,7 @@ fn keep_zeros(map: &mut Map<String, Value>) {
     }
 }
 
-/// What decoding must know of the types with a form of their own, which the published documents do not tell.
+/// Decoding keywords for types with a custom encoding, which the published documents lack.
 fn decoding_words(name: &str) -> Vec<(&'static str, Value)> {
     match name.rsplit('.').next().expect("split yields at least one part") {
         "Quantity" => vec![("x-kubernetes-int-or-string", json!(true)), ("format", json!("quantity"))],

@@ -40,10 +40,10 @@ struct Binding {
     name: String,
     role_kind: String,
     role_name: String,
-    subjects: Vec<Subject>,
+    subjects: Vec<PolicySubject>,
 }
 
-struct Subject {
+struct PolicySubject {
     kind: SubjectKind,
     /// Name of the user or group; a service account is a user here.
     name: String,
@@ -147,7 +147,7 @@ impl PolicyIndex {
         if user.is_master() {
             return AccessDecision::allow("");
         }
-        let question = Question::new(action);
+        let question = AccessQuery::new(action);
         let mut missing_roles = Vec::new();
         for bound in self.bound_to(user, action.namespace()) {
             match self.role_of(&bound.binding) {
@@ -250,12 +250,12 @@ impl PolicyIndex {
 }
 
 /// An action with the keys its rules are looked up by.
-struct Question<'a> {
+struct AccessQuery<'a> {
     action: &'a Action<'a>,
     resource_keys: [Option<String>; 2],
 }
 
-impl<'a> Question<'a> {
+impl<'a> AccessQuery<'a> {
     fn new(action: &'a Action<'a>) -> Self {
         let resource_keys = match action {
             Action::Resource(ResourceAction { resource, subresource: "", .. }) => [Some((*resource).to_owned()), None],
@@ -280,7 +280,7 @@ impl Role {
         Self { rules, by_resource, with_paths }
     }
 
-    fn allows(&self, question: &Question<'_>) -> bool {
+    fn allows(&self, question: &AccessQuery<'_>) -> bool {
         match question.action {
             Action::Resource(action) => {
                 let keys = question.resource_keys.iter().flatten().map(String::as_str).chain([ALL]);
@@ -302,7 +302,7 @@ impl Binding {
             name: object.name().to_owned(),
             role_kind: object.str_at(&["roleRef", "kind"]).to_owned(),
             role_name: object.str_at(&["roleRef", "name"]).to_owned(),
-            subjects: object.items(&["subjects"]).iter().filter_map(|s| Subject::read(s, namespace)).collect(),
+            subjects: object.items(&["subjects"]).iter().filter_map(|s| PolicySubject::read(s, namespace)).collect(),
         }
     }
 
@@ -315,7 +315,7 @@ impl Binding {
     }
 }
 
-impl Subject {
+impl PolicySubject {
     /// Returns `None` for a subject that cannot match any user.
     fn read(value: &Value, binding_namespace: &str) -> Option<Self> {
         let text = |key: &str| value[key].as_str().unwrap_or_default();

@@ -183,7 +183,7 @@ async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
     Ok(match &options.storage {
         Storage::Memory => Arc::new(store::memory::Memory::new()),
         Storage::Embedded => {
-            let place = store::embedded::Options::new(options.data_dir.join("store"));
+            let place = store::embedded::EmbeddedOptions::new(options.data_dir.join("store"));
             let opened = tokio::task::spawn_blocking(move || store::embedded::Embedded::open(&place)).await?;
             Arc::new(opened.context("cannot open the store")?)
         }

@@ -18,7 +18,7 @@ pub enum Storage {
     Embedded,
     /// Lost when the process ends; for tests.
     Memory,
-    Etcd(store::etcd::Options),
+    Etcd(store::etcd::EtcdOptions),
 }
 
 #[derive(Clone)]

@@ -54,7 +54,7 @@ mod tests {
         let mut options = Options::new("test", "/nowhere", bound);
         options.peer_address = given.map(str::to_owned);
         if let Some(endpoint) = etcd {
-            options.storage = Storage::Etcd(store::etcd::Options::new([endpoint]));
+            options.storage = Storage::Etcd(store::etcd::EtcdOptions::new([endpoint]));
         }
         match (address(&options, bound), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found.as_deref(), expected),

@@ -1,4 +1,4 @@
-//! Which members an affinity means.
+//! Matching of clusters by affinity.
 
 use object::Object;
 
@@ -7,8 +7,8 @@ use crate::core::SelectorRequirement;
 use crate::policy::ClusterAffinity;
 
 impl ClusterAffinity {
-    /// Does the affinity mean this member? An excluded name never matches; of the rest everything that is set must.
-    /// A selector that cannot be read matches nothing.
+    /// Reports whether the affinity matches this cluster. An excluded name never matches; otherwise all criteria that
+    /// are set must match. An invalid selector matches nothing.
     pub fn matches(&self, cluster: &Object, spec: &ClusterSpec) -> bool {
         let name = cluster.name();
         if self.exclude.iter().any(|excluded| excluded == name) {
@@ -28,7 +28,7 @@ impl ClusterAffinity {
     }
 }
 
-/// A requirement on `provider`, `region` or `zone`. A field that is not set has no value.
+/// A requirement on `provider`, `region` or `zone`. An unset field has no value.
 pub fn field_matches(requirement: &SelectorRequirement, spec: &ClusterSpec) -> bool {
     let values: Vec<&str> = match requirement.key.as_str() {
         "zone" => spec.all_zones(),

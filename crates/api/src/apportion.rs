@@ -1,12 +1,12 @@
-//! Shares a number out among parties by votes, as Webster and Sainte-Laguë did: the next seat goes to the most votes per
-//! seat still to be justified.
+//! Apportions a number among parties by votes with the Webster (Sainte-Laguë) method: the next seat goes to the
+//! highest quotient of votes and seats.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::names::fnv32a;
 
-/// Which name goes first where votes and seats are the same.
+/// The order of names for equal votes and seats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TieBreak {
     #[default]
@@ -15,13 +15,13 @@ pub enum TieBreak {
 }
 
 impl TieBreak {
-    /// By the hash of a uid, so that leftovers of many workloads do not all go to the same place.
+    /// By the hash of a uid, so that remainders of many workloads do not all go to the same cluster.
     pub fn of_uid(uid: &str) -> Self {
         if !uid.is_empty() && fnv32a(uid) & 1 == 1 { Self::NameDescending } else { Self::NameAscending }
     }
 }
 
-/// Who gets seats: its place in the order of names, its votes, and what it has.
+/// A recipient of seats: its index in name order, its votes, and its current seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Party {
     pub index: usize,
@@ -29,12 +29,13 @@ pub struct Party {
     pub seats: i32,
 }
 
-/// Gives out `seats` more, one by one; `told` hears who got each. Parties come back in the order of names.
-pub fn give_out(seats: i32, parties: Vec<Party>, tie: TieBreak, mut told: impl FnMut(usize)) -> Vec<Party> {
+/// Distributes `seats` more, one by one; calls `on_seat` with the recipient of each. Parties are returned in the
+/// order of names.
+pub fn give_out(seats: i32, parties: Vec<Party>, tie: TieBreak, mut on_seat: impl FnMut(usize)) -> Vec<Party> {
     let mut claims: BinaryHeap<Claim> = parties.into_iter().map(|party| Claim { party, tie }).collect();
     for _ in 0..seats {
         let Some(mut first) = claims.peek_mut() else { break };
-        told(first.party.index);
+        on_seat(first.party.index);
         first.party.seats += 1;
     }
     let mut parties: Vec<Party> = claims.into_iter().map(|claim| claim.party).collect();
@@ -42,8 +43,8 @@ pub fn give_out(seats: i32, parties: Vec<Party>, tie: TieBreak, mut told: impl F
     parties
 }
 
-/// Adds `seats` to what the parties have in `initial`. A party that only has initial seats has no votes. The result is
-/// by name; without any party nothing is given out.
+/// Adds `seats` to the `initial` seats of the parties. A party with only initial seats has no votes. The result is
+/// sorted by name; without parties nothing is distributed.
 pub fn apportion<'a>(
     seats: i32,
     votes: impl IntoIterator<Item = (&'a str, i64)>,
@@ -63,7 +64,7 @@ pub fn apportion<'a>(
     by_name.into_keys().zip(shared).map(|(name, party)| (name, party.seats)).collect()
 }
 
-/// A party on its way to the next seat.
+/// A party competing for the next seat.
 pub struct Claim {
     pub party: Party,
     pub tie: TieBreak,
@@ -76,7 +77,7 @@ impl Claim {
 }
 
 impl Ord for Claim {
-    /// The greatest gets the next seat: by quotient, then who has fewer seats, then by name.
+    /// The greatest gets the next seat: by quotient, then fewer seats, then by name.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_name = match self.tie {
             TieBreak::NameAscending => other.party.index.cmp(&self.party.index),
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn seats_go_where_the_votes_are() {
+    fn seats_follow_votes() {
         let up = TieBreak::NameAscending;
         let down = TieBreak::NameDescending;
         check(0, &[("a", 1)], &[], up, &[("a", 0)]);
@@ -122,7 +123,7 @@ mod tests {
         check(7, &[("a", 53), ("b", 24), ("c", 23)], &[], up, &[("a", 3), ("b", 2), ("c", 2)]);
         check(1, &[("a", 1), ("b", 1)], &[], up, &[("a", 1), ("b", 0)]);
         check(1, &[("a", 1), ("b", 1)], &[], down, &[("a", 0), ("b", 1)]);
-        // Equal quotients: 3/1 and 9/3. Who has fewer goes first, whatever the names.
+        // Equal quotients: 3/1 and 9/3. The party with fewer seats goes first, regardless of names.
         check(1, &[("a", 9), ("b", 3)], &[("a", 1)], up, &[("a", 1), ("b", 1)]);
         check(3, &[("a", 1)], &[("a", 2), ("gone", 4)], up, &[("a", 5), ("gone", 4)]);
         check(2, &[("a", 0), ("b", 0)], &[], up, &[("a", 1), ("b", 1)]);

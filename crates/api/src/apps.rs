@@ -1,4 +1,4 @@
-//! `apps.karmada.io`: asking for workloads to be placed anew.
+//! `apps.karmada.io`: rescheduling requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub struct RebalancerStatus {
 #[serde(default)]
 pub struct ObservedWorkload {
     pub workload: WorkloadReference,
-    /// `Failed`, `Successful`, or empty while it is not known.
+    /// `Failed`, `Successful`, or empty while pending.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub result: String,
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -1,4 +1,4 @@
-//! `autoscaling.karmada.io`: replicas that follow load or the clock, across members.
+//! `autoscaling.karmada.io`: replicas that follow load or a schedule, across members.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

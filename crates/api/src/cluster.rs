@@ -1,4 +1,4 @@
-//! `cluster.karmada.io`: the members.
+//! `cluster.karmada.io`: the member clusters.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub const SECRET_CA_BUNDLE: &str = "caBundle";
 
 /// Marks objects of the control plane itself.
 pub const LABEL_SYSTEM: &str = "karmada.io/system";
-/// Marks objects the control plane put into members.
+/// Marks objects the control plane created in members.
 pub const LABEL_MANAGED: &str = "karmada.io/managed";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,17 +147,17 @@ pub struct AllocatableModeling {
     pub count: i32,
 }
 
-/// What a member is known to serve.
+/// The support of an API by a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiSupport {
     Enabled,
     Disabled,
-    /// The list of its APIs is not complete.
+    /// The list of its APIs is incomplete.
     Unknown,
 }
 
 impl ClusterSpec {
-    /// The zones, whichever of the two fields they are in.
+    /// The zones from either of the two fields.
     pub fn all_zones(&self) -> Vec<&str> {
         if self.zones.is_empty() && !self.zone.is_empty() {
             return vec![&self.zone];

@@ -1,4 +1,4 @@
-//! `config.karmada.io`: what kinds mean that the control plane does not know by itself.
+//! `config.karmada.io`: interpretation of kinds that are not built in.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,7 +81,7 @@ pub struct InterpreterWebhookRule {
     pub kinds: Vec<String>,
 }
 
-/// Something a template needs beside itself: by name, or else by labels.
+/// A dependency of a template: by name, or else by labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DependentObjectReference {

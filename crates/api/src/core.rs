@@ -1,14 +1,14 @@
-//! Parts of Kubernetes' own types that Karmada's kinds are made of.
+//! Parts of Kubernetes' own types that Karmada's kinds use.
 
 use std::collections::BTreeMap;
 
 use object::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
-/// Quantities by resource name, as written; `quantities` reads them.
+/// Quantities by resource name, unparsed; `quantities` parses them.
 pub type ResourceList = BTreeMap<String, QuantityText>;
 
-/// A quantity as its writer wrote it, which may be a plain number.
+/// A quantity as written, which may be a plain number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct QuantityText(pub String);
@@ -29,7 +29,7 @@ impl From<&Quantity> for QuantityText {
     }
 }
 
-/// The quantities of a list; those that are no quantities are left out.
+/// The quantities of a list; invalid ones are skipped.
 pub fn quantities(list: &ResourceList) -> impl Iterator<Item = (&str, Quantity)> {
     list.iter().filter_map(|(name, text)| Some((name.as_str(), Quantity::parse(&text.0).ok()?)))
 }
@@ -94,13 +94,13 @@ pub struct Condition {
     pub message: String,
 }
 
-/// The condition of a type.
+/// Finds a condition by type.
 pub fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// Puts a condition in its place; the time of the last transition is kept while the status stays. Says whether
-/// anything changed.
+/// Adds or replaces a condition; the last transition time is kept while the status stays. Returns whether anything
+/// changed.
 pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
     let Some(old) = conditions.iter_mut().find(|condition| condition.kind == new.kind) else {
         conditions.push(new);
@@ -115,7 +115,7 @@ pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
 }
 
 impl LabelSelector {
-    /// The selector as it is matched; an empty one matches everything.
+    /// The compiled selector; an empty one matches everything.
     pub fn compile(&self) -> Result<object::selector::LabelSelector, object::selector::SelectorError> {
         let value = serde_json::to_value(self).unwrap_or_default();
         object::selector::LabelSelector::from_value(Some(&value))
@@ -123,7 +123,7 @@ impl LabelSelector {
 }
 
 impl Toleration {
-    /// Does it tolerate the taint? `Lt` and `Gt` are not for clusters.
+    /// Reports whether it tolerates the taint. `Lt` and `Gt` do not apply to clusters.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         let fits = |own: &str, other: &str| own.is_empty() || own == other;
         if !fits(&self.effect, &taint.effect) || !fits(&self.key, &taint.key) {

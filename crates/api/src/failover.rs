@@ -1,35 +1,36 @@
-//! What Flotilla adds to Karmada's failover: the names it goes by, and the moves a binding remembers.
+//! Flotilla's additions to Karmada's failover: annotations, conditions and taints, and the moves recorded on a
+//! binding.
 
 use serde::{Deserialize, Serialize};
 
 use crate::work::TargetCluster;
 
-/// On a policy: what left a cluster by failover returns to it. `DURATION`, or `after=DURATION,rate=PER_SECOND`.
+/// On a policy: workloads moved by failover return to their cluster. `DURATION`, or `after=DURATION,rate=PER_SECOND`.
 pub const ANNOTATION_FAILBACK: &str = "flotilla.dev/failback";
-/// On a binding: its last moves, as a JSON list of `Move`.
+/// On a binding: its latest moves, as a JSON list of `Move`.
 pub const ANNOTATION_HISTORY: &str = "flotilla.dev/failover-history";
 
-/// Of a Cluster: has it a node that is ready and takes pods? `Unknown` where it has no nodes at all.
+/// On a Cluster: whether it has a ready, schedulable node. `Unknown` if it has no nodes at all.
 pub const CONDITION_SCHEDULABLE_NODES: &str = "SchedulableNodes";
-/// Its reasons, where it has none.
+/// Its reasons if there is none.
 pub const REASON_NODES_CORDONED: &str = "AllNodesCordoned";
 pub const REASON_NODES_NOT_READY: &str = "NoNodeReady";
 
-/// On a Cluster without a node that takes pods; its value says which way.
+/// On a Cluster without a schedulable node; the value names the cause.
 pub const TAINT_NODES_UNSCHEDULABLE: &str = "flotilla.dev/unschedulable";
-/// Pods there are run on.
+/// Existing pods keep running.
 pub const VALUE_CORDONED: &str = "cordoned";
 /// Nothing runs.
 pub const VALUE_NOT_READY: &str = "not-ready";
 
-/// The reason of tasks and moves that bring a workload back.
+/// The reason of tasks and moves that return a workload to its cluster.
 pub const REASON_FAILBACK: &str = "Failback";
 
 /// One move of a workload out of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Move {
-    /// When it had to leave.
+    /// Time of the eviction.
     pub time: String,
     pub from: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,20 +38,20 @@ pub struct Move {
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Who decided it.
+    /// The component that decided it.
     pub by: String,
-    /// Where replicas came to be instead; `None` while that is not decided.
+    /// The clusters that got the replicas instead; `None` while undecided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<TargetCluster>>,
-    /// When that was decided.
+    /// Time of that decision.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub placed: String,
-    /// When the old copy was given up, and what allowed it.
+    /// Time the old copy was removed, and what permitted it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ended: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub outcome: String,
-    /// When the workload was given to this cluster again.
+    /// Time the workload returned to this cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub returned: String,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! features {
     ($($(#[$doc:meta])* $field:ident $name:literal $default:literal $stage:ident,)*) => {
-        /// What may be switched on and off.
+        /// The feature gates.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Features {
             $($(#[$doc])* pub $field: bool,)*
@@ -19,7 +19,7 @@ macro_rules! features {
         impl Features {
             pub const NAMES: &[&str] = &[$($name,)*];
 
-            const STAGES: &[(&str, Stage)] = &[$(($name, Stage::$stage),)*];
+            const STAGES: &[(&str, GateStage)] = &[$(($name, GateStage::$stage),)*];
 
             fn gate(&mut self, name: &str) -> Option<&mut bool> {
                 match name {
@@ -46,21 +46,21 @@ features! {
     controller_priority_queue "ControllerPriorityQueue" true Beta,
     workload_affinity "WorkloadAffinity" false Alpha,
     overcommit_protection "SchedulingOvercommitProtection" false Alpha,
-    /// Not of Karmada: lost clusters are tainted without a policy, clusters without a usable node count as lost, nothing
-    /// is removed on doubt, moves are remembered and can be undone.
+    /// Flotilla's own: lost clusters are tainted without a policy, clusters without a usable node count as lost,
+    /// nothing is removed in doubt, moves are recorded and can be reverted.
     resilient_failover "ResilientFailover" false Own,
 }
 
-/// How settled a gate is in Karmada; whole stages can be switched at once.
+/// The maturity stage of a gate in Karmada; whole stages can be switched at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum GateStage {
     Alpha,
     Beta,
-    /// Not of Karmada, so none of its names for many gates means it.
+    /// Flotilla's own; AllAlpha and AllBeta do not include it.
     Own,
 }
 
-/// A `--feature-gates` text that cannot be used.
+/// An invalid `--feature-gates` value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureError(String);
 
@@ -73,21 +73,21 @@ impl fmt::Display for FeatureError {
 impl std::error::Error for FeatureError {}
 
 impl Features {
-    /// What a control plane does unless it is told to be like Karmada, whose defaults are `default`.
+    /// Flotilla's defaults; Karmada's are `default`.
     pub fn flotilla() -> Self {
         Self { failover: true, stateful_failover_injection: true, resilient_failover: true, ..Self::default() }
     }
 
-    /// Reads `A=true,B=false` over Karmada's defaults.
+    /// Parses `A=true,B=false` over Karmada's defaults.
     pub fn parse(text: &str) -> Result<Self, FeatureError> {
         Self::default().with(text)
     }
 
-    /// Reads `A=true,B=false` over these.
+    /// Parses `A=true,B=false` over these values.
     pub fn with(self, text: &str) -> Result<Self, FeatureError> {
         let mut features = self;
         let mut single = Vec::new();
-        // A gate that is named counts more than its stage, wherever in the text it stands.
+        // A gate that is named takes precedence over its stage, regardless of order.
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let Some((name, value)) = item.split_once('=') else {
                 return Err(FeatureError(format!("{item:?} is not like Name=true or Name=false")));
@@ -95,8 +95,8 @@ impl Features {
             let value =
                 value.parse().map_err(|_| FeatureError(format!("{name} can be true or false, not {value:?}")))?;
             match name {
-                "AllAlpha" => features.set_stage(Stage::Alpha, value),
-                "AllBeta" => features.set_stage(Stage::Beta, value),
+                "AllAlpha" => features.set_stage(GateStage::Alpha, value),
+                "AllBeta" => features.set_stage(GateStage::Beta, value),
                 _ => single.push((name, value)),
             }
         }
@@ -104,7 +104,7 @@ impl Features {
             let Some(gate) = features.gate(name) else {
                 let known = Self::NAMES.join(", ");
                 return Err(FeatureError(format!(
-                    "there is no feature gate {name:?}; there are {known}, AllAlpha, AllBeta"
+                    "unknown feature gate {name:?}; known gates: {known}, AllAlpha, AllBeta"
                 )));
             };
             *gate = value;
@@ -112,7 +112,7 @@ impl Features {
         Ok(features)
     }
 
-    fn set_stage(&mut self, stage: Stage, value: bool) {
+    fn set_stage(&mut self, stage: GateStage, value: bool) {
         for (name, _) in Self::STAGES.iter().filter(|(_, of)| *of == stage) {
             if let Some(gate) = self.gate(name) {
                 *gate = value;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_stages_are_switched_at_once_and_named_gates_keep_their_own() {
+    fn stages_are_switched_at_once_and_named_gates_take_precedence() {
         let features = Features::parse("Failover=false,AllAlpha=true,AllBeta=true").expect("valid");
         assert!(!features.failover && features.workload_affinity && features.multi_cluster_service);
         assert!(!features.resilient_failover, "it is not one of Karmada's");

@@ -1,4 +1,4 @@
-//! Karmada's words: the kinds of every group as types, and the labels, annotations, finalizers and names that go with them.
+//! Karmada's API: the kinds of every group as types, with their labels, annotations, finalizers and names.
 
 pub mod affinity;
 pub mod apportion;

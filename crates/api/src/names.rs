@@ -1,11 +1,11 @@
-//! How Karmada names what it makes: bindings, works, execution namespaces, and the hash inside those names.
+//! Karmada's naming of bindings, works and execution namespaces, and the hash in those names.
 
 const EXECUTION_PREFIX: &str = "karmada-es-";
 const SAFE_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Where the control plane keeps its own objects.
+/// The namespace of the control plane's own objects.
 pub const SYSTEM_NAMESPACE: &str = "karmada-system";
-/// Where the credentials of members are kept, on both sides.
+/// The namespace of member credentials, on both sides.
 pub const CLUSTER_NAMESPACE: &str = "karmada-cluster";
 
 /// The namespace that holds the works of a member.
@@ -28,7 +28,7 @@ pub fn fnv32a(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The hash of a text in letters that form no words.
+/// The hash of a text in letters that cannot form words.
 pub fn safe_hash(text: &str) -> String {
     let digits = fnv32a(text).to_string();
     digits.bytes().map(|digit| char::from(SAFE_LETTERS[usize::from(digit) % SAFE_LETTERS.len()])).collect()
@@ -39,7 +39,7 @@ pub fn binding_name(kind: &str, name: &str) -> String {
     format!("{}-{kind}", name.replace(':', ".")).to_lowercase()
 }
 
-/// The name of the work that carries an object; the namespace is empty for cluster-wide ones.
+/// The name of the work that carries an object; the namespace is empty for cluster-scoped ones.
 pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
     let name = name.replace(':', ".").to_lowercase();
     let separator = if namespace.is_empty() { "" } else { "-" };
@@ -47,12 +47,12 @@ pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
     format!("{name}-{}", safe_hash(&hashed))
 }
 
-/// What stands for a binding in the label its dependencies carry.
+/// The label value that identifies a binding on its dependencies.
 pub fn binding_reference_key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { safe_hash(name) } else { safe_hash(&format!("{namespace}/{name}")) }
 }
 
-/// The name `promote` gives the policy it makes.
+/// The name `promote` gives the policy it creates.
 pub fn policy_name(namespace: &str, name: &str, gvk: &str) -> String {
     format!("{}-{}", name.replace(':', "."), safe_hash(&format!("{namespace}{gvk}"))).to_lowercase()
 }

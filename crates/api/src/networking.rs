@@ -72,7 +72,7 @@ pub struct ClusterSelector {
     pub name: String,
 }
 
-/// `status` of MultiClusterIngress; its `spec` is an Ingress's.
+/// `status` of MultiClusterIngress; its `spec` is that of Ingress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IngressStatus {

@@ -1,4 +1,4 @@
-//! `policy.karmada.io`: what goes where, and how it differs from place to place.
+//! `policy.karmada.io`: propagation, override, quota and taint policies.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub const ANNOTATION_APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placem
 pub const ANNOTATION_APPLIED_OVERRIDES: &str = "policy.karmada.io/applied-overrides";
 pub const ANNOTATION_APPLIED_CLUSTER_OVERRIDES: &str = "policy.karmada.io/applied-cluster-overrides";
 
-/// On the works that carry the part of a quota a member gets.
+/// On the works that carry a member's share of a quota.
 pub const LABEL_QUOTA_NAMESPACE: &str = "federatedresourcequota.karmada.io/namespace";
 pub const LABEL_QUOTA_NAME: &str = "federatedresourcequota.karmada.io/name";
 
@@ -279,10 +279,10 @@ pub struct OverrideSpec {
     pub resource_selectors: Vec<ResourceSelector>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub override_rules: Vec<OverrideRule>,
-    /// Deprecated, used where there are no rules.
+    /// Deprecated, used if there are no rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
-    /// Deprecated, used where there are no rules.
+    /// Deprecated, used if there are no rules.
     pub overriders: Overriders,
 }
 
@@ -319,7 +319,7 @@ pub struct Overriders {
 pub struct PlaintextOverrider {
     pub path: String,
     pub operator: String,
-    /// Written as null when there is none.
+    /// Serialized as null if missing.
     pub value: Option<Value>,
 }
 
@@ -372,7 +372,7 @@ pub struct FieldOverrider {
 pub struct FieldPatchOperation {
     pub sub_path: String,
     pub operator: String,
-    /// Written as null when there is none.
+    /// Serialized as null if missing.
     pub value: Option<Value>,
 }
 
@@ -404,7 +404,7 @@ pub struct QuotaStatus {
     pub aggregated_status: Vec<ClusterQuotaStatus>,
 }
 
-/// What one member says of its part of a quota.
+/// One member's status of its share of a quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterQuotaStatus {
@@ -421,10 +421,10 @@ pub struct ClusterQuotaStatus {
 pub struct TaintPolicySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_clusters: Option<ClusterAffinity>,
-    /// All must hold for the taints to be put on; none never puts them on.
+    /// All must match to add the taints; an empty list never adds them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub add_on_conditions: Vec<MatchCondition>,
-    /// All must hold for the taints to be taken off; none never takes them off.
+    /// All must match to remove the taints; an empty list never removes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remove_on_conditions: Vec<MatchCondition>,
     pub taints: Vec<PolicyTaint>,
@@ -454,7 +454,7 @@ impl ReplicaSchedulingStrategy {
     }
 }
 
-/// Are replicas shared out by what clusters have room for?
+/// Reports whether replicas are divided by the clusters' free capacity.
 pub fn is_dynamic(placement: &Placement) -> bool {
     let Some(strategy) = placement.replica_scheduling.as_ref().filter(|strategy| strategy.is_divided()) else {
         return false;
@@ -468,7 +468,7 @@ pub fn is_dynamic(placement: &Placement) -> bool {
 }
 
 impl Placement {
-    /// Is the number of replicas shared out among the clusters, rather than repeated in each?
+    /// Reports whether the replicas are divided among the clusters, rather than duplicated in each.
     pub fn is_divided(&self) -> bool {
         self.replica_scheduling.as_ref().is_some_and(ReplicaSchedulingStrategy::is_divided)
     }

@@ -1,4 +1,4 @@
-//! `remedy.karmada.io`: what to do with a member in a given condition.
+//! `remedy.karmada.io`: actions on a member with a given condition.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,17 +9,17 @@ pub const REMEDIES: Resource = Resource::cluster(GROUP, "v1alpha1", "Remedy", "r
 
 /// Keeps the traffic of multi-cluster ingresses away from the member.
 pub const ACTION_TRAFFIC_CONTROL: &str = "TrafficControl";
-/// The condition a member has whose DNS works.
+/// The condition of a member whose DNS works.
 pub const CONDITION_DNS_READY: &str = "ServiceDomainNameResolutionReady";
 
 /// `spec` of Remedy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemedySpec {
-    /// None means every member.
+    /// `None` means every member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<RemedyClusters>,
-    /// One that holds is enough; none at all means at once.
+    /// One match is enough; an empty list matches at once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decision_matches: Vec<DecisionMatch>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,4 +1,4 @@
-//! What a kind is called in the API, and how typed views are read from objects.
+//! API resources, and parsing of typed views from objects.
 
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
 use serde::de::DeserializeOwned;
@@ -46,9 +46,9 @@ impl Resource {
     }
 }
 
-/// The part of an object at a path, as a type; a part that is not there reads as the type's default.
+/// Parses the part of an object at a path; a missing part is the type's default.
 ///
-/// Views are for reading. What is written goes into the object at its path, so that fields no type knows survive.
+/// Views are for reading. Writes go into the object at its path, so that unknown fields survive.
 pub fn read_at<T: DeserializeOwned + Default>(object: &Object, path: &[&str]) -> Result<T, Status> {
     match object.get(path) {
         None | Some(Value::Null) => Ok(T::default()),
@@ -56,7 +56,7 @@ pub fn read_at<T: DeserializeOwned + Default>(object: &Object, path: &[&str]) ->
     }
 }
 
-/// The `spec` of an object as a type.
+/// Parses the `spec` of an object.
 pub fn read<T: DeserializeOwned + Default>(object: &Object) -> Result<T, Status> {
     read_at(object, &["spec"])
 }

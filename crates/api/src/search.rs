@@ -1,4 +1,4 @@
-//! `search.karmada.io`: which resources of which members can be searched.
+//! `search.karmada.io`: searchable resources of members.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +11,14 @@ pub const GROUP: &str = "search.karmada.io";
 pub const RESOURCE_REGISTRIES: Resource =
     Resource::cluster(GROUP, "v1alpha1", "ResourceRegistry", "resourceregistries");
 
-/// `search/cache/PATH`: what members have under a path of Kubernetes' API.
+/// `search/cache/PATH`: members' objects under a path of the Kubernetes API.
 pub const SEARCHES: Resource = Resource::cluster(GROUP, "v1alpha1", "Search", "search");
 /// `proxying/NAME/proxy/PATH`: all members as one API.
 pub const PROXYINGS: Resource = Resource::cluster(GROUP, "v1alpha1", "Proxying", "proxying");
 
-/// On objects answered from a cache: the member they were read from.
+/// On objects from a cache: the member they were read from.
 pub const ANNOTATION_CACHED_FROM: &str = "resource.karmada.io/cached-from-cluster";
-/// On objects answered from metrics: the member they were read from.
+/// On objects from metrics: the member they were read from.
 pub const ANNOTATION_QUERIED_FROM: &str = "resource.karmada.io/query-from-cluster";
 
 /// `spec` of ResourceRegistry.

@@ -1,8 +1,8 @@
-//! The way an agent opens to its member, as both of its ends spell it.
+//! Protocol constants of the tunnel an agent opens for its member.
 
-/// Where on the control plane it is opened; the name of the cluster follows.
+/// Path on the control plane; followed by the name of the cluster.
 pub const PATH: &str = "/flotilla/v1alpha1/tunnels/";
-/// What the connection becomes.
+/// Protocol of the upgraded connection.
 pub const PROTOCOL: &str = "flotilla-tunnel";
-/// Where the agent says the member's API is, as its certificate names it.
+/// Header with the address of the member's API server, as in its certificate.
 pub const SERVER_HEADER: &str = "flotilla-member-server";

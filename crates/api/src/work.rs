@@ -1,4 +1,4 @@
-//! `work.karmada.io`: which template goes to which members, and what was sent there.
+//! `work.karmada.io`: bindings of templates to members, and the works sent there.
 
 use std::collections::BTreeMap;
 
@@ -289,22 +289,22 @@ pub struct AggregatedStatusItem {
     pub health: String,
 }
 
-/// The field of a workload's status under which works and bindings tell of pods that find no node; Flotilla's own.
+/// Field of a workload's status in which works and bindings report unschedulable pods; Flotilla's own.
 pub const STATUS_UNSCHEDULABLE: &str = "unschedulable";
 
-/// Pods of a workload that find no node in a member.
+/// Pods of a workload that no node in a member can run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unschedulable {
     pub replicas: i64,
-    /// How many since when.
+    /// Number of pods by the time since they are unschedulable.
     pub since: BTreeMap<String, i64>,
-    /// What the member's scheduler says.
+    /// The message of the member's scheduler.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// `spec` of the bindings in v1alpha1, which holds less.
+/// `spec` of the bindings in v1alpha1, which has fewer fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OldBindingSpec {
@@ -330,7 +330,7 @@ pub struct OldObjectReference {
 }
 
 impl BindingSpec {
-    /// Does the template run anything?
+    /// Reports whether the template runs pods.
     pub fn is_workload(&self) -> bool {
         self.replicas > 0 || self.replica_requirements.is_some() || !self.components.is_empty()
     }
@@ -341,7 +341,7 @@ impl BindingSpec {
 }
 
 impl GracefulEvictionTask {
-    /// Must what runs in the old cluster go before anything starts in a new one?
+    /// Reports whether the old cluster's copy must be removed before a new one starts.
     pub fn purges_first(&self) -> bool {
         matches!(self.purge_mode.as_str(), "Immediately" | "Directly")
     }

@@ -16,7 +16,7 @@ use propagation::eviction::Eviction;
 use propagation::failback::{Failback, well_since};
 use propagation::failover_history::History;
 use reconcile::{Mirror, ObjectKey};
-use scheduler::{Decision, Explanation, Need, Peers, Request, Snapshot, explain};
+use scheduler::{ClusterSnapshot, Decision, Explanation, Need, Peers, Request, explain};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -161,7 +161,7 @@ impl Return {
     pub fn decide(
         &self,
         room: &Room,
-        snapshot: &Snapshot,
+        snapshot: &ClusterSnapshot,
         binding: &Binding,
         peers: &Peers,
     ) -> Option<(Decision, Explanation)> {

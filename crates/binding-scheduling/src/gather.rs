@@ -9,7 +9,7 @@ use object::{Object, Status};
 use propagation::binding_scope::check_stored;
 use propagation::failback::forget_holds;
 use reconcile::{Mirror, ObjectKey};
-use scheduler::{Peers, Snapshot};
+use scheduler::{ClusterSnapshot, Peers};
 use tokio::time::Instant;
 
 use crate::Room;
@@ -98,7 +98,7 @@ impl Room {
     }
 
     /// Refreshes the capacity of the members if it is older than [`CAPACITY_REFRESH`].
-    pub fn refresh_capacity(&self, snapshot: &mut Snapshot) {
+    pub fn refresh_capacity(&self, snapshot: &mut ClusterSnapshot) {
         let mut capacity = self.capacity.lock();
         let is_due = |last: Option<Instant>, every: Duration| last.is_none_or(|last| last.elapsed() >= every);
         if is_due(capacity.refreshed, CAPACITY_REFRESH) {
@@ -150,7 +150,7 @@ impl Room {
 }
 
 /// Updates a cluster. One that cannot be parsed keeps its last known state.
-pub fn put(snapshot: &mut Snapshot, cluster: &Arc<Object>) {
+pub fn put(snapshot: &mut ClusterSnapshot, cluster: &Arc<Object>) {
     if let Err(error) = snapshot.put(cluster) {
         tracing::warn!(cluster = cluster.name(), %error, "failed to parse cluster");
     }

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::{Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
-use scheduler::{Options, Plugins, Snapshot};
+use scheduler::{ClusterSnapshot, Plugins, SchedulerOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::failback::Return;
@@ -89,12 +89,12 @@ struct Room {
     decisions: Decisions,
     clock: Arc<dyn Clock>,
     settings: Settings,
-    options: Options,
+    options: SchedulerOptions,
     queue: SchedulingQueue,
     bindings: Mirror,
     cluster_bindings: Mirror,
     clusters: Mirror,
-    snapshot: Mutex<Snapshot>,
+    snapshot: Mutex<ClusterSnapshot>,
     capacity: Mutex<Capacity>,
     in_flight: Mutex<InFlight>,
     recorder: Recorder,
@@ -165,11 +165,11 @@ impl Room {
             .filter(|_| features.resilient_failover)
             .map(|policies| MirrorSpec::new(&policies.gvr()).trim(failback::trim_policy))
             .map(|spec| mirror(spec.index(failback::BY_WISH, failback::wants_failback)));
-        let options = Options {
+        let options = SchedulerOptions {
             plugins: Plugins::parse(settings.plugins.iter().map(String::as_str)),
             estimate_from_nodes: settings.estimate_from_nodes,
             empty_workload_propagation: settings.empty_workload_propagation,
-            ..Options::new(&features)
+            ..SchedulerOptions::new(&features)
         };
         Self {
             bindings: mirror(bindings),

@@ -6,11 +6,11 @@ use std::time::Instant;
 use api::work::BindingStatus;
 use object::Object;
 use plane_metrics::{ScheduleType, SchedulingMetrics};
-use plane_state::Remembered;
+use plane_state::RecordedDecision;
 use propagation::binding_scope::check_stored;
 use reconcile::{ObjectKey, Regarding};
 use scheduler::{
-    Decision, Explanation, Need, Peers, Request, ScheduleError, Snapshot, Step as Lap, explain_paced, need,
+    ClusterSnapshot, Decision, Explanation, Need, Peers, Request, ScheduleError, ScheduleStage, explain_timed, need,
 };
 use tokio::sync::Semaphore;
 
@@ -66,13 +66,13 @@ impl<'a> Laps<'a> {
         self.since = Instant::now();
     }
 
-    fn passed(&mut self, lap: Lap) {
+    fn passed(&mut self, lap: ScheduleStage) {
         let now = Instant::now();
         let name = match lap {
-            Lap::Filter => "Filter",
-            Lap::Score => "Score",
-            Lap::Select => "Select",
-            Lap::AssignReplicas => "AssignReplicas",
+            ScheduleStage::Filter => "Filter",
+            ScheduleStage::Score => "Score",
+            ScheduleStage::Select => "Select",
+            ScheduleStage::AssignReplicas => "AssignReplicas",
         };
         self.metrics.step(name, now - self.since);
         self.since = now;
@@ -137,8 +137,11 @@ impl Room {
         if let (Ok(targets), true) = (&decision.result, self.options.workload_affinity) {
             self.in_flight.lock().decided(key, targets);
         }
-        let remembered =
-            Remembered { time: self.clock.now(), generation: object.generation(), explanation: Arc::new(explanation) };
+        let remembered = RecordedDecision {
+            time: self.clock.now(),
+            generation: object.generation(),
+            explanation: Arc::new(explanation),
+        };
         self.decisions.remember(&key.to_string(), remembered);
         self.tell_groups(&binding, &decision);
         let is_asked_for = reason == Some(Need::Reschedule);
@@ -152,16 +155,16 @@ impl Room {
     /// Decides on a binding. After a failover, the cluster it left is used only as a last resort.
     fn place(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &ClusterSnapshot,
         binding: &Binding,
         peers: &Peers,
         reason: Option<Need>,
     ) -> (Decision, Explanation) {
         let request = Request { spec: &binding.spec, status: &binding.status, peers, options: &self.options };
         let mut laps = Laps::new(&self.metrics.scheduling);
-        let mut explain = |snapshot: &Snapshot, request: &Request<'_>| {
+        let mut explain = |snapshot: &ClusterSnapshot, request: &Request<'_>| {
             laps.start();
-            explain_paced(snapshot, request, &mut |step| laps.passed(step))
+            explain_timed(snapshot, request, &mut |step| laps.passed(step))
         };
         let held = reason.filter(|_| self.is_resilient).and_then(|need| without_left(binding, need));
         if let Some(held) = held {

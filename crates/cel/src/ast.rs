@@ -76,12 +76,12 @@ impl Comprehension {
 #[derive(Debug, Clone)]
 pub(crate) struct Ast {
     pub(crate) root: Expr,
-    /// Where each node starts in the source, by node id.
+    /// Start of each node in the source, by node id.
     pub(crate) offsets: Vec<usize>,
 }
 
 impl Expr {
-    /// `a.b.c` as a dotted name, when the expression is nothing but that.
+    /// `a.b.c` as a dotted name, if the expression is only that.
     pub(crate) fn qualified_name(&self) -> Option<String> {
         match &self.kind {
             ExprKind::Ident(name) => Some(name.clone()),

@@ -8,7 +8,7 @@ use crate::plan::plan;
 use crate::program::Program;
 use crate::schema::Decl;
 use crate::signatures::{self, Overload, Signatures};
-use crate::source::{CompileError, Source};
+use crate::source::{CompileError, SourceText};
 use crate::types::{Type, opaque};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Variable {
     pub(crate) ty: Type,
 }
 
-/// What expressions may refer to. By default exactly what Kubernetes 1.36 offers.
+/// The variables and functions available to expressions. By default exactly those of Kubernetes 1.36.
 #[derive(Debug, Clone)]
 pub struct Env {
     variables: HashMap<String, Variable>,
@@ -56,7 +56,7 @@ impl Env {
 
     /// Parses, checks, estimates and plans an expression.
     pub fn compile(&self, expression: &str) -> Result<Program, CompileError> {
-        let source = Source::new(expression);
+        let source = SourceText::new(expression);
         let ast = parse(&source, self.macro_set)?;
         let checked = check(self, ast).map_err(|issues| CompileError::of_issues(&source, issues))?;
         let issues = literals::check_literals(&checked);
@@ -117,8 +117,8 @@ impl EnvBuilder {
         self
     }
 
-    /// Bounds the data that variables hold, for cost estimates. Kubernetes has one such root per rule: the
-    /// schema of `self`, which bounds `oldSelf` too.
+    /// Bounds the data of variables, for cost estimates. Kubernetes has one such root per rule: the schema of `self`,
+    /// which bounds `oldSelf` too.
     pub fn size_root(mut self, root: Arc<Decl>) -> Self {
         self.env.size_root = Some(root);
         self

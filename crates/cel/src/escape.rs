@@ -1,9 +1,9 @@
-//! How property names that are no CEL identifiers are written in expressions.
+//! Escaping of property names that are not CEL identifiers.
 
 /// Literals and operators that look like names.
 const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
 
-/// Words the language keeps for itself.
+/// Words reserved by the language.
 pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -26,7 +26,7 @@ pub(crate) const RESERVED: [&str; 17] = [
 
 const MARKS: [(&str, &str); 4] = [("underscores", "__"), ("dot", "."), ("dash", "-"), ("slash", "/")];
 
-/// A name that can stand alone in an expression.
+/// Reports whether a name can be used unescaped in an expression.
 pub fn is_identifier(name: &str) -> bool {
     let bytes = name.as_bytes();
     let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
@@ -34,12 +34,12 @@ pub fn is_identifier(name: &str) -> bool {
     shaped && !is_word(name)
 }
 
-/// A word with a meaning of its own.
+/// A keyword or reserved word.
 fn is_word(name: &str) -> bool {
     KEYWORDS.contains(&name) || RESERVED.contains(&name)
 }
 
-/// The identifier for a property name, or none if the name cannot be reached from an expression.
+/// The identifier for a property name; `None` if expressions cannot refer to the name.
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -64,7 +64,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// The property name behind an identifier, or none if no property has it.
+/// The property name of an identifier; `None` if no property has it.
 pub fn unescape(escaped: &str) -> Option<String> {
     let mut name = String::with_capacity(escaped.len());
     let mut rest = escaped;

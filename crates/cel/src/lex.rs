@@ -1,6 +1,6 @@
 //! Turns expression text into tokens.
 
-use crate::source::{Issue, Source};
+use crate::source::{Issue, SourceText};
 use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -24,17 +24,17 @@ pub(crate) enum Token {
 pub(crate) struct Lexeme {
     pub(crate) token: Token,
     pub(crate) start: usize,
-    /// The source text, as error messages and number parsing need it.
+    /// The source text, for error messages and number parsing.
     pub(crate) text: String,
 }
 
-/// Longest first, so that `<=` is not read as `<`.
+/// Longest first, so that `<=` is not split.
 const SIGNS: [&str; 23] = [
     "==", "!=", "<=", ">=", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*", "/", "%",
     "<",
 ];
 
-pub(crate) fn lex(source: &Source) -> (Vec<Lexeme>, Vec<Issue>) {
+pub(crate) fn lex(source: &SourceText) -> (Vec<Lexeme>, Vec<Issue>) {
     let mut lexer = Lexer { chars: &source.chars, at: 0, lexemes: Vec::new(), issues: Vec::new() };
     while lexer.skip_blank() {
         lexer.next_token();
@@ -56,7 +56,7 @@ impl Lexer<'_> {
         self.chars.get(self.at + ahead).copied()
     }
 
-    /// Moves past white space and comments; false at the end of the text.
+    /// Skips white space and comments; returns false at the end of the text.
     fn skip_blank(&mut self) -> bool {
         loop {
             match self.peek(0) {
@@ -114,7 +114,7 @@ impl Lexer<'_> {
             self.at += sign.chars().count();
             return self.push(Token::Sign(sign), start);
         }
-        // A lone `=`, `&` or `|` is reported together with the character that should have completed it.
+        // A lone `=`, `&` or `|` is reported together with the next character.
         self.at += 1;
         if matches!(self.chars[start], '=' | '&' | '|') && self.at < self.chars.len() {
             self.at += 1;
@@ -223,7 +223,7 @@ impl Lexer<'_> {
                     Err(BadEscape::Meaningless(complaint)) => self.issues.push(Issue::new(start, complaint)),
                 }
             } else if c == '\r' && triple {
-                // Line ends inside triple quotes are read as a plain newline.
+                // Line ends inside triple quotes are normalized to a newline.
                 if self.peek(0) == Some('\n') {
                     self.at += 1;
                 }
@@ -281,11 +281,11 @@ impl Lexer<'_> {
     }
 }
 
-/// Why an escape sequence cannot be read.
+/// The reason why an escape sequence is invalid.
 enum BadEscape {
-    /// The sequence is not one the language has.
+    /// The sequence does not exist in the language.
     Unknown,
-    /// The sequence is well-formed but stands for nothing.
+    /// The sequence is well-formed but denotes no character.
     Meaningless(&'static str),
 }
 

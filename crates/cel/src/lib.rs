@@ -1,8 +1,8 @@
 //! Kubernetes' dialect of the Common Expression Language: parse, check, estimate, evaluate.
 //!
-//! [`Env`] says what an expression may refer to, [`Env::compile`] makes a [`Program`] of it, and
-//! [`Program::eval`] runs it on JSON data within a [`Budget`]. [`rules`] applies the rules written into a
-//! schema as `x-kubernetes-validations` to whole objects. Nothing here reads a clock or does I/O.
+//! [`Env`] defines the variables and functions, [`Env::compile`] creates a [`Program`], and [`Program::eval`] runs it
+//! on JSON data within a [`Budget`]. [`rules`] applies the `x-kubernetes-validations` rules of a schema to whole
+//! objects. Nothing here reads a clock or does I/O.
 
 mod ast;
 mod check;
@@ -26,7 +26,9 @@ mod value;
 pub use cost::range::CostRange;
 pub use env::{Env, EnvBuilder, Library};
 pub use escape::{escape, is_identifier, unescape};
-pub use library::authorizer::{Attributes, Authorization, Authorizer, ResourceTarget, Subject, Target, Verdict};
+pub use library::authorizer::{
+    Attributes, Authorization, Authorizer, AuthorizerDecision, CheckSubject, CheckTarget, ResourceTarget,
+};
 pub use parse::{EXPRESSION_DEPTH_MAX, EXPRESSION_SIZE_MAX};
 pub use program::{
     Activation, Budget, MATCH_CONDITIONS_COST_BUDGET, PER_CALL_COST_LIMIT, Program, VALIDATION_COST_BUDGET,

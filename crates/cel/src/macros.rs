@@ -6,7 +6,7 @@ use crate::ast::{ACCUMULATOR, Comprehension, Expr, ExprKind, Literal, NodeId, UN
 use crate::parse::{NodeFactory, Stop};
 use crate::source::Issue;
 
-/// Macros that are not part of Kubernetes' set and must be asked for.
+/// Macros outside Kubernetes' set, which must be enabled.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MacroSet {
     pub(crate) bindings: bool,
@@ -281,7 +281,7 @@ impl Expansion<'_> {
         let macro_name = if flat { "optFlatMap" } else { "optMap" };
         let name = self.variable_name(var, &format!("{macro_name}() variable name must be a simple identifier"))?;
         let has_value = self.member_call("hasValue", target.clone(), Vec::new())?;
-        // The target stands in the tree twice; the second needs its own node ids.
+        // The target occurs twice in the tree; the second needs its own node ids.
         let again = self.copy(target)?;
         let value = self.member_call("value", again, Vec::new())?;
         let mut mapped = self.bind(name, value, transform.clone())?;

@@ -1,10 +1,10 @@
-//! Turns tokens into an expression tree; macros are expanded on the way (see `macros`).
+//! Turns tokens into an expression tree; macros are expanded meanwhile (see `macros`).
 
 use crate::ast::{Ast, Expr, ExprKind, Literal, MapEntry, NodeId, StructField};
 use crate::escape::RESERVED;
 use crate::lex::{Lexeme, Token, lex};
 use crate::macros::{self, MacroSet};
-use crate::source::{CompileError, Issue, Source};
+use crate::source::{CompileError, Issue, SourceText};
 
 /// Longest expression accepted, in code points.
 pub const EXPRESSION_SIZE_MAX: usize = 100_000;
@@ -17,7 +17,7 @@ const EXPRESSION_START_OR_END_OF_CALL: &str = "{'[', '{', '(', ')', '.', '-', '!
 
 const EXPRESSION_START_OR_OPTIONAL: &str = "{'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
-pub(crate) fn parse(source: &Source, macro_set: MacroSet) -> Result<Ast, CompileError> {
+pub(crate) fn parse(source: &SourceText, macro_set: MacroSet) -> Result<Ast, CompileError> {
     if source.chars.len() > EXPRESSION_SIZE_MAX {
         return Err(CompileError::without_place(format!(
             "expression code point size exceeds limit: size: {}, limit {EXPRESSION_SIZE_MAX}",
@@ -47,7 +47,7 @@ pub(crate) fn parse(source: &Source, macro_set: MacroSet) -> Result<Ast, Compile
     }
 }
 
-/// Why parsing cannot go on.
+/// The reason why parsing stopped.
 pub(crate) enum Stop {
     Issue(Issue),
     TooDeep,
@@ -55,7 +55,7 @@ pub(crate) enum Stop {
 
 type Parsed<T> = Result<T, Stop>;
 
-/// Hands out node ids and watches the depth of the tree.
+/// Assigns node ids and checks the depth of the tree.
 pub(crate) struct NodeFactory {
     offsets: Vec<usize>,
     depths: Vec<usize>,
@@ -97,8 +97,8 @@ impl NodeFactory {
     }
 }
 
-/// Functions on the way from one nested expression to the next are kept out of line, so that each takes little
-/// of the stack: nesting is bounded, but the stack of a worker thread is, too.
+/// Functions between one nested expression and the next are kept out of line, so that each uses little stack: nesting
+/// is bounded, but so is the stack of a worker thread.
 struct Parser {
     lexemes: Vec<Lexeme>,
     at: usize,
@@ -124,7 +124,7 @@ impl Parser {
         matches!(self.current().token, Token::Sign(found) if found == sign)
     }
 
-    /// Takes the sign if it comes next, and says where it stood.
+    /// Consumes the sign if it is next, and returns its position.
     fn take(&mut self, sign: &str) -> Option<usize> {
         self.is_sign(sign).then(|| {
             let start = self.current().start;
@@ -149,7 +149,7 @@ impl Parser {
         self.syntax_error(format!("mismatched input '{}' expecting {expecting}", self.current().text))
     }
 
-    /// Complains about a token that starts no expression; skips it if that mends the text.
+    /// Reports a token that cannot start an expression; skips it if the next one can.
     #[inline(never)]
     fn skip_extraneous(&mut self, expecting: &str, next_fits: impl Fn(&Lexeme) -> bool) -> Parsed<()> {
         if !self.lexemes.get(self.at + 1).is_some_and(next_fits) {
@@ -196,8 +196,8 @@ impl Parser {
         self.nodes.node(offset, ExprKind::Call { function: function.to_owned(), target: None, args })
     }
 
-    /// Operands joined by binary operators. They are read in one loop and joined level by level, because
-    /// descending through the levels would use the stack up on nested expressions.
+    /// Operands joined by binary operators. They are read in one loop and joined level by level, because descending
+    /// through the levels would exhaust the stack on nested expressions.
     #[inline(never)]
     fn operation(&mut self) -> Parsed<Expr> {
         let mut terms = vec![self.unary()?];
@@ -491,7 +491,7 @@ impl Parser {
             return Err(Stop::Issue(Issue::new(lexeme.start, format!("reserved identifier: {}", lexeme.text))));
         }
         let Some(open) = self.take("(") else {
-            // A leading dot asks for the outermost scope, which is the only one names are declared in.
+            // A leading dot selects the outermost scope, which is the only one with declarations.
             return self.nodes.node(lexeme.start, ExprKind::Ident(lexeme.text));
         };
         let args = self.arguments()?;

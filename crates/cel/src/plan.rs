@@ -1,7 +1,7 @@
-//! Turns a checked expression into a tree that is quick to evaluate: names resolved, constants computed.
+//! Turns a checked expression into a tree that is fast to evaluate: names resolved, constants computed.
 //!
-//! Which parts become constants matters beyond speed: constants cost nothing at run time, and Kubernetes
-//! counts the same parts as constant.
+//! Constant folding matters beyond speed: constants cost nothing at run time, and Kubernetes treats the same parts as
+//! constant.
 
 use crate::ast::{Comprehension, Expr, ExprKind, Literal};
 use crate::check::Checked;
@@ -13,54 +13,54 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) root: Node,
-    /// Local variables alive at once.
+pub(crate) struct ExecutionPlan {
+    pub(crate) root: PlanNode,
+    /// Maximum number of live local variables.
     pub(crate) locals_max: usize,
 }
 
 #[derive(Debug)]
-pub(crate) enum Node {
+pub(crate) enum PlanNode {
     Const(Value<'static>),
     Attribute(Attribute),
-    And(Box<Node>, Box<Node>),
-    Or(Box<Node>, Box<Node>),
-    Equal(Box<Node>, Box<Node>),
-    NotEqual(Box<Node>, Box<Node>),
-    /// True unless the operand is plainly false; errors count as true.
-    NotStrictlyFalse(Box<Node>),
+    And(Box<PlanNode>, Box<PlanNode>),
+    Or(Box<PlanNode>, Box<PlanNode>),
+    Equal(Box<PlanNode>, Box<PlanNode>),
+    NotEqual(Box<PlanNode>, Box<PlanNode>),
+    /// True unless the operand is definitely false; errors count as true.
+    NotStrictlyFalse(Box<PlanNode>),
     /// `x in [constants]`.
-    InConstants(Box<Node>, BTreeSet<Key<'static>>),
+    InConstants(Box<PlanNode>, BTreeSet<Key<'static>>),
     OptionalOr {
-        left: Box<Node>,
-        right: Box<Node>,
+        left: Box<PlanNode>,
+        right: Box<PlanNode>,
         unwrap: bool,
     },
     Call(Box<Call>),
-    List(Vec<(Node, bool)>),
-    Map(Vec<(Node, Node, bool)>),
+    List(Vec<(PlanNode, bool)>),
+    Map(Vec<(PlanNode, PlanNode, bool)>),
     Fold(Box<Fold>),
 }
 
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) function: String,
-    /// Known only if the checker could tell which overload is meant.
+    /// Known only if the checker resolved a single overload.
     pub(crate) overload: Option<&'static str>,
     pub(crate) run: Function,
-    pub(crate) args: Vec<Node>,
-    /// Later arguments are not evaluated once one failed.
+    pub(crate) args: Vec<PlanNode>,
+    /// Later arguments are not evaluated after an error.
     pub(crate) stops_early: bool,
-    /// The compiled pattern of a regular expression written in the expression.
+    /// The compiled pattern of a literal regular expression.
     pub(crate) regex: Option<Regex>,
 }
 
-/// A value and what is selected from it: `self.spec.containers[0].name` is one attribute.
+/// A value and its selections: `self.spec.containers[0].name` is one attribute.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) root: Root,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// `has(…)`: ask only whether the last qualifier leads anywhere.
+    /// `has(…)`: only test whether the last qualifier exists.
     pub(crate) test_only: bool,
 }
 
@@ -68,8 +68,8 @@ pub(crate) struct Attribute {
 pub(crate) enum Root {
     Variable(String),
     Local(usize),
-    Operand(Box<Node>),
-    Conditional { condition: Box<Node>, then: Box<Node>, otherwise: Box<Node> },
+    Operand(Box<PlanNode>),
+    Conditional { condition: Box<PlanNode>, then: Box<PlanNode>, otherwise: Box<PlanNode> },
 }
 
 #[derive(Debug)]
@@ -82,25 +82,25 @@ pub(crate) struct Qualifier {
 pub(crate) enum By {
     Field(Arc<str>),
     Constant(Value<'static>),
-    Computed(Box<Node>),
+    Computed(Box<PlanNode>),
 }
 
 #[derive(Debug)]
 pub(crate) struct Fold {
-    pub(crate) range: Node,
+    pub(crate) range: PlanNode,
     pub(crate) two_variables: bool,
-    /// The accumulator lives here; iteration variables in the one or two places after it.
+    /// The slot of the accumulator; iteration variables use the one or two slots after it.
     pub(crate) slot: usize,
-    pub(crate) accu_init: Node,
-    pub(crate) condition: Node,
-    pub(crate) step: Node,
-    pub(crate) result: Node,
+    pub(crate) accu_init: PlanNode,
+    pub(crate) condition: PlanNode,
+    pub(crate) step: PlanNode,
+    pub(crate) result: PlanNode,
 }
 
-pub(crate) fn plan(checked: &Checked) -> Result<Plan, EvalError> {
+pub(crate) fn plan(checked: &Checked) -> Result<ExecutionPlan, EvalError> {
     let mut planner = Planner { checked, locals: Vec::new(), locals_max: 0 };
     let root = planner.node(&checked.ast.root)?;
-    Ok(Plan { root, locals_max: planner.locals_max })
+    Ok(ExecutionPlan { root, locals_max: planner.locals_max })
 }
 
 pub(crate) fn constant(literal: &Literal) -> Value<'static> {
@@ -121,19 +121,19 @@ struct Planner<'c> {
     locals_max: usize,
 }
 
-type Planned = Result<Node, EvalError>;
+type Planned = Result<PlanNode, EvalError>;
 
 impl Planner<'_> {
     fn node(&mut self, expr: &Expr) -> Planned {
         match &expr.kind {
-            ExprKind::Literal(literal) => Ok(Node::Const(constant(literal))),
+            ExprKind::Literal(literal) => Ok(PlanNode::Const(constant(literal))),
             ExprKind::Ident(name) => Ok(self.ident(name)),
             ExprKind::Select { operand, field, test_only } => {
                 let by = By::Field(field.as_str().into());
                 let mut attribute = as_attribute(self.node(operand)?);
                 attribute.qualifiers.push(Qualifier { by, optional: false });
                 attribute.test_only = *test_only;
-                Ok(Node::Attribute(attribute))
+                Ok(PlanNode::Attribute(attribute))
             }
             ExprKind::Call { function, target, args } => self.call(expr, function, target.as_deref(), args),
             ExprKind::List { elements, optional } => self.list(elements, optional),
@@ -149,16 +149,16 @@ impl Planner<'_> {
         }
     }
 
-    fn ident(&self, name: &str) -> Node {
+    fn ident(&self, name: &str) -> PlanNode {
         let root = match self.locals.iter().rposition(|local| local == name) {
             Some(slot) => Root::Local(slot),
             None if self.checked.variables.contains(name) => Root::Variable(name.to_owned()),
             None => match named_type(name) {
-                Some(ty) => return Node::Const(Value::Type(ty)),
+                Some(ty) => return PlanNode::Const(Value::Type(ty)),
                 None => Root::Variable(name.to_owned()),
             },
         };
-        Node::Attribute(Attribute { root, qualifiers: Vec::new(), test_only: false })
+        PlanNode::Attribute(Attribute { root, qualifiers: Vec::new(), test_only: false })
     }
 
     fn list(&mut self, elements: &[Expr], optional: &[bool]) -> Planned {
@@ -166,12 +166,12 @@ impl Planner<'_> {
         for (element, optional) in elements.iter().zip(optional) {
             nodes.push((self.node(element)?, *optional));
         }
-        let is_constant = |(node, optional): &(Node, bool)| matches!(node, Node::Const(_)) && !optional;
+        let is_constant = |(node, optional): &(PlanNode, bool)| matches!(node, PlanNode::Const(_)) && !optional;
         if !nodes.iter().all(is_constant) {
-            return Ok(Node::List(nodes));
+            return Ok(PlanNode::List(nodes));
         }
         let constants = nodes.into_iter().filter_map(|(node, _)| into_constant(node)).collect();
-        Ok(Node::Const(Value::list(constants)))
+        Ok(PlanNode::Const(Value::list(constants)))
     }
 
     fn call(&mut self, expr: &Expr, function: &str, target: Option<&Expr>, args: &[Expr]) -> Planned {
@@ -191,22 +191,22 @@ impl Planner<'_> {
             && let Some(members) = nodes.get(1).and_then(constant_members)
         {
             if members.is_empty() {
-                return Ok(Node::Const(Value::Bool(false)));
+                return Ok(PlanNode::Const(Value::Bool(false)));
             }
-            return Ok(Node::InConstants(Box::new(nodes.swap_remove(0)), members));
+            return Ok(PlanNode::InConstants(Box::new(nodes.swap_remove(0)), members));
         }
         let run = library::function(function).ok_or_else(|| EvalError::new(format!("no such overload: {function}")))?;
         let regex = constant_regex(function, &nodes)?;
         let is_dispatched = overload.is_none() && !is_core(function);
         let stops_early = nodes.len() > 2 || regex.is_some() || is_dispatched;
         let call = Call { function: function.to_owned(), overload, run, args: nodes, stops_early, regex };
-        if let [Node::Const(arg)] = call.args.as_slice()
+        if let [PlanNode::Const(arg)] = call.args.as_slice()
             && is_conversion(function)
         {
-            return (call.run)(&library::Context { call: &call, limit: u64::MAX }, std::slice::from_ref(arg))
-                .map(Node::Const);
+            return (call.run)(&library::CallContext { call: &call, limit: u64::MAX }, std::slice::from_ref(arg))
+                .map(PlanNode::Const);
         }
-        Ok(Node::Call(Box::new(call)))
+        Ok(PlanNode::Call(Box::new(call)))
     }
 
     fn fold(&mut self, fold: &Comprehension) -> Planned {
@@ -222,7 +222,7 @@ impl Planner<'_> {
         self.locals.truncate(slot + 1);
         let result = self.node(&fold.result)?;
         self.locals.truncate(slot);
-        Ok(Node::Fold(Box::new(Fold {
+        Ok(PlanNode::Fold(Box::new(Fold {
             range,
             two_variables: fold.iter_var2.is_some(),
             slot,
@@ -234,33 +234,35 @@ impl Planner<'_> {
     }
 }
 
-/// Operators that do not evaluate all their operands, or that select; others are handed back.
-fn special_call(function: &str, nodes: Vec<Node>) -> Result<Node, Vec<Node>> {
-    let two = |nodes: Vec<Node>, make: fn(Box<Node>, Box<Node>) -> Node| match <[Node; 2]>::try_from(nodes) {
+/// Operators that do not evaluate all their operands, or that select; others are returned unchanged.
+fn special_call(function: &str, nodes: Vec<PlanNode>) -> Result<PlanNode, Vec<PlanNode>> {
+    let two = |nodes: Vec<PlanNode>, make: fn(Box<PlanNode>, Box<PlanNode>) -> PlanNode| match <[PlanNode; 2]>::try_from(
+        nodes,
+    ) {
         Ok([left, right]) => Ok(make(Box::new(left), Box::new(right))),
         Err(nodes) => Err(nodes),
     };
     match function {
-        "_&&_" => two(nodes, Node::And),
-        "_||_" => two(nodes, Node::Or),
-        "_==_" => two(nodes, Node::Equal),
-        "_!=_" => two(nodes, Node::NotEqual),
-        "or" => two(nodes, |left, right| Node::OptionalOr { left, right, unwrap: false }),
-        "orValue" => two(nodes, |left, right| Node::OptionalOr { left, right, unwrap: true }),
+        "_&&_" => two(nodes, PlanNode::And),
+        "_||_" => two(nodes, PlanNode::Or),
+        "_==_" => two(nodes, PlanNode::Equal),
+        "_!=_" => two(nodes, PlanNode::NotEqual),
+        "or" => two(nodes, |left, right| PlanNode::OptionalOr { left, right, unwrap: false }),
+        "orValue" => two(nodes, |left, right| PlanNode::OptionalOr { left, right, unwrap: true }),
         "_[_]" => two(nodes, |operand, index| qualified(*operand, *index, false)),
         "_[?_]" | "_?._" => two(nodes, |operand, index| qualified(*operand, *index, true)),
-        "@not_strictly_false" => match <[Node; 1]>::try_from(nodes) {
-            Ok([operand]) => Ok(Node::NotStrictlyFalse(Box::new(operand))),
+        "@not_strictly_false" => match <[PlanNode; 1]>::try_from(nodes) {
+            Ok([operand]) => Ok(PlanNode::NotStrictlyFalse(Box::new(operand))),
             Err(nodes) => Err(nodes),
         },
-        "_?_:_" => match <[Node; 3]>::try_from(nodes) {
+        "_?_:_" => match <[PlanNode; 3]>::try_from(nodes) {
             Ok([condition, then, otherwise]) => {
                 let root = Root::Conditional {
                     condition: Box::new(condition),
                     then: Box::new(then),
                     otherwise: Box::new(otherwise),
                 };
-                Ok(Node::Attribute(Attribute { root, qualifiers: Vec::new(), test_only: false }))
+                Ok(PlanNode::Attribute(Attribute { root, qualifiers: Vec::new(), test_only: false }))
             }
             Err(nodes) => Err(nodes),
         },
@@ -268,46 +270,47 @@ fn special_call(function: &str, nodes: Vec<Node>) -> Result<Node, Vec<Node>> {
     }
 }
 
-fn as_attribute(node: Node) -> Attribute {
+fn as_attribute(node: PlanNode) -> Attribute {
     match node {
-        Node::Attribute(attribute) if !attribute.test_only => attribute,
+        PlanNode::Attribute(attribute) if !attribute.test_only => attribute,
         other => Attribute { root: Root::Operand(Box::new(other)), qualifiers: Vec::new(), test_only: false },
     }
 }
 
-fn qualified(operand: Node, index: Node, optional: bool) -> Node {
+fn qualified(operand: PlanNode, index: PlanNode, optional: bool) -> PlanNode {
     let by = match index {
-        Node::Const(value) => By::Constant(value),
+        PlanNode::Const(value) => By::Constant(value),
         other => By::Computed(Box::new(other)),
     };
     let mut attribute = as_attribute(operand);
     attribute.qualifiers.push(Qualifier { by, optional });
-    Node::Attribute(attribute)
+    PlanNode::Attribute(attribute)
 }
 
-fn into_constant(node: Node) -> Option<Value<'static>> {
+fn into_constant(node: PlanNode) -> Option<Value<'static>> {
     match node {
-        Node::Const(value) => Some(value),
+        PlanNode::Const(value) => Some(value),
         _ => None,
     }
 }
 
-fn constant_map(nodes: Vec<(Node, Node, bool)>) -> Planned {
-    let is_constant = |entry: &(Node, Node, bool)| matches!(entry, (Node::Const(_), Node::Const(_), false));
+fn constant_map(nodes: Vec<(PlanNode, PlanNode, bool)>) -> Planned {
+    let is_constant =
+        |entry: &(PlanNode, PlanNode, bool)| matches!(entry, (PlanNode::Const(_), PlanNode::Const(_), false));
     if !nodes.iter().all(is_constant) {
-        return Ok(Node::Map(nodes));
+        return Ok(PlanNode::Map(nodes));
     }
     let mut entries = BTreeMap::new();
     for (key, value, _) in nodes {
         let (Some(key), Some(value)) = (into_constant(key), into_constant(value)) else { continue };
         library::insert_entry(&mut entries, key, value)?;
     }
-    Ok(Node::Const(Value::Map(Map::made(entries))))
+    Ok(PlanNode::Const(Value::Map(Map::made(entries))))
 }
 
 /// The members of a constant list, if each can be looked up directly.
-fn constant_members(node: &Node) -> Option<BTreeSet<Key<'static>>> {
-    let Node::Const(Value::List(list)) = node else { return None };
+fn constant_members(node: &PlanNode) -> Option<BTreeSet<Key<'static>>> {
+    let PlanNode::Const(Value::List(list)) = node else { return None };
     let items = list.values().ok()?;
     items.iter().map(Key::of).collect()
 }
@@ -324,9 +327,9 @@ fn is_conversion(function: &str) -> bool {
     )
 }
 
-fn constant_regex(function: &str, nodes: &[Node]) -> Result<Option<Regex>, EvalError> {
+fn constant_regex(function: &str, nodes: &[PlanNode]) -> Result<Option<Regex>, EvalError> {
     match (function, nodes.get(1)) {
-        ("matches" | "find" | "findAll", Some(Node::Const(Value::String(pattern)))) => {
+        ("matches" | "find" | "findAll", Some(PlanNode::Const(Value::String(pattern)))) => {
             library::regex::compile(pattern).map(Some)
         }
         _ => Ok(None),

@@ -1,8 +1,8 @@
-//! A compiled expression, and what it takes to run it.
+//! A compiled expression, its variables and its budget.
 
 use crate::cost::range::CostRange;
 use crate::eval::Evaluator;
-use crate::plan::Plan;
+use crate::plan::ExecutionPlan;
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 use std::cell::RefCell;
@@ -10,14 +10,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Cost one evaluation may reach.
+/// Maximum cost of one evaluation.
 pub const PER_CALL_COST_LIMIT: u64 = 1_000_000;
-/// Cost all evaluations for one object may reach together.
+/// Maximum total cost of all evaluations for one object.
 pub const VALIDATION_COST_BUDGET: i64 = 10_000_000;
-/// Cost the match conditions of all webhooks or policies for one request may reach together.
+/// Maximum total cost of the match conditions of all webhooks or policies for one request.
 pub const MATCH_CONDITIONS_COST_BUDGET: i64 = 2_500_000;
 
-/// A compiled expression. Cheap to share; evaluating it changes nothing in it.
+/// A compiled expression. Cheap to share; evaluation does not modify it.
 #[derive(Debug, Clone)]
 pub struct Program {
     inner: Arc<Inner>,
@@ -26,7 +26,7 @@ pub struct Program {
 #[derive(Debug)]
 struct Inner {
     expression: String,
-    plan: Plan,
+    plan: ExecutionPlan,
     result_type: Type,
     static_cost: CostRange,
     variables: BTreeSet<String>,
@@ -35,7 +35,7 @@ struct Inner {
 impl Program {
     pub(crate) fn new(
         expression: &str,
-        plan: Plan,
+        plan: ExecutionPlan,
         result_type: Type,
         static_cost: CostRange,
         variables: BTreeSet<String>,
@@ -52,22 +52,22 @@ impl Program {
         &self.inner.result_type
     }
 
-    /// Whether the expression reads the variable; one that reads `oldSelf` is a transition rule.
+    /// Reports whether the expression reads the variable; one that reads `oldSelf` is a transition rule.
     pub fn uses_variable(&self, name: &str) -> bool {
         self.inner.variables.contains(name)
     }
 
-    /// What an evaluation can cost for data within its declared bounds.
+    /// The cost range of an evaluation for data within its declared bounds.
     pub fn static_cost(&self) -> CostRange {
         self.inner.static_cost
     }
 
-    pub(crate) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &ExecutionPlan {
         &self.inner.plan
     }
 
-    /// Evaluates and charges the budget. The evaluation stops at the per-call limit; a result that the rest of
-    /// the budget cannot pay for is withheld.
+    /// Evaluates and charges the budget. Stops at the per-call limit; a result that exceeds the rest of the budget is
+    /// withheld.
     pub fn eval<'a>(&self, variables: &Activation<'a>, budget: &mut Budget) -> Result<Value<'a>, EvalError> {
         let mut evaluator = Evaluator::new(&self.inner.plan, variables, budget);
         let result = evaluator.run();
@@ -77,7 +77,7 @@ impl Program {
     }
 }
 
-/// Cost left to spend.
+/// Remaining cost.
 #[derive(Debug, Clone)]
 pub struct Budget {
     remaining: i64,
@@ -111,7 +111,7 @@ impl Budget {
         self
     }
 
-    /// Negative once something could not be paid for.
+    /// Negative once the budget was exceeded.
     pub fn remaining(&self) -> i64 {
         self.remaining
     }
@@ -158,14 +158,14 @@ impl<'a> Activation<'a> {
         self
     }
 
-    /// A variable whose data could not be read fails the expressions that read it, and no others.
+    /// A variable with invalid data fails only the expressions that read it.
     pub(crate) fn with_result(mut self, name: &str, value: Result<Value<'a>, EvalError>) -> Self {
         self.values.insert(name.to_owned(), value);
         self
     }
 
-    /// Makes `name.field` the result of a program, computed when first read. Later programs may read
-    /// earlier fields. This is how admission policies get `variables`.
+    /// Makes `name.field` the result of a program, computed when first read. Later programs may read earlier fields.
+    /// Admission policies use this for `variables`.
     pub fn with_composed(mut self, name: impl Into<String>, fields: Vec<(String, Program)>) -> Self {
         self.composed = Some((name.into(), fields));
         self
@@ -175,7 +175,7 @@ impl<'a> Activation<'a> {
         self.values.get(name).cloned()
     }
 
-    /// The program behind `name.field`, if that is a composed variable.
+    /// The program of `name.field`, if that is a composed variable.
     pub(crate) fn composed(&self, name: &str, field: &str) -> Option<&Program> {
         let (composed, fields) = self.composed.as_ref()?;
         fields.iter().find(|(known, _)| composed == name && known == field).map(|(_, program)| program)

@@ -1,4 +1,4 @@
-//! Structural schemas as expressions see them: the type of the data and how large it can get.
+//! Structural schemas as expressions see them: types and size bounds of the data.
 
 use crate::escape::escape;
 use crate::types::Type;
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Largest request the API server takes; what cannot fit into it bounds unbounded schemas.
+/// Largest request of the API server; it bounds unbounded schemas.
 pub const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
 
 const DURATION_JSON_MAX: u64 = 32;
@@ -16,7 +16,7 @@ const DATETIME_JSON_MIN: u64 = 21;
 const DATE_JSON: u64 = 12;
 const STRING_JSON_MIN: u64 = 2;
 
-/// The part of an OpenAPI v3 structural schema that decides how data is read.
+/// The part of an OpenAPI v3 structural schema that determines types and sizes.
 #[derive(Debug, Clone, Default)]
 pub struct Schema {
     pub(crate) kind: String,
@@ -77,7 +77,7 @@ impl Schema {
         }
     }
 
-    /// The schema of a resource root: name and kind can always be read, whatever the schema says.
+    /// The schema of a resource root: name and kind are always readable, regardless of the schema.
     pub fn into_resource_root(mut self) -> Self {
         let string = || Schema { kind: "string".to_owned(), ..Schema::default() };
         let properties = self.properties.get_or_insert_default();
@@ -118,13 +118,13 @@ impl Schema {
     }
 }
 
-/// A type with the bounds cost estimation needs.
+/// A type with the bounds for cost estimation.
 #[derive(Debug)]
 pub struct Decl {
     pub ty: Type,
-    /// Most characters, items or entries a value can have; zero where that means nothing.
+    /// Maximum number of characters, items or entries of a value; zero if not applicable.
     pub max_elements: u64,
-    /// Fewest bytes a value takes in JSON.
+    /// Minimum size of a value in JSON.
     pub min_serialized_size: u64,
     pub(crate) element: Option<Arc<Decl>>,
     pub(crate) key: Option<Arc<Decl>>,
@@ -138,8 +138,8 @@ impl Decl {
     }
 }
 
-/// The type of data with the given schema, or none if expressions cannot see such data.
-/// `name` names the object type; embedded resources must already be completed.
+/// The type of data with the given schema; `None` if expressions cannot see such data. `name` is the name of the
+/// object type; embedded resources must already be completed.
 pub fn type_of_schema(schema: &Schema, name: &str) -> Option<Arc<Decl>> {
     decl(schema, name).map(Arc::new)
 }

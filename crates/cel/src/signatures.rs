@@ -1,4 +1,4 @@
-//! The functions expressions may call, read from the tables in `signatures/`.
+//! The functions of expressions, parsed from the tables in `signatures/`.
 
 use crate::types::{Type, opaque};
 use std::collections::HashMap;

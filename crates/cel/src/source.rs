@@ -1,20 +1,20 @@
-//! Source text with its line table, and compile errors shown against it the way Kubernetes shows them.
+//! Source text with its line table, and compile errors formatted as in Kubernetes.
 
 use std::fmt;
 
-/// Errors beyond this many are counted, not shown.
+/// More errors are counted, not shown.
 const ERRORS_SHOWN_MAX: usize = 100;
-/// A line longer than this many bytes is not repeated below the error.
+/// Longer lines are not repeated below the error.
 const SNIPPET_BYTES_MAX: usize = 16_384;
 
 /// An expression split into code points; every position in this crate is a code point offset into it.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub(crate) struct SourceText {
     pub(crate) chars: Vec<char>,
     line_starts: Vec<usize>,
 }
 
-impl Source {
+impl SourceText {
     pub(crate) fn new(text: &str) -> Self {
         let chars: Vec<char> = text.chars().collect();
         let mut line_starts = vec![0];
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-/// One complaint of the parser or the type checker, at a code point offset.
+/// One error of the parser or the type checker, at a code point offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) offset: usize,
@@ -48,7 +48,7 @@ impl Issue {
     }
 }
 
-/// Why an expression was refused, one `ERROR: <input>:LINE:COLUMN: …` block per finding.
+/// The errors of an expression, one `ERROR: <input>:LINE:COLUMN: …` block each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{display}")]
 pub struct CompileError {
@@ -56,7 +56,7 @@ pub struct CompileError {
 }
 
 impl CompileError {
-    pub(crate) fn of_issues(source: &Source, mut issues: Vec<Issue>) -> Self {
+    pub(crate) fn of_issues(source: &SourceText, mut issues: Vec<Issue>) -> Self {
         issues.sort_by_key(|issue| issue.offset);
         let mut blocks: Vec<String> =
             issues.iter().take(ERRORS_SHOWN_MAX).map(|issue| show_issue(source, issue)).collect();
@@ -66,7 +66,7 @@ impl CompileError {
         Self { display: blocks.join("\n") }
     }
 
-    /// An error that has no place in the source, such as an expression over the size limit.
+    /// An error without a position in the source, such as an expression over the size limit.
     pub(crate) fn without_place(message: impl fmt::Display) -> Self {
         Self { display: format!("ERROR: <input>:-1:0: {message}") }
     }
@@ -76,20 +76,20 @@ impl CompileError {
         Self { display: format!("program instantiation failed: {message}") }
     }
 
-    /// True when the expression was well-typed but a constant part of it fails when evaluated.
+    /// Reports whether the expression was well-typed but a constant part of it fails when evaluated.
     pub fn is_program_failure(&self) -> bool {
         self.display.starts_with("program instantiation failed: ")
     }
 }
 
-fn show_issue(source: &Source, issue: &Issue) -> String {
+fn show_issue(source: &SourceText, issue: &Issue) -> String {
     let (line, column) = source.location(issue.offset);
     let mut shown = format!("ERROR: <input>:{line}:{}: {}", column + 1, issue.message);
     let snippet = source.line(line).replace('\t', " ");
     if snippet.len() > SNIPPET_BYTES_MAX {
         return shown;
     }
-    // Wide marks stand under wide characters so that the caret lines up.
+    // Wide marks below wide characters keep the caret aligned.
     let mut pointer: String =
         snippet.chars().take(column).map(|c| if c.len_utf8() > 1 { '\u{ff0e}' } else { '.' }).collect();
     let marked = snippet.chars().nth(column);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Types with no structure visible to expressions, each brought by a library.
+/// Types without structure visible to expressions, each defined by a library.
 pub mod opaque {
     pub const IP: &str = "net.IP";
     pub const CIDR: &str = "net.CIDR";
@@ -46,7 +46,7 @@ pub enum Type {
     Param(char),
     /// A type not known yet while an expression is being checked.
     Free(usize),
-    /// What an ill-typed expression has; it fits everywhere so that one mistake is reported once.
+    /// The type of an ill-typed expression; it fits everywhere so that one error is reported once.
     Error,
 }
 
@@ -101,7 +101,7 @@ impl Type {
         }
     }
 
-    /// The name `type()` gives, without parameters.
+    /// The name returned by `type()`, without parameters.
     pub(crate) fn runtime_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
@@ -126,7 +126,7 @@ impl Type {
     }
 }
 
-/// Types as compile errors spell them.
+/// Types as spelled in compile errors.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

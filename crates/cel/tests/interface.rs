@@ -1,8 +1,8 @@
-//! What callers rely on beyond single expressions: budgets, interruption, composed variables, authorizers, libraries.
+//! The interface beyond single expressions: budgets, interruption, composed variables, authorizers, libraries.
 
 use cel::{
-    Activation, Attributes, Authorization, Authorizer, Budget, Env, EvalError, Library, ResourceTarget, Subject,
-    Target, Type, Value, Verdict, types::opaque,
+    Activation, Attributes, Authorization, Authorizer, AuthorizerDecision, Budget, CheckSubject, CheckTarget, Env,
+    EvalError, Library, ResourceTarget, Type, Value, types::opaque,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn check(env: &Env, variables: &Activation, expression: &str, expected: &str) {
 }
 
 #[test]
-fn extra_libraries_are_there_when_asked_for() {
+fn extra_libraries_are_opt_in() {
     let env = Env::builder().library(Library::Math).library(Library::Encoders).library(Library::Bindings).build();
     for (expression, expected) in [
         ("math.greatest(1, 5, 3)", "Int(5)"),
@@ -75,7 +75,7 @@ fn evaluation_stops_at_the_cost_limit() {
 }
 
 #[test]
-fn what_the_budget_cannot_pay_for_is_withheld() {
+fn results_beyond_the_budget_are_withheld() {
     let env = Env::builder().build();
     let program = env.compile("[1, 2, 3].all(x, x > 0)").expect("well-typed");
     let mut budget = Budget::new(20);
@@ -132,23 +132,27 @@ fn composed_variables_are_computed_once_and_only_when_read() {
 struct OnlyBob;
 
 impl Authorizer for OnlyBob {
-    fn authorize(&self, attributes: &Attributes) -> Verdict {
-        let is_bob = matches!(&attributes.subject, Subject::ServiceAccount { name, .. } if name == "bob");
-        let on_pods = matches!(&attributes.target, Target::Resource(target) if target.resource == "pods");
+    fn authorize(&self, attributes: &Attributes) -> AuthorizerDecision {
+        let is_bob = matches!(&attributes.subject, CheckSubject::ServiceAccount { name, .. } if name == "bob");
+        let on_pods = matches!(&attributes.target, CheckTarget::Resource(target) if target.resource == "pods");
         match (&attributes.target, attributes.verb.as_str()) {
-            (Target::Path(path), "get") if path == "/healthz" => {
-                Verdict { allowed: true, reason: "everyone".to_owned(), error: None }
+            (CheckTarget::Path(path), "get") if path == "/healthz" => {
+                AuthorizerDecision { allowed: true, reason: "everyone".to_owned(), error: None }
             }
-            (Target::Resource(target), _) if target.name == "broken" => {
-                Verdict { allowed: false, reason: String::new(), error: Some("no answer".to_owned()) }
+            (CheckTarget::Resource(target), _) if target.name == "broken" => {
+                AuthorizerDecision { allowed: false, reason: String::new(), error: Some("no answer".to_owned()) }
             }
-            _ => Verdict { allowed: is_bob && on_pods, reason: format!("{:?}", attributes.target), error: None },
+            _ => AuthorizerDecision {
+                allowed: is_bob && on_pods,
+                reason: format!("{:?}", attributes.target),
+                error: None,
+            },
         }
     }
 }
 
 #[test]
-fn the_authorizer_is_asked() {
+fn the_authorizer_is_called() {
     let authorizer: Arc<dyn Authorizer> = Arc::new(OnlyBob);
     let requested =
         ResourceTarget { resource: "pods".to_owned(), name: "broken".to_owned(), ..ResourceTarget::default() };
@@ -188,7 +192,7 @@ fn the_authorizer_is_asked() {
 
 #[test]
 fn expressions_that_are_too_large_are_refused() {
-    // Unoptimized code takes more stack per level than a test thread has; optimized code needs 600 KiB in all.
+    // Unoptimized code takes more stack per level than a test thread has; optimized code needs 600 KiB in total.
     let deep = std::thread::Builder::new().stack_size(16 << 20).spawn(refuse_large_expressions).expect("a thread");
     deep.join().expect("no expression overflows the stack");
 }

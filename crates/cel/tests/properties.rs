@@ -1,4 +1,4 @@
-//! Whatever the text, compiling and evaluating it ends, within its limits and without panicking.
+//! Compiling and evaluating any text terminates within its limits and without panicking.
 
 use cel::rules::CompiledRules;
 use cel::{Activation, Budget, Env, PER_CALL_COST_LIMIT, Schema, Type, Value, type_of_schema};
@@ -6,7 +6,7 @@ use object::FieldPath;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
-/// Pieces that make well-formed expressions likely enough to get past the parser.
+/// Fragments that make well-formed expressions likely enough to get past the parser.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = [
         "self",

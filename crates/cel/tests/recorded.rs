@@ -1,4 +1,4 @@
-//! Expressions with what kube-apiserver 1.36.4's libraries make of them: errors, types, values and costs to the unit.
+//! Expressions with the results of kube-apiserver 1.36.4's libraries: errors, types, values and exact costs.
 //!
 //! `testdata/expressions.jsonl` has one case per line. `data` names a file in `testdata/data` that holds the value
 //! of `self` and, if it is typed, its schema. `compile` is the compile error, `err` the run-time error.
@@ -33,7 +33,7 @@ fn read_data(name: &str) -> Data {
     Data { object: file["self"].clone(), schema, env }
 }
 
-/// What we make of an expression, in the words of the recording.
+/// Our result for an expression, in the format of the recording.
 fn outcome(data: &Data, expression: &str) -> Vec<(&'static str, String)> {
     let program = match data.env.compile(expression) {
         Err(error) if error.is_program_failure() => return vec![("program", "failed".to_owned())],
@@ -104,7 +104,7 @@ fn go_quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// The recording, reduced to what can be compared.
+/// The recording, reduced to comparable parts.
 fn expected(case: &Json, key: &str) -> String {
     let recorded = match &case[key] {
         Json::String(text) => text.clone(),
@@ -126,7 +126,7 @@ fn check(data: &Data, case: &Json) -> Result<(), String> {
     let expression = case["expr"].as_str().expect("a case has an expression");
     let seen = outcome(data, expression);
     let keys = ["compile", "program", "type", "min", "max", "cost", "val", "err"];
-    // A program that cannot be made has a type and an estimate upstream, but nobody gets to see them.
+    // A program that cannot be built has a type and an estimate upstream, but they are not visible.
     let is_shown = |key: &str| case.get(key).is_some() && (key == "program" || case.get("program").is_none());
     for key in keys.iter().filter(|key| is_shown(key)) {
         let wanted = expected(case, key);
@@ -139,8 +139,8 @@ fn check(data: &Data, case: &Json) -> Result<(), String> {
 }
 
 #[test]
-fn expressions_come_out_as_recorded() {
-    // Another recording can be held against the crate without making it part of the tests.
+fn results_match_the_recording() {
+    // Another recording can be compared without making it part of the tests.
     let file = std::env::var("CEL_CASES").map_or_else(|_| testdata().join("expressions.jsonl"), PathBuf::from);
     let cases = fs::read_to_string(file).expect("the cases are there");
     let mut data: HashMap<String, Data> = HashMap::new();

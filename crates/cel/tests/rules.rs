@@ -1,4 +1,4 @@
-//! Rules in schemas, with what kube-apiserver 1.36.4's libraries say about the schemas and about objects.
+//! Rules in schemas, with the results of kube-apiserver 1.36.4's libraries for schemas and objects.
 //!
 //! `testdata/rules.jsonl`: a schema and objects with the errors and the cost of validating them.
 //! `testdata/schemas.jsonl`: a schema with the errors of writing it into a CRD.

@@ -12,7 +12,7 @@ use ::karmadactl::console::Console;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use store::snapshot::{self, Snapshot, file};
+use store::snapshot::{self, StoreSnapshot, file};
 
 use place::{StateStorage, StorageArgs};
 use progress::Progress;
@@ -111,7 +111,7 @@ fn inspect(console: &Console, args: &InspectArgs) -> anyhow::Result<()> {
     Ok(console.print(&text)?)
 }
 
-fn described(snapshot: &Snapshot) -> String {
+fn described(snapshot: &StoreSnapshot) -> String {
     let about = &snapshot.about;
     let mut text = format!(
         "Taken:     {}\nProgram:   {}\nStorage:   {}\nRevision:  {}\nDigest:    {}\nServer:    {}\nObjects:   {}\nLeases:    \
@@ -134,7 +134,7 @@ fn described(snapshot: &Snapshot) -> String {
     text
 }
 
-fn as_json(snapshot: &Snapshot) -> anyhow::Result<String> {
+fn as_json(snapshot: &StoreSnapshot) -> anyhow::Result<String> {
     let mut document = serde_json::to_value(&snapshot.about)?;
     document["format"] = snapshot::file::FORMAT.into();
     document["digest"] = snapshot.digest().into();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use store::etcd::{Options, Tls};
+use store::etcd::{EtcdOptions, Tls};
 
 #[derive(Args, Clone)]
 pub struct EtcdArgs {
@@ -23,8 +23,8 @@ pub struct EtcdArgs {
 }
 
 impl EtcdArgs {
-    pub fn options(&self, servers: &[String]) -> anyhow::Result<Options> {
-        let mut options = Options::new(servers.to_vec());
+    pub fn options(&self, servers: &[String]) -> anyhow::Result<EtcdOptions> {
+        let mut options = EtcdOptions::new(servers.to_vec());
         options.prefix = self.etcd_prefix.clone();
         options.tls = self.tls()?;
         Ok(options)

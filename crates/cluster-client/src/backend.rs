@@ -1,4 +1,4 @@
-//! What an API must offer to be reached through a `ClusterClient`, and who is asking.
+//! The trait of an API that a `ClusterClient` can reach, and the identity of the caller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::remote::connect::Stream;
 
 /// A Kubernetes API: a server in this process, or one behind a socket.
 ///
-/// A backend answers as the API would over HTTP: authorization, admission, defaulting and validation happen in it, and
-/// failures are `Status` errors with the codes and reasons clients know.
+/// A backend behaves like the API over HTTP: it performs authorization, admission, defaulting and validation, and
+/// fails with `Status` errors that have the usual codes and reasons.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status>;
@@ -22,18 +22,17 @@ pub trait Backend: Send + Sync + 'static {
     /// and is the last event.
     async fn watch(&self, identity: &Identity, request: WatchCall) -> Result<WatchEvents, Status>;
 
-    /// A hold on an object that this process has encoded anyway, at exactly this version; for those who were shown it by
-    /// a watch and would otherwise keep a copy. `None` when there is no such thing.
+    /// A reference to an object that this process already has encoded at exactly this version, so that watchers need
+    /// not keep a copy. `None` if there is none.
     fn origin(&self, _object: &ResourceRef, _resource_version: &str) -> Option<Arc<dyn Origin>> {
         None
     }
 
-    /// Any other path: discovery, `/version`, health, OpenAPI. Answers of 400 and above are responses, not errors; the
-    /// error is for a request that got no answer.
+    /// Any other path: discovery, `/version`, health, OpenAPI. Responses of 400 and above are not errors; the error
+    /// is for a request without a response.
     async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status>;
 
-    /// A request whose connection becomes something else, with the `Upgrade` header that names it. Any answer but 101 is
-    /// an error.
+    /// A request with an `Upgrade` header, whose connection switches protocols. Any response except 101 is an error.
     async fn upgrade(&self, _identity: &Identity, _request: http::Request<Bytes>) -> Result<Upgraded, Status> {
         Err(Status::new(501, "NotImplemented", "an API in this process has no connections to upgrade"))
     }
@@ -52,18 +51,18 @@ pub trait Backend: Send + Sync + 'static {
 
 /// A connection that is no longer HTTP.
 pub struct Upgraded {
-    /// Of the answer that switched.
+    /// Headers of the 101 response.
     pub headers: http::HeaderMap,
     pub stream: Box<dyn Stream>,
 }
 
-/// An object at one version, decoded when asked for.
+/// An object at one version, decoded on demand.
 pub trait Origin: Send + Sync {
-    /// As a watch shows it.
+    /// The object as a watch delivers it.
     fn object(&self) -> Arc<Object>;
 }
 
-/// A user as the authenticator saw it.
+/// A user as authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInfo {
     pub name: String,
@@ -72,10 +71,10 @@ pub struct UserInfo {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// Who makes a call.
+/// The identity of a caller.
 ///
-/// In process, `user` is the caller. Over the network the credentials decide who the caller is and `user` is not sent.
-/// In both, `impersonated` asks to act as someone else, and the API checks that the caller may.
+/// In process, `user` is the caller. Over the network the credentials determine the caller and `user` is not sent. In
+/// both cases `impersonated` requests another identity, and the API checks the caller's permission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     pub user: UserInfo,
@@ -88,7 +87,7 @@ impl UserInfo {
         Self { name: name.to_owned(), groups, ..Self::default() }
     }
 
-    /// The user a service account's token stands for.
+    /// The user that a service account's token authenticates as.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         let namespace_group = format!("system:serviceaccounts:{namespace}");
         Self::new(

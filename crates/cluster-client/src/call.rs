@@ -1,4 +1,4 @@
-//! Requests to a Kubernetes API and its answers, free of HTTP.
+//! Requests to a Kubernetes API and its responses, independent of HTTP.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use futures::Stream;
 use object::{GroupVersionResource, Object, Status};
 use serde_json::Value;
 
-/// What a call is about: a resource type, and within it a namespace, an object, a subresource.
+/// The target of a call: a resource type, and optionally a namespace, an object, a subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceRef {
     pub gvr: GroupVersionResource,
@@ -17,7 +17,7 @@ pub struct ResourceRef {
     pub subresource: Option<String>,
 }
 
-/// One request: what it is about and what to do with it.
+/// One request: its target and verb.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiCall {
     pub target: ResourceRef,
@@ -39,7 +39,7 @@ pub enum Verb {
 pub struct ListOptions {
     pub label_selector: Option<String>,
     pub field_selector: Option<String>,
-    /// Objects per page; `None` asks for all at once.
+    /// Objects per page; `None` requests all at once.
     pub limit: Option<u64>,
     pub continue_token: Option<String>,
     pub resource_version: Option<String>,
@@ -77,7 +77,7 @@ pub enum PatchKind {
     Json,
     Merge,
     Strategic,
-    /// Server-side apply; `force` takes fields over from their managers.
+    /// Server-side apply; `force` takes over fields from their managers.
     Apply {
         force: bool,
     },
@@ -91,7 +91,7 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// What must still hold for a delete to happen.
+/// Preconditions of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     pub uid: Option<String>,
@@ -105,30 +105,30 @@ pub enum PropagationPolicy {
     Foreground,
 }
 
-/// The answer to a call that succeeded.
+/// The response to a successful call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// The HTTP code: 201 when the call made the object, else 200 or 202.
+    /// The HTTP code: 201 if the call created the object, else 200 or 202.
     pub code: u16,
     pub body: ReplyBody,
-    /// What `Warning` headers say.
+    /// Texts of the `Warning` headers.
     pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyBody {
-    /// The object after the call. A delete may answer with a `Status` object instead.
+    /// The object after the call. A delete may return a `Status` object instead.
     Object(Arc<Object>),
     List(ObjectList),
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectList {
-    /// Of the list itself: `v1`, `PodList`.
+    /// `apiVersion` and `kind` of the list itself: `v1`, `PodList`.
     pub api_version: String,
     pub kind: String,
     pub resource_version: String,
-    /// Asks for the next page; empty on the last one.
+    /// Token for the next page; empty on the last one.
     pub continue_token: String,
     pub remaining_item_count: Option<u64>,
     /// Each with its own apiVersion and kind.
@@ -141,14 +141,14 @@ pub struct WatchCall {
     pub namespace: Option<String>,
     pub label_selector: Option<String>,
     pub field_selector: Option<String>,
-    /// Changes after this version; `None` starts with what exists now, as `Added` events.
+    /// Changes after this version; `None` starts with existing objects, as `Added` events.
     pub resource_version: Option<String>,
     pub bookmarks: bool,
-    /// A streaming list: what exists now comes first, and a bookmark with `initial_events_end` marks its end.
+    /// A streaming list: existing objects come first, and a bookmark with `initial_events_end` marks their end.
     pub send_initial_events: bool,
-    /// How long the server keeps the watch open; it chooses when `None`.
+    /// Lifetime of the watch; `None` lets the server decide.
     pub timeout: Option<Duration>,
-    /// Ask for the rows people read: objects may then come as a `Table` of one row, where the API makes tables.
+    /// Request printer columns: objects may then arrive as a `Table` of one row, if the API supports tables.
     pub as_table: bool,
 }
 
@@ -156,13 +156,13 @@ pub struct WatchCall {
 pub enum WatchEvent {
     Added(Arc<Object>),
     Modified(Arc<Object>),
-    /// The object as it was last, with the version of its deletion.
+    /// The last state of the object, with the version of its deletion.
     Deleted(Arc<Object>),
     Bookmark {
         resource_version: String,
         initial_events_end: bool,
     },
-    /// The watch failed; 410 means that its version is no longer kept and a list must come first.
+    /// The watch failed; 410 means that its version expired and a list is needed.
     Error(Status),
 }
 
@@ -179,7 +179,7 @@ impl ResourceRef {
         Self { gvr: gvr.clone(), namespace: Some(namespace.to_owned()), ..Self::default() }
     }
 
-    /// One cluster-wide object.
+    /// One cluster-scoped object.
     pub fn cluster(gvr: &GroupVersionResource, name: &str) -> Self {
         Self { gvr: gvr.clone(), name: Some(name.to_owned()), ..Self::default() }
     }
@@ -189,7 +189,7 @@ impl ResourceRef {
         Self { name: Some(name.to_owned()), ..Self::within(gvr, namespace) }
     }
 
-    /// Where that object lives; an object without a namespace is cluster-wide.
+    /// The reference of an object; without a namespace it is cluster-scoped.
     pub fn of(gvr: &GroupVersionResource, object: &Object) -> Self {
         let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
         Self { gvr: gvr.clone(), namespace: text(object.namespace()), name: text(object.name()), subresource: None }
@@ -234,7 +234,7 @@ impl Reply {
         Self { code: 200, body: ReplyBody::List(list), warnings: Vec::new() }
     }
 
-    /// True when the call made an object that was not there.
+    /// Reports whether the call created an object.
     pub fn created(&self) -> bool {
         self.code == 201
     }

@@ -1,4 +1,4 @@
-//! The client everything above uses: any Kubernetes API, whichever side of a socket it is on.
+//! The client for any Kubernetes API, in process or over the network.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::remote::proxy::ProxyError;
 use crate::remote::tls::TlsError;
 use crate::remote::{Remote, is_too_large};
 
-/// Objects asked for per page when a whole collection is read.
+/// Objects per page when a whole collection is read.
 pub const PAGE_SIZE: u64 = 500;
 
 /// How many times fewer objects are asked for after a page that is too large.
@@ -33,7 +33,7 @@ pub struct ClusterClient {
     identity: Arc<Identity>,
 }
 
-/// Where the API is.
+/// The location of the API.
 #[expect(clippy::large_enum_variant, reason = "made once and taken apart at once")]
 pub enum Endpoint {
     /// In this process: no socket, no encoding.
@@ -97,7 +97,7 @@ impl Pages {
 }
 
 impl ClusterClient {
-    /// The one constructor. It opens no connection: an API that is away shows at the first call.
+    /// The only constructor. It opens no connection: an unavailable API fails the first call.
     pub fn connect(endpoint: Endpoint) -> Result<Self, ConnectError> {
         let (backend, identity) = match endpoint {
             Endpoint::Direct { server, identity } => (server, identity),
@@ -109,13 +109,13 @@ impl ClusterClient {
         Ok(Self { backend, identity: Arc::new(identity) })
     }
 
-    /// The same API, acting as someone else. The API checks that this client may.
+    /// The same API, impersonating a user. The API checks the permission.
     pub fn impersonating(&self, user: UserInfo) -> Self {
         let identity = Identity { user: self.identity.user.clone(), impersonated: Some(user) };
         Self { backend: Arc::clone(&self.backend), identity: Arc::new(identity) }
     }
 
-    /// The same API as the same identity, through something that sees every call on its way.
+    /// The same API as the same identity, through a wrapper around every call.
     pub fn through(&self, wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>) -> Self {
         Self { backend: wrap(Arc::clone(&self.backend)), identity: Arc::clone(&self.identity) }
     }
@@ -124,7 +124,7 @@ impl ClusterClient {
         &self.identity
     }
 
-    /// Any call, with the code and the warnings of its answer.
+    /// Any call; the reply includes the code and the warnings.
     pub async fn call(&self, target: ResourceRef, verb: Verb) -> Result<Reply, Status> {
         self.backend.call(&self.identity, ApiCall { target, verb }).await
     }
@@ -133,7 +133,7 @@ impl ClusterClient {
         self.call(target, Verb::Get { resource_version: None }).await?.into_object()
     }
 
-    /// `None` where `get` would say not found.
+    /// Like `get`, but `None` if not found.
     pub async fn find(&self, target: ResourceRef) -> Result<Option<Arc<Object>>, Status> {
         match self.get(target).await {
             Ok(object) => Ok(Some(object)),
@@ -147,7 +147,7 @@ impl ClusterClient {
         self.call(target, Verb::List(options)).await?.into_list()
     }
 
-    /// Every page, as one consistent list. Pages that expire while they are read make it start over.
+    /// Every page, as one consistent list. Restarts if pages expire meanwhile.
     pub async fn list_all(&self, target: ResourceRef, options: ListOptions) -> Result<ObjectList, Status> {
         let mut restarts = 0;
         loop {
@@ -186,7 +186,7 @@ impl ClusterClient {
         self.call(target, Verb::Create { object, options }).await?.into_object()
     }
 
-    /// Replaces the object; its resourceVersion, when set, must still be the stored one.
+    /// Replaces the object; its resourceVersion, if set, must match the stored one.
     pub async fn update(
         &self,
         target: ResourceRef,
@@ -209,12 +209,12 @@ impl ClusterClient {
         self.call(target, Verb::Patch { patch, options }).await?.into_object()
     }
 
-    /// Server-side apply that takes contested fields over: what a controller owns, it owns.
+    /// Server-side apply with `force`: a controller takes over conflicting fields.
     pub async fn apply(&self, target: ResourceRef, object: Object, field_manager: &str) -> Result<Arc<Object>, Status> {
         self.patch(target, Patch::apply(object, true), WriteOptions::managed_by(field_manager)).await
     }
 
-    /// Answers with the object as it was last seen, or with a `Status` object; which one is the API's choice.
+    /// Returns the last state of the object, or a `Status` object; the API decides which.
     pub async fn delete(&self, target: ResourceRef, options: DeleteOptions) -> Result<Arc<Object>, Status> {
         self.call(target, Verb::Delete(options)).await?.into_object()
     }
@@ -232,17 +232,17 @@ impl ClusterClient {
         self.backend.watch(&self.identity, request).await
     }
 
-    /// A hold on an object shown by a watch, where its API is in this process and still has that version.
+    /// A reference to an object from a watch, if its API is in this process and still has that version.
     pub fn origin(&self, object: &ResourceRef, resource_version: &str) -> Option<Arc<dyn Origin>> {
         self.backend.origin(object, resource_version)
     }
 
-    /// Any path. An answer of 400 and above is a response here, not an error.
+    /// Any path. A response of 400 and above is not an error here.
     pub async fn raw(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
         self.backend.raw(&self.identity, request).await
     }
 
-    /// A request whose connection becomes something else. Any answer but 101 is an error.
+    /// A request whose connection switches protocols. Any response except 101 is an error.
     pub async fn upgrade(&self, request: http::Request<Bytes>) -> Result<Upgraded, Status> {
         self.backend.upgrade(&self.identity, request).await
     }

@@ -1,4 +1,4 @@
-//! What an API serves: its resources, and which of them holds a kind.
+//! API discovery: the resources of an API, and the mapping between kinds and resources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::client::ClusterClient;
 use crate::remote::bounded::{MemoryBudget, OBJECT_MEMORY_MAX, read_value};
 
-/// A kind that is not known makes the mapper ask again, but not more often than this.
+/// An unknown kind makes the mapper refresh, but not more often than this.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Most resources an API may serve, all versions of all groups together. Large clusters serve a few thousand.
@@ -27,7 +27,7 @@ const TEXTS_MAX: usize = 64;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// A resource as discovery describes it.
+/// A resource as described by discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiResource {
     pub gvr: GroupVersionResource,
@@ -45,11 +45,11 @@ pub struct ApiResource {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiResources {
     pub resources: Vec<ApiResource>,
-    /// Groups whose server did not answer: what is missing of them is unknown, not gone.
+    /// Groups whose server did not respond: their missing resources are unknown, not gone.
     pub incomplete: Vec<GroupVersion>,
 }
 
-/// Which discovery documents were seen last, by the tags the server gave them.
+/// The ETags of the discovery documents seen last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscoveryTags {
     tags: BTreeMap<&'static str, String>,
@@ -66,12 +66,12 @@ impl ApiResource {
 }
 
 impl ApiResources {
-    /// Asks the API: once for each of `/api` and `/apis` where it can answer in one piece, group by group where not.
+    /// Queries the API: once each for `/api` and `/apis` if it supports aggregated discovery, else group by group.
     pub async fn discover(client: &ClusterClient) -> Result<Self, Status> {
         let mut found = Self::default();
         for root in ["/api", "/apis"] {
             let answer = match get(client, root, AGGREGATED).await {
-                // A server without a core group, or with nothing but one.
+                // A server without a core group, or with nothing else.
                 Err(status) if status.code == 404 => continue,
                 answer => answer?,
             };
@@ -96,8 +96,8 @@ impl ApiResources {
         Ok(found)
     }
 
-    /// `discover`, unless the server says that its documents are still the ones of `tags`. Asking often costs it and
-    /// the network next to nothing then.
+    /// Like `discover`, unless the server reports that its documents still match `tags`, which makes frequent calls
+    /// cheap.
     pub async fn discover_changed(client: &ClusterClient, tags: &mut DiscoveryTags) -> Result<Option<Self>, Status> {
         let mut seen = BTreeMap::new();
         let mut is_same = true;
@@ -119,7 +119,7 @@ impl ApiResources {
             return Ok(None);
         }
         let found = Self::discover(client).await?;
-        // A document that is not complete may become so without a new tag.
+        // An incomplete document may become complete without a new tag.
         tags.tags = if found.incomplete.is_empty() { seen } else { BTreeMap::new() };
         Ok(Some(found))
     }
@@ -235,12 +235,11 @@ fn strings(value: &Value) -> Vec<String> {
     texts.take(TEXTS_MAX).map(str::to_owned).collect()
 }
 
-/// Finds the resource of a kind and the other way round. What it learned is kept; a kind it does not know makes it
-/// ask the API again.
+/// Maps kinds to resources and back. Results are cached; an unknown kind triggers a refresh.
 pub struct RestMapper {
     client: ClusterClient,
     known: Mutex<Known>,
-    /// Held while the API is asked, so that it is asked once for many callers.
+    /// Held during a refresh, so that many callers cause only one.
     refreshing: tokio::sync::Mutex<()>,
 }
 
@@ -262,7 +261,7 @@ impl RestMapper {
         Self { client, known: Mutex::default(), refreshing: tokio::sync::Mutex::default() }
     }
 
-    /// The resource that holds the kind, in that version.
+    /// The resource of the kind, in that version.
     pub async fn resource_of(&self, gvk: &GroupVersionKind) -> Result<ApiResource, Status> {
         let found = self.find(|catalog| {
             let versions = catalog.by_kind.get(&gvk.group_kind())?;
@@ -277,7 +276,7 @@ impl RestMapper {
         })
     }
 
-    /// The resource that holds the kind, in the version the API prefers.
+    /// The resource of the kind, in the version the API prefers.
     pub async fn preferred_resource_of(&self, kind: &GroupKind) -> Result<ApiResource, Status> {
         let found = self.find(|catalog| catalog.by_kind.get(kind)?.first().cloned());
         found.await?.ok_or_else(|| Status::new(404, "NotFound", format!("no matches for kind {kind}")))
@@ -291,13 +290,13 @@ impl RestMapper {
         found.await?.ok_or_else(|| Status::new(404, "NotFound", format!("no matches for {gvr}")))
     }
 
-    /// Everything known now; asks the API when nothing is.
+    /// All known resources; queries the API if there are none.
     pub async fn all(&self) -> Result<ApiResources, Status> {
         let known = self.find(|catalog| (!catalog.all.resources.is_empty()).then(|| catalog.all.clone()));
         Ok(known.await?.unwrap_or_default())
     }
 
-    /// Forgets everything; the next question goes to the API.
+    /// Clears the cache; the next lookup queries the API.
     pub fn invalidate(&self) {
         *self.known.lock() = Known::default();
     }

@@ -1,4 +1,4 @@
-//! Kubeconfig files: found, merged and turned into what a connection needs, as kubectl does it.
+//! Kubeconfig files: located, merged and converted to connection settings, as in kubectl.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub struct Kubeconfig {
     current_context: String,
     clusters: BTreeMap<String, Cluster>,
     users: BTreeMap<String, User>,
-    contexts: BTreeMap<String, Context>,
+    contexts: BTreeMap<String, KubeconfigContext>,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +77,7 @@ struct NamedUser {
 #[derive(Deserialize)]
 struct NamedContext {
     name: String,
-    context: Option<Context>,
+    context: Option<KubeconfigContext>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -118,7 +118,7 @@ struct User {
     auth_provider: Option<AuthProvider>,
 }
 
-/// Secrets stay out of logs.
+/// Keeps secrets out of logs.
 impl std::fmt::Debug for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("User")
@@ -152,7 +152,7 @@ struct AuthProvider {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Context {
+struct KubeconfigContext {
     cluster: String,
     user: String,
     namespace: Option<String>,
@@ -169,8 +169,8 @@ impl Kubeconfig {
         Self::load(&paths)
     }
 
-    /// Several files as one: for every name, and for the current context, the first file that has it counts. Files
-    /// that do not exist are passed over, but one must.
+    /// Merges several files: for every name, and for the current context, the first file that has it wins. Missing
+    /// files are skipped, but one must exist.
     pub fn load(paths: &[PathBuf]) -> Result<Self, KubeconfigError> {
         let mut merged = Self::default();
         let mut found = false;
@@ -217,18 +217,18 @@ impl Kubeconfig {
         namespace.filter(|n| !n.is_empty())
     }
 
-    /// The name of the cluster of a context (the current one when `None`).
+    /// The name of the cluster of a context (the current one if `None`).
     pub fn cluster_name(&self, context: Option<&str>) -> Option<&str> {
         Some(self.context(context).ok()?.cluster.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// The proxy the cluster of a context asks for itself, whatever the environment says.
+    /// The proxy configured for the cluster of a context, regardless of the environment.
     pub fn proxy_url(&self, context: Option<&str>) -> Option<&str> {
         let cluster = self.clusters.get(&self.context(context).ok()?.cluster)?;
         cluster.proxy_url.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// How to reach the cluster of a context (the current one when `None`) as its user.
+    /// The connection settings for the cluster and user of a context (the current one if `None`).
     pub fn remote(&self, context: Option<&str>) -> Result<RemoteConfig, KubeconfigError> {
         let context = self.context(context)?;
         let cluster = self
@@ -255,7 +255,7 @@ impl Kubeconfig {
         })
     }
 
-    fn context(&self, name: Option<&str>) -> Result<&Context, KubeconfigError> {
+    fn context(&self, name: Option<&str>) -> Result<&KubeconfigContext, KubeconfigError> {
         let name = name.unwrap_or(&self.current_context);
         if name.is_empty() {
             return Err(KubeconfigError::NoContext);
@@ -374,7 +374,7 @@ impl Exec {
 }
 
 impl Cluster {
-    /// What a plugin is told about the cluster.
+    /// The cluster information passed to a plugin.
     fn info(&self) -> Value {
         let mut info = Map::new();
         info.insert("server".into(), self.server.clone().into());
@@ -411,7 +411,7 @@ fn resolve(path: &mut Option<PathBuf>, dir: &Path) {
     *path = path.take().filter(|p| !p.as_os_str().is_empty()).map(|p| dir.join(p));
 }
 
-/// Data goes before a file.
+/// Data takes precedence over a file.
 fn pem_of(data: &Option<String>, file: &Option<PathBuf>, field: &'static str) -> Result<Option<Pem>, KubeconfigError> {
     match (data.as_deref().filter(|d| !d.is_empty()), file) {
         (Some(data), _) => {
@@ -423,7 +423,7 @@ fn pem_of(data: &Option<String>, file: &Option<PathBuf>, field: &'static str) ->
     }
 }
 
-/// The proxy `HTTPS_PROXY` (or `HTTP_PROXY`) names for the server, unless `NO_PROXY` excepts it.
+/// The proxy from `HTTPS_PROXY` (or `HTTP_PROXY`) for the server, unless `NO_PROXY` excludes it.
 fn proxy_from_environment(server: &str, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let set = |names: [&str; 2]| names.iter().find_map(|name| variable(name).filter(|v| !v.is_empty()));
     let uri: http::Uri = server.parse().ok()?;
@@ -450,7 +450,7 @@ fn proxy_from_environment(server: &str, variable: impl Fn(&str) -> Option<String
     Some(if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
 }
 
-/// Whether the address is in a network like `10.0.0.0/8`.
+/// Reports whether the address is in a network like `10.0.0.0/8`.
 fn in_network(address: std::net::IpAddr, network: &str) -> bool {
     use std::net::IpAddr::{V4, V6};
     let Some((base, bits)) = network.split_once('/') else { return false };

@@ -1,4 +1,4 @@
-//! One small trait for any Kubernetes API, and one client over it that is the same in process and over the network.
+//! One small trait for any Kubernetes API, and one client for it, in process and over the network.
 
 pub mod backend;
 pub mod call;

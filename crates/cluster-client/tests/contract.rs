@@ -1,4 +1,4 @@
-//! One contract for every way to an API: in memory in this process, and a real kube-apiserver over the network.
+//! One contract for every API: in memory in this process, and a real kube-apiserver over the network.
 
 mod kube;
 
@@ -11,7 +11,7 @@ use cluster_client::{
 use object::{GroupVersionKind, GroupVersionResource, Object};
 
 #[tokio::test]
-async fn an_api_in_memory_keeps_the_contract() {
+async fn the_in_memory_api_keeps_the_contract() {
     let api = MemoryApi::default();
     let client = api.client();
     suite(&client).await;
@@ -30,7 +30,7 @@ async fn kube_apiserver_over_the_network_keeps_the_contract() {
     suite(&client).await;
     network_only(&client, remote).await;
 
-    // A server that starts anew has no past in memory; the client finds it again by itself.
+    // A restarted server has no history in memory; the client reconnects by itself.
     let server = tokio::task::spawn_blocking(move || {
         let mut server = server;
         server.restart();

@@ -35,7 +35,7 @@ use tokio_rustls::TlsAcceptor;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What the server saw, and what it is to answer.
+/// The requests the server received, and its next responses.
 #[derive(Default)]
 struct Script {
     seen: Mutex<Vec<String>>,
@@ -101,7 +101,7 @@ impl Server {
         self.script.answers.lock().extend(answers);
     }
 
-    /// What was seen since the last look.
+    /// The requests received since the last call.
     fn seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.script.seen.lock())
     }
@@ -175,7 +175,7 @@ async fn post(client: &ClusterClient) -> u16 {
 }
 
 #[tokio::test]
-async fn the_protocol_is_the_best_the_server_speaks() {
+async fn the_best_protocol_of_the_server_is_used() {
     for (protocols, version) in
         [(&[b"h2" as &[u8], b"http/1.1"][..], "HTTP/2.0"), (&[b"http/1.1"], "HTTP/1.1"), (&[], "HTTP/1.1")]
     {
@@ -190,7 +190,7 @@ async fn the_protocol_is_the_best_the_server_speaks() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_to_come_again_is_asked_again_where_that_is_safe() {
+async fn requested_retries_are_sent_when_safe() {
     let server = Server::http2().await;
     let client = server.client();
     let check = async |answers: &[&'static str], result: (u16, u16)| {
@@ -208,7 +208,7 @@ async fn a_server_that_asks_to_come_again_is_asked_again_where_that_is_safe() {
     check(&["429 0"; 6], (429, 429)).await;
 }
 
-/// Time is only paused between requests: the network does not wait for a clock that stands still.
+/// Time is only paused between requests: real I/O does not advance with a paused clock.
 async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
@@ -245,7 +245,7 @@ async fn basic_and_impersonation_are_sent() {
     assert_eq!(server.seen(), [format!("HTTP/2.0 GET /api/v1/namespaces/a/pods/x Basic {login} jane")]);
 }
 
-/// A plugin that counts its runs in a file and prints what the script makes of the count `$n`.
+/// A plugin that counts its runs in a file and prints `status` with the count `$n`.
 fn plugin(dir: &Path, status: &str) -> ExecPlugin {
     let path = dir.join("plugin");
     let counter = dir.join("count");
@@ -257,7 +257,7 @@ fn plugin(dir: &Path, status: &str) -> ExecPlugin {
     std::fs::write(&path, script).expect("written");
     ExecPlugin {
         api_version: "client.authentication.k8s.io/v1".into(),
-        // Not run by itself: that fails while a child that another test has just forked holds it open for writing.
+        // Not executed directly: that fails while a child just forked by another test has it open for writing.
         command: "/bin/sh".into(),
         args: vec![path.display().to_string()],
         ..ExecPlugin::default()
@@ -277,7 +277,7 @@ async fn tokens_with(status: &str, answers: &[&'static str]) -> (Vec<String>, u1
 }
 
 #[tokio::test]
-async fn an_exec_credential_is_kept_until_it_expires_or_is_refused() {
+async fn an_exec_credential_is_cached_until_it_expires_or_is_rejected() {
     let kept = tokens_with(r#"{"token":"t$n"}"#, &[]).await;
     assert_eq!(kept.0, ["t1", "t1", "t1"]);
     let expired = tokens_with(r#"{"token":"t$n","expirationTimestamp":"2020-01-01T00:00:00Z"}"#, &[]).await;
@@ -291,7 +291,7 @@ async fn an_exec_credential_is_kept_until_it_expires_or_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_presented_wherever_it_comes_from() {
+async fn a_client_certificate_is_presented_from_any_source() {
     let server = Server::start(&[b"h2"], true).await;
     let (certificate, key) = server.client_certificate("jane");
     get(&server.client()).await;
@@ -300,7 +300,7 @@ async fn a_client_certificate_is_presented_wherever_it_comes_from() {
     get(&server.client_with(Credentials { client_certificate: pair, ..Credentials::default() })).await;
     let dir = tempfile::tempdir().expect("a directory");
     let status = serde_json::json!({"clientCertificateData": certificate, "clientKeyData": key}).to_string();
-    // The shell's here-document would take the backslashes of the JSON's line ends.
+    // The shell's here-document would consume the backslashes of the JSON's line ends.
     let exec = Some(plugin(dir.path(), &status.replace('\\', "\\\\")));
     get(&server.client_with(Credentials { exec, ..Credentials::default() })).await;
     let identities: Vec<String> =
@@ -308,7 +308,7 @@ async fn a_client_certificate_is_presented_wherever_it_comes_from() {
     assert_eq!(identities, ["-", "certificate", "certificate"]);
 }
 
-/// A proxy that answers the first bytes of a client by `greet`, then connects through.
+/// A proxy that answers the client's first bytes with `greet`, then forwards.
 async fn proxy<F, R>(target: SocketAddr, greet: F) -> SocketAddr
 where
     F: Fn(TcpStream) -> R + Send + Sync + 'static,
@@ -365,7 +365,7 @@ async fn a_proxy_is_gone_through() {
 }
 
 #[tokio::test]
-async fn many_watches_do_not_keep_requests_waiting() {
+async fn many_watches_do_not_block_requests() {
     let server = Server::http2().await;
     let client = connect(RemoteConfig { rate_limit: None, ..server.config() });
     let mut watches = Vec::new();
@@ -384,7 +384,7 @@ async fn many_watches_do_not_keep_requests_waiting() {
 }
 
 #[tokio::test]
-async fn the_certificate_must_fit_unless_told_otherwise() {
+async fn the_server_certificate_is_verified_by_default() {
     let server = Server::http2().await;
     let stranger = Server::http2().await;
     let check = async |config: RemoteConfig, expected: u16| assert_eq!(get(&connect(config)).await, expected);
@@ -396,7 +396,7 @@ async fn the_certificate_must_fit_unless_told_otherwise() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_at_once() {
+fn invalid_configurations_are_rejected_at_once() {
     let check = |config: RemoteConfig, expected: &str| {
         let error = ClusterClient::connect(Endpoint::Remote(config)).err().expect(expected).to_string();
         assert!(error.contains(expected), "{error} should say {expected}");

@@ -230,11 +230,11 @@ async fn quotas_give_back_what_has_gone_and_secrets_follow_their_account() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approved_request_is_signed_and_a_node_needs_no_approval_but_the_right() {
     use base64::Engine;
-    use pki::subject::{AlternativeNames, Subject};
+    use pki::subject::{AlternativeNames, CertificateSubject};
 
     let world = World::start("certificates").await;
     let key = pki::key::PrivateKey::generate().expect("a key");
-    let subject = Subject::new("system:node:n1", &["system:nodes".to_owned()]);
+    let subject = CertificateSubject::new("system:node:n1", &["system:nodes".to_owned()]);
     let pem = pki::csr::create_csr(&key, &subject, &AlternativeNames::default()).expect("a request");
     let pem = base64::engine::general_purpose::STANDARD.encode(pem);
     let requests = GroupVersionResource::new("certificates.k8s.io", "v1", "certificatesigningrequests");

@@ -41,7 +41,7 @@ const DESCRIPTORS: [(&str, &str); 7] = [
 pub enum ScheduleError {
     #[error("expected exactly 5 fields, found {0}")]
     Fields(usize),
-    #[error("{0:?} is not a part of a schedule")]
+    #[error("invalid schedule field {0:?}")]
     Part(String),
     #[error("unknown time zone {0}")]
     Zone(String),

@@ -1,4 +1,4 @@
-//! What an answer is made of, for people and for programs.
+//! The parts of an answer, for people and for programs.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -23,35 +23,35 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// How far one stage of the way has come.
+/// The state of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
     Done,
-    /// Under way, or waiting for something that may come by itself.
+    /// In progress, or waiting for something that may happen by itself.
     Waiting,
-    /// Stopped until somebody changes something.
+    /// Blocked until someone changes something.
     Failed,
     /// Not reached.
     Ahead,
 }
 
-/// One stage of the way from a template to its members and back.
+/// One stage between a template and its members.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
     pub name: &'static str,
     pub state: State,
-    /// When it came to this, where that is known.
+    /// Since when it is in this state, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     pub summary: String,
     /// Reasons, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
-    /// What to do about it, where something can be done.
+    /// The recommended action, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_step: Option<String>,
-    /// The reasons as data, where there is more to them.
+    /// The reasons as data, if there are more details.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub data: Value,
 }

@@ -1,4 +1,4 @@
-//! `failover simulate`: what would move where if a cluster were lost, and what would find no room.
+//! `failover simulate`: what would move where if a cluster were lost, and which workloads lack capacity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use api::work::{
 use jiff::Timestamp;
 use object::{Object, Status};
 use propagation::binding_scope::check_stored;
-use scheduler::{Explanation, Options, Peers, Request, Snapshot, explain};
+use scheduler::{ClusterSnapshot, Explanation, Peers, Request, SchedulerOptions, explain};
 use serde::Serialize;
 
 use crate::document::Subject;
 use crate::failover_text;
 use crate::gather::Explainer;
 
-/// Bindings looked at in one simulation.
+/// Bindings examined in one simulation.
 pub const BINDINGS_MAX: usize = 20_000;
 
 /// The whole answer.
@@ -27,14 +27,14 @@ pub const BINDINGS_MAX: usize = 20_000;
 pub struct Simulation {
     pub cluster: String,
     pub totals: Totals,
-    /// Everything the cluster has, in the order it would be moved.
+    /// All workloads of the cluster, in the order they would be moved.
     pub bindings: Vec<Fate>,
     /// Replicas each of the other clusters would get.
     pub gains: BTreeMap<String, i64>,
-    /// What a reader must know beside.
+    /// Additional notes for the reader.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// All of it for people.
+    /// The answer as text.
     pub text: String,
 }
 
@@ -50,27 +50,27 @@ pub struct Totals {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Verdict {
+pub enum FailoverEffect {
     Moves,
     /// Other clusters have all of it already.
     Covered,
-    /// Its placement tolerates a lost cluster for ever.
+    /// Its placement tolerates a lost cluster indefinitely.
     Stays,
     DoesNotFit,
 }
 
-/// What would become of one workload.
+/// The predicted result for one workload.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fate {
     pub subject: Subject,
-    pub verdict: Verdict,
-    /// What it has in the cluster.
+    pub verdict: FailoverEffect,
+    /// Its replicas in the cluster.
     pub replicas: i32,
     /// Clusters that would get replicas, and how many more than they have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<TargetCluster>,
-    /// Replicas that would be placed where there is no room for them, or nowhere.
+    /// Replicas that would be placed without enough capacity, or nowhere.
     #[serde(skip_serializing_if = "is_zero")]
     pub without_room: i64,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -78,8 +78,8 @@ pub struct Fate {
 }
 
 impl Explainer {
-    /// Loses a cluster in thought: every binding that is in it is placed anew by the scheduler, one after the other, each
-    /// on what those before it left.
+    /// Simulates the loss of a cluster: the scheduler places every binding of it again, one after the other, each on
+    /// the capacity the previous ones left.
     pub async fn simulate_failover(&self, cluster: &str) -> Result<Simulation, Status> {
         let clusters = self.clusters().await?;
         if !clusters.iter().any(|known| known.name() == cluster) {
@@ -108,13 +108,13 @@ impl Explainer {
         Ok(simulation)
     }
 
-    fn lose(&self, snapshot: &mut Snapshot, binding: &Arc<Object>, cluster: &str) -> Result<Fate, Status> {
+    fn lose(&self, snapshot: &mut ClusterSnapshot, binding: &Arc<Object>, cluster: &str) -> Result<Fate, Status> {
         let mut spec: BindingSpec = api::read(binding)?;
         let status: BindingStatus = api::read_at(binding, &["status"])?;
         let replicas = spec.target(cluster).map_or(0, |target| target.replicas);
         let mut fate = Fate {
             subject: subject_of(&spec),
-            verdict: Verdict::Moves,
+            verdict: FailoverEffect::Moves,
             replicas,
             to: vec![],
             without_room: 0,
@@ -122,22 +122,22 @@ impl Explainer {
         };
         let tolerations = spec.placement.as_ref().map(|own| own.cluster_tolerations.as_slice()).unwrap_or_default();
         if tolerates_for_ever(tolerations) {
-            fate.verdict = Verdict::Stays;
+            fate.verdict = FailoverEffect::Stays;
             "its placement tolerates a lost cluster for ever".clone_into(&mut fate.reason);
             return Ok(fate);
         }
         spec.clusters.retain(|target| target.name != cluster);
         let task = GracefulEvictionTask { from_cluster: cluster.to_owned(), ..GracefulEvictionTask::default() };
         spec.graceful_eviction_tasks.push(task);
-        let (peers, options) = (Peers::default(), Options::new(&self.parts.features));
+        let (peers, options) = (Peers::default(), SchedulerOptions::new(&self.parts.features));
         let request = Request { spec: &spec, status: &status, peers: &peers, options: &options };
         let (decision, explanation) = explain(snapshot, &request);
         match decision.result {
             Err(error) => {
-                // What other clusters have of a workload that is everywhere is not touched.
+                // The other copies of a duplicated workload are not touched.
                 let is_elsewhere =
                     !spec.clusters.is_empty() && !spec.placement.as_ref().is_some_and(|p| p.is_divided());
-                fate.verdict = if is_elsewhere { Verdict::Covered } else { Verdict::DoesNotFit };
+                fate.verdict = if is_elsewhere { FailoverEffect::Covered } else { FailoverEffect::DoesNotFit };
                 fate.without_room = if is_elsewhere { 0 } else { i64::from(replicas) };
                 fate.reason = error.to_string();
             }
@@ -154,10 +154,10 @@ impl Explainer {
 impl Simulation {
     fn add(&mut self, fate: Fate) {
         let count = match fate.verdict {
-            Verdict::Moves => &mut self.totals.moves,
-            Verdict::Covered => &mut self.totals.covered,
-            Verdict::Stays => &mut self.totals.stays,
-            Verdict::DoesNotFit => &mut self.totals.does_not_fit,
+            FailoverEffect::Moves => &mut self.totals.moves,
+            FailoverEffect::Covered => &mut self.totals.covered,
+            FailoverEffect::Stays => &mut self.totals.stays,
+            FailoverEffect::DoesNotFit => &mut self.totals.does_not_fit,
         };
         *count += 1;
         self.totals.replicas_without_room += fate.without_room;
@@ -170,7 +170,7 @@ impl Simulation {
 }
 
 impl Fate {
-    /// What the clusters gain, and how much of that they have no room for: weights are followed whatever room there is.
+    /// The clusters' gains, and how much of that exceeds their capacity: static weights ignore capacity.
     fn judge(&mut self, spec: &BindingSpec, targets: &[TargetCluster], explanation: &Explanation) {
         let gained = targets.iter().filter_map(|target| {
             let had = spec.target(&target.name).map(|had| had.replicas);
@@ -179,7 +179,7 @@ impl Fate {
         });
         self.to = gained.collect();
         if self.to.is_empty() {
-            self.verdict = Verdict::Covered;
+            self.verdict = FailoverEffect::Covered;
             "the other clusters have all of it".clone_into(&mut self.reason);
             return;
         }
@@ -197,7 +197,7 @@ impl Fate {
             }
         }
         if !tight.is_empty() {
-            self.verdict = Verdict::DoesNotFit;
+            self.verdict = FailoverEffect::DoesNotFit;
             self.reason = tight.join("; ");
         }
     }

@@ -1,10 +1,10 @@
-//! `failover simulate` for people.
+//! `failover simulate` as text.
 
 use std::fmt::Write;
 
-use crate::failover::{Fate, Simulation, Verdict};
+use crate::failover::{FailoverEffect, Fate, Simulation};
 
-/// The sum first, then a table of what would become of each workload, those in trouble on top.
+/// The summary first, then a table of all workloads, those with problems on top.
 pub fn text(simulation: &Simulation) -> String {
     let totals = &simulation.totals;
     let count = |number: usize, what: &str| (number > 0).then(|| format!("{number} {what}"));
@@ -18,14 +18,14 @@ pub fn text(simulation: &Simulation) -> String {
     let sum = if parts.is_empty() { "nothing runs there".to_owned() } else { parts.join(", ") };
     let mut text = format!("Without {}: {sum}.\n", simulation.cluster);
     for note in &simulation.notes {
-        // A text is always writable.
+        // Writing to a String never fails.
         let _ = writeln!(text, "Note: {note}.");
     }
     if simulation.bindings.is_empty() {
         return text;
     }
     let mut fates: Vec<&Fate> = simulation.bindings.iter().collect();
-    fates.sort_by_key(|fate| fate.verdict != Verdict::DoesNotFit);
+    fates.sort_by_key(|fate| fate.verdict != FailoverEffect::DoesNotFit);
     let header = ["NAMESPACE", "WORKLOAD", "REPLICAS", "WHAT", "TO", "WHY"].map(str::to_owned);
     let rows: Vec<[String; 6]> = std::iter::once(header).chain(fates.into_iter().map(row)).collect();
     text.push('\n');
@@ -39,10 +39,10 @@ pub fn text(simulation: &Simulation) -> String {
 
 fn row(fate: &Fate) -> [String; 6] {
     let what = match fate.verdict {
-        Verdict::Moves => "moves",
-        Verdict::Covered => "covered",
-        Verdict::Stays => "stays",
-        Verdict::DoesNotFit => "DOES NOT FIT",
+        FailoverEffect::Moves => "moves",
+        FailoverEffect::Covered => "covered",
+        FailoverEffect::Stays => "stays",
+        FailoverEffect::DoesNotFit => "DOES NOT FIT",
     };
     let to = fate.to.iter().map(|target| match target.replicas {
         0 => target.name.clone(),

@@ -1,4 +1,4 @@
-//! Reads from the plane what an answer needs. Nothing is kept: questions are rare and must be answered from what is.
+//! Reads the inputs of an answer from the control plane. Nothing is cached: questions are rare and need current data.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use propagation::binding::Twin;
 use propagation::overrides::OverridePolicy;
 use propagation::policy::Policy;
 use propagation::policy_index::PolicyIndex;
-use scheduler::Snapshot;
+use scheduler::ClusterSnapshot;
 
 use crate::document::Subject;
 
-/// What answers are made from.
+/// The dependencies of an [`Explainer`].
 #[derive(Clone)]
-pub struct Parts {
+pub struct ExplainerDeps {
     pub client: ClusterClient,
     pub interpreter: interpreter::Shared,
     pub member_capacity: MemberCapacity,
@@ -30,18 +30,18 @@ pub struct Parts {
     pub features: Arc<Features>,
 }
 
-/// Answers questions about one plane.
+/// Answers questions about one control plane.
 pub struct Explainer {
-    pub(crate) parts: Parts,
+    pub(crate) parts: ExplainerDeps,
     mapper: RestMapper,
 }
 
 impl Explainer {
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: ExplainerDeps) -> Self {
         Self { mapper: RestMapper::new(parts.client.clone()), parts }
     }
 
-    /// The resource that holds the objects of a kind.
+    /// The resource of a kind.
     pub async fn resource(&self, api_version: &str, kind: &str) -> Result<ApiResource, Status> {
         let gv = GroupVersion::parse(api_version)
             .ok_or_else(|| Status::bad_request(format!("{api_version:?} is not like v1 or apps/v1")))?;
@@ -88,8 +88,8 @@ impl Explainer {
     }
 
     /// The clusters as the scheduler sees them.
-    pub(crate) fn snapshot(&self, clusters: &[Arc<Object>]) -> Result<Snapshot, Status> {
-        let mut snapshot = Snapshot::of(clusters)?;
+    pub(crate) fn snapshot(&self, clusters: &[Arc<Object>]) -> Result<ClusterSnapshot, Status> {
+        let mut snapshot = ClusterSnapshot::of(clusters)?;
         for cluster in clusters {
             snapshot.set_nodes(cluster.name(), self.parts.member_capacity.get(cluster.name()));
         }
@@ -114,7 +114,7 @@ impl Explainer {
     }
 }
 
-/// All override policies there are.
+/// All override policies.
 #[derive(Clone, Default)]
 pub(crate) struct Overrides {
     pub cluster: Vec<OverridePolicy>,
@@ -122,7 +122,7 @@ pub(crate) struct Overrides {
 }
 
 impl Overrides {
-    /// Those that may concern objects of a namespace.
+    /// Those that may apply to objects of a namespace.
     pub fn of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a OverridePolicy> {
         self.namespaced.iter().filter(move |policy| !namespace.is_empty() && policy.namespace == namespace)
     }

@@ -1,7 +1,8 @@
-//! Answers `why`, `plan` and `failover simulate`: gathers what is known of an object and prints the reasons of each decision.
+//! Answers `why`, `plan` and `failover simulate`: gathers the state of an object and prints the reasons of each
+//! decision.
 //!
-//! Decisions return their reasons with their results; nothing is decided here. What happened is read from objects and
-//! from the scheduler's memory; what would happen comes from the same functions the controllers use.
+//! Decisions return their reasons with their results; nothing is decided here. Past decisions are read from objects
+//! and from the scheduler's record; predictions come from the same functions the controllers use.
 
 pub mod advice;
 mod document;
@@ -18,4 +19,4 @@ pub mod why;
 mod why_text;
 
 pub use document::{Stage, State, Subject};
-pub use gather::{Explainer, Parts};
+pub use gather::{Explainer, ExplainerDeps};

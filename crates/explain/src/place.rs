@@ -1,4 +1,4 @@
-//! What would become of one template: its policy, its members, and what would change in each.
+//! The prediction for one template: its policy, its members, and the changes in each.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ use propagation::policy::Policy;
 use propagation::policy_choice::explain_choice;
 use propagation::policy_index::PolicyIndex;
 use propagation::works::{BindingRef, Delivery, DesiredWork, WorkChange, targets};
-use scheduler::{Options, Peers, Request, Snapshot, explain, need};
+use scheduler::{ClusterSnapshot, Peers, Request, SchedulerOptions, explain, need};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::gather::{Explainer, Overrides};
 use crate::scheduling;
 
-/// Changed fields told of one by one.
+/// Changed fields listed one by one.
 const FIELDS_MAX: usize = 10;
 
-/// Everything decisions are made from, as it would be.
-pub struct World {
+/// The inputs of all decisions, as they would be.
+pub struct PredictedState {
     pub policies: PolicyIndex,
     pub overrides: Overrides,
     pub clusters: Vec<Arc<Object>>,
-    pub snapshot: Snapshot,
+    pub snapshot: ClusterSnapshot,
 }
 
-/// What would happen to the template in one member.
+/// The predicted change of the template in one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
@@ -46,7 +46,7 @@ pub struct Action {
     /// Fields that would differ, by their path in the manifest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// Why it would not work.
+    /// The reason why it would fail.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub problem: String,
 }
@@ -59,30 +59,30 @@ pub enum What {
     Remove,
 }
 
-/// What would become of a template.
+/// The prediction for a template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
-    /// The policy that would decide.
+pub struct Prediction {
+    /// The policy that would apply.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub policy: String,
     pub actions: Vec<Action>,
-    /// What stands in the way.
+    /// The obstacle, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub problem: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
 }
 
-impl Outcome {
+impl Prediction {
     fn problem(text: impl Into<String>) -> Self {
         Self { problem: text.into(), ..Self::default() }
     }
 }
 
 impl Explainer {
-    /// Follows a template through every decision without writing anything.
-    pub(crate) async fn foresee(&self, world: &World, template: &Object) -> Result<Outcome, Status> {
+    /// Runs a template through every decision without writing anything.
+    pub(crate) async fn foresee(&self, world: &PredictedState, template: &Object) -> Result<Prediction, Status> {
         let policy = match decide(&world.policies, template) {
             Decision::Apply(policy) => policy,
             other => return Ok(unpropagated(&other, world, template)),
@@ -91,11 +91,11 @@ impl Explainer {
         let interpreter = self.parts.interpreter.load();
         let interpreted = match interpret(&interpreter, &self.parts.features, template).await {
             Ok(interpreted) => interpreted,
-            Err(problem) => return Ok(Outcome { policy: policy.display_name(), ..Outcome::problem(problem) }),
+            Err(problem) => return Ok(Prediction { policy: policy.display_name(), ..Prediction::problem(problem) }),
         };
         let binding = match bind(template, &policy, interpreted, existing.as_deref(), &self.parts.features) {
             Ok(binding) => binding,
-            Err(problem) => return Ok(Outcome { policy: policy.display_name(), ..Outcome::problem(problem) }),
+            Err(problem) => return Ok(Prediction { policy: policy.display_name(), ..Prediction::problem(problem) }),
         };
         let before = match &existing {
             Some(binding) => targets(&api::read(binding)?),
@@ -106,7 +106,7 @@ impl Explainer {
             Some(existing) => api::read_at(existing, &["status"])?,
             None => BindingStatus::default(),
         };
-        let mut outcome = Outcome { policy: policy.display_name(), ..Outcome::default() };
+        let mut outcome = Prediction { policy: policy.display_name(), ..Prediction::default() };
         self.schedule(world, &binding, &mut spec, &status, &mut outcome);
         for target in targets(&spec) {
             let action = self.deliver(world, template, &binding, &spec, &target, &before).await?;
@@ -122,13 +122,13 @@ impl Explainer {
 
     fn schedule(
         &self,
-        world: &World,
+        world: &PredictedState,
         binding: &Object,
         spec: &mut BindingSpec,
         status: &BindingStatus,
-        outcome: &mut Outcome,
+        outcome: &mut Prediction,
     ) {
-        let (peers, options) = (Peers::default(), Options::new(&self.parts.features));
+        let (peers, options) = (Peers::default(), SchedulerOptions::new(&self.parts.features));
         let applied = binding.annotation(ANNOTATION_APPLIED_PLACEMENT).unwrap_or_default();
         if need(&world.snapshot, spec, status, applied, &options).is_none() {
             return;
@@ -140,7 +140,7 @@ impl Explainer {
             Ok(clusters) => spec.clusters = clusters,
             Err(error) => {
                 outcome.problem = error.to_string();
-                // Only when no cluster fits is what it has taken away.
+                // Current targets are only removed if no cluster fits.
                 if matches!(error, scheduler::ScheduleError::NoFit(_)) {
                     spec.clusters.clear();
                 }
@@ -150,7 +150,7 @@ impl Explainer {
 
     async fn deliver(
         &self,
-        world: &World,
+        world: &PredictedState,
         template: &Object,
         binding: &Object,
         spec: &BindingSpec,
@@ -186,7 +186,7 @@ impl Explainer {
     /// The template as the member would get it.
     async fn manifest(
         &self,
-        world: &World,
+        world: &PredictedState,
         template: &Object,
         spec: &BindingSpec,
         target: &TargetCluster,
@@ -221,7 +221,7 @@ impl Action {
     }
 }
 
-fn unpropagated(decision: &Decision, world: &World, template: &Object) -> Outcome {
+fn unpropagated(decision: &Decision, world: &PredictedState, template: &Object) -> Prediction {
     let text = match decision {
         Decision::TakenBy(other) => format!("{other} propagates it, no policy does"),
         Decision::HolderDeleting(policy) => format!("{} is being deleted", policy.display_name()),
@@ -233,7 +233,7 @@ fn unpropagated(decision: &Decision, world: &World, template: &Object) -> Outcom
     };
     let nearest = explain_choice(&world.policies, template).nearest;
     let reasons = nearest.iter().map(|miss| format!("nearly: {miss}")).collect();
-    Outcome { reasons, ..Outcome::problem(text) }
+    Prediction { reasons, ..Prediction::problem(text) }
 }
 
 async fn interpret(interpreter: &Interpreter, features: &Features, template: &Object) -> Result<Interpreted, String> {
@@ -283,7 +283,7 @@ fn differing(old: &Value, new: &Value, path: &str, found: &mut Vec<String>) {
                 differing(old, new, &format!("{path}[{index}]"), found);
             }
         }
-        // Versions of the control plane's own bookkeeping say nothing to a user.
+        // The control plane's own bookkeeping is not interesting to a user.
         _ if path.contains("resourcetemplate.karmada.io/") => {}
         _ => found.push(path.trim_start_matches('.').to_owned()),
     }
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_fields_are_told_by_their_paths() {
+    fn changed_fields_are_listed_by_path() {
         let old =
             json!({"spec": {"replicas": 1, "template": {"containers": [{"image": "a", "name": "x"}]}}, "same": 1});
         let new =

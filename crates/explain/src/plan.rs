@@ -14,50 +14,50 @@ use serde::Serialize;
 
 use crate::document::Subject;
 use crate::gather::Explainer;
-use crate::place::{Outcome, World};
+use crate::place::{PredictedState, Prediction};
 use crate::plan_text;
 
-/// Templates looked at in one plan.
+/// Templates examined in one plan.
 pub const TEMPLATES_MAX: usize = 1000;
 const FIELD_MANAGER: &str = "flotilla-plan";
 
 /// The whole answer.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct ChangePlan {
     pub templates: Vec<Planned>,
-    /// Manifests that would be refused, and what else a reader must know.
+    /// Manifests that would be rejected, and other notes for the reader.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// All of it for people.
+    /// The answer as text.
     pub text: String,
 }
 
-/// One template and what would become of it.
+/// One template and its prediction.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Planned {
     pub subject: Subject,
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: Prediction,
 }
 
-/// Objects as they would be, templates by what they are.
+/// Objects as they would be, templates by identity.
 #[derive(Default)]
 struct Changes {
     templates: BTreeMap<(String, String, String, String), Object>,
-    /// Selectors, before and after, of policies that would change, with the namespace they look in.
+    /// Selectors, before and after, of policies that would change, with their namespace.
     selectors: Vec<(Selector, String)>,
     clusters_change: bool,
 }
 
 impl Explainer {
-    /// Plans with the rights of a user: who may not apply a manifest is not told what it would do.
-    pub async fn plan(&self, user: UserInfo, manifests: Vec<Object>) -> Result<Plan, Status> {
+    /// Plans with the permissions of a user: a user who may not apply a manifest does not see its effects.
+    pub async fn plan(&self, user: UserInfo, manifests: Vec<Object>) -> Result<ChangePlan, Status> {
         let client = self.parts.client.impersonating(user);
-        let mut plan = Plan::default();
+        let mut plan = ChangePlan::default();
         let clusters = self.clusters().await?;
-        let mut world = World {
+        let mut world = PredictedState {
             policies: self.policies().await?,
             overrides: self.overrides().await?,
             snapshot: self.snapshot(&clusters)?,
@@ -81,7 +81,7 @@ impl Explainer {
         Ok(plan)
     }
 
-    /// What the API would make of a manifest: defaulted, admitted and validated, but not stored.
+    /// The result of applying a manifest: defaulted, admitted and validated, but not stored.
     async fn rehearse(&self, client: &ClusterClient, mut manifest: Object) -> Result<Object, Status> {
         let resource = self.resource(manifest.api_version(), manifest.kind()).await?;
         if resource.namespaced && manifest.namespace().is_empty() {
@@ -96,8 +96,8 @@ impl Explainer {
         Ok((*object).clone())
     }
 
-    /// Puts an object into the world as it would be.
-    fn take_in(&self, world: &mut World, changes: &mut Changes, object: Object) -> Result<(), Status> {
+    /// Adds an object to the predicted state.
+    fn take_in(&self, world: &mut PredictedState, changes: &mut Changes, object: Object) -> Result<(), Status> {
         let gvk = object.gvk();
         let is = |resource: api::Resource| gvk.group == resource.group && gvk.kind == resource.kind;
         if is(PROPAGATION_POLICIES) || is(CLUSTER_PROPAGATION_POLICIES) {
@@ -178,7 +178,7 @@ impl Changes {
         self.templates.insert(Self::key(&object), object);
     }
 
-    /// A template as it is, unless it would change itself. False when there are too many.
+    /// Adds an existing template, unless it would change itself. Returns false if there are too many.
     fn add(&mut self, object: Object) -> bool {
         if self.templates.len() >= TEMPLATES_MAX {
             return false;

@@ -1,16 +1,16 @@
-//! `plan` for people.
+//! `plan` as text.
 
 use std::fmt::Write;
 
 use crate::place::{Action, What};
-use crate::plan::Plan;
+use crate::plan::ChangePlan;
 
-/// Every template with what would happen in each member, and a count at the end.
-pub fn text(plan: &Plan) -> String {
+/// Every template with its changes in each member, and a count at the end.
+pub fn text(plan: &ChangePlan) -> String {
     let mut text = String::new();
     let mut counts = [0_usize; 4];
     for planned in &plan.templates {
-        // A text is always writable.
+        // Writing to a String never fails.
         let _ = writeln!(text, "{}", planned.subject);
         if !planned.outcome.policy.is_empty() {
             let _ = writeln!(text, "    by {}", planned.outcome.policy);

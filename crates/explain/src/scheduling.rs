@@ -1,12 +1,12 @@
-//! The scheduler's reasons in words.
+//! The scheduler's reasons as text.
 
 use scheduler::Explanation;
 use scheduler::explanation::{Attempt, Candidate, Division, Refusal};
 
-/// Clusters told of one by one; of more only the number is told.
+/// Clusters listed one by one; beyond this only their number is printed.
 const TOLD_MAX: usize = 50;
 
-/// One line per fact, in the order the scheduler came to them.
+/// One line per fact, in the scheduler's order.
 pub fn lines(explanation: &Explanation) -> Vec<String> {
     let mut lines = Vec::new();
     for attempt in &explanation.attempts {
@@ -40,7 +40,7 @@ fn tell_attempt(attempt: &Attempt, lines: &mut Vec<String>) {
     }
 }
 
-/// Not every reason has a plugin: a cluster that is being removed is never asked about.
+/// Not every reason has a plugin: a cluster that is being removed is not filtered.
 fn refusal(refusal: &Refusal) -> String {
     match refusal.plugin.as_str() {
         "" => refusal.message.clone(),

@@ -1,4 +1,5 @@
-//! `why`: the way of one template through policy, scheduling, overrides and works to its members, and where it stops.
+//! `why`: traces one template through policy, scheduling, overrides and works to its members, and shows where it is
+//! stuck.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use propagation::overrides::{self, Considered, Member, Verdict};
 use propagation::policy_choice::explain_choice;
 use propagation::policy_index::PolicyIndex;
 use propagation::works::targets;
-use scheduler::{Explanation, Options, Peers, Request, Snapshot, explain};
+use scheduler::{ClusterSnapshot, Explanation, Peers, Request, SchedulerOptions, explain};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -31,18 +32,18 @@ use crate::{advice, scheduling, why_text};
 pub struct Why {
     pub subject: Subject,
     pub state: State,
-    /// One sentence: where it stands, or what stops it.
+    /// One sentence: the current state, or the cause of the problem.
     pub verdict: String,
-    /// What to do about it, where something can be done.
+    /// The recommended action, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_step: Option<String>,
     pub stages: Vec<Stage>,
-    /// All of it for people.
+    /// The answer as text.
     pub text: String,
 }
 
-/// Where a binding should bring the template, and what is known about each place.
-struct Place {
+/// A target of a binding, and its known state.
+struct BindingTarget {
     cluster: String,
     replicas: i32,
     object: Option<Arc<Object>>,
@@ -92,7 +93,7 @@ impl Explainer {
         template: &Object,
         spec: &BindingSpec,
         clusters: &[Arc<Object>],
-    ) -> Result<Vec<Place>, Status> {
+    ) -> Result<Vec<BindingTarget>, Status> {
         let mut places = Vec::new();
         for target in targets(spec) {
             let object = clusters.iter().find(|cluster| cluster.name() == target.name).cloned();
@@ -101,18 +102,18 @@ impl Explainer {
                 None => ClusterStatus::default(),
             };
             let work = self.work(&target.name, template).await?;
-            places.push(Place { cluster: target.name, replicas: target.replicas, object, status, work });
+            places.push(BindingTarget { cluster: target.name, replicas: target.replicas, object, status, work });
         }
         Ok(places)
     }
 
-    /// The reasons the scheduler remembers, or those it would have now.
+    /// The recorded reasons of the scheduler, or those of a decision made now.
     fn scheduling_stage(
         &self,
         binding: &Object,
         spec: &BindingSpec,
         status: &BindingStatus,
-        snapshot: &Snapshot,
+        snapshot: &ClusterSnapshot,
     ) -> Stage {
         let key = match binding.namespace() {
             "" => binding.name().to_owned(),
@@ -156,9 +157,14 @@ impl Explainer {
     }
 }
 
-/// What the scheduler would decide on what there is now.
-fn explain_now(spec: &BindingSpec, status: &BindingStatus, snapshot: &Snapshot, features: &Features) -> Explanation {
-    let (peers, options) = (Peers::default(), Options::new(features));
+/// The scheduler's decision for the current state.
+fn explain_now(
+    spec: &BindingSpec,
+    status: &BindingStatus,
+    snapshot: &ClusterSnapshot,
+    features: &Features,
+) -> Explanation {
+    let (peers, options) = (Peers::default(), SchedulerOptions::new(features));
     explain(snapshot, &Request { spec, status, peers: &peers, options: &options }).1
 }
 
@@ -222,7 +228,7 @@ fn where_to(spec: &BindingSpec) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-fn overrides_stage(template: &Object, places: &[Place], overrides: &Overrides) -> Stage {
+fn overrides_stage(template: &Object, places: &[BindingTarget], overrides: &Overrides) -> Stage {
     let mut details = Vec::new();
     let mut state = if places.is_empty() { State::Ahead } else { State::Done };
     for place in places {
@@ -249,7 +255,7 @@ fn overrides_stage(template: &Object, places: &[Place], overrides: &Overrides) -
     Stage::new("overrides", state, summary).details(details).next_step(next)
 }
 
-/// Policies about other objects are not worth a line.
+/// Policies for other objects are omitted.
 fn tell_override(cluster: &str, considered: &Considered) -> Option<String> {
     let kind = if considered.namespace.is_empty() { "ClusterOverridePolicy" } else { "OverridePolicy" };
     let policy = format!("{kind} {}", considered.name);
@@ -271,7 +277,7 @@ fn condition_of(work: &Object, kind: &str) -> Option<Condition> {
     find_condition(&status.conditions, kind).cloned()
 }
 
-fn work_stage(places: &[Place]) -> Stage {
+fn work_stage(places: &[BindingTarget]) -> Stage {
     let mut lines = Lines::default();
     let mut state = if places.is_empty() { State::Ahead } else { State::Done };
     let mut since = String::new();
@@ -316,7 +322,7 @@ fn tell_work(cluster: &str, work: &Object, since: &mut String) -> (String, State
     }
 }
 
-fn member_stage(template: &Object, spec: &BindingSpec, status: &BindingStatus, places: &[Place]) -> Stage {
+fn member_stage(template: &Object, spec: &BindingSpec, status: &BindingStatus, places: &[BindingTarget]) -> Stage {
     let mut lines = Lines::default();
     let mut state = if places.is_empty() { State::Ahead } else { State::Done };
     for place in places {
@@ -364,7 +370,7 @@ fn unschedulable(status: &Value) -> Option<Unschedulable> {
     serde_json::from_value(status.get(STATUS_UNSCHEDULABLE)?.clone()).ok()
 }
 
-/// Lines with how bad they are: the worst is told first, and what to do is about that one.
+/// Lines with their severity: the worst comes first and determines the next step.
 #[derive(Default)]
 struct Lines(Vec<(State, String, Option<String>)>);
 
@@ -390,7 +396,7 @@ fn status_stage(status: &BindingStatus) -> Stage {
     }
 }
 
-/// Its last moves; nothing where it never had to.
+/// Its last moves; `None` if it never moved.
 fn failover_stage(binding: &Object, spec: &BindingSpec) -> Option<Stage> {
     let history = History::of(binding);
     let last = history.0.last()?;
@@ -432,7 +438,7 @@ fn tell_move(own: &Move) -> String {
     line
 }
 
-/// Of two states the one that says more about why it is not done.
+/// The more severe of two states.
 fn worse(a: State, b: State) -> State {
     if rank(b) > rank(a) { b } else { a }
 }

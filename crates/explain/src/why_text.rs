@@ -1,11 +1,11 @@
-//! `why` for people.
+//! `why` as text.
 
 use std::fmt::Write;
 
 use crate::document::State;
 use crate::why::Why;
 
-/// The verdict first, then every stage with its reasons below it.
+/// The verdict first, then every stage with its reasons.
 pub fn text(why: &Why) -> String {
     let mut text = format!("{}: {}\n", why.subject, why.verdict);
     if let Some(next) = &why.next_step {
@@ -20,7 +20,7 @@ pub fn text(why: &Why) -> String {
             State::Ahead => "-",
         };
         let since = stage.since.as_deref().map(|since| format!("  [{since}]")).unwrap_or_default();
-        // A text is always writable.
+        // Writing to a String never fails.
         let _ = writeln!(text, "{:<7} {:<11} {}{since}", mark, stage.name, stage.summary);
         for detail in &stage.details {
             let _ = writeln!(text, "{:<20}{detail}", "");

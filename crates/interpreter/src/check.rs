@@ -1,4 +1,4 @@
-//! Customizations as files: can their scripts be loaded, and what do they answer? For commands that reach no server.
+//! Checks and runs customizations from files, for commands without a server.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::customization::{Customizations, script_of};
-use crate::operation::{Answer, InterpretError, Operation};
+use crate::operation::{InterpretError, InterpretResult, Operation};
 use crate::pod;
 
 /// Loads a script without running it.
@@ -17,10 +17,10 @@ pub fn compile(script: &str) -> Result<(), String> {
     nobody().compile(script).map_err(|error| error.0)
 }
 
-/// Could the script be loaded? `None` where there is none.
+/// The result of loading a script; `None` if there is none.
 pub type Loaded = Option<Result<(), String>>;
 
-/// What became of each rule of a customization, in the order Karmada lists them.
+/// The result for each rule of a customization, in Karmada's order.
 pub fn rules(customization: &Object) -> Result<Vec<(Operation, Loaded)>, String> {
     let spec: CustomizationSpec = api::read(customization).map_err(|status| status.message)?;
     let vm = nobody();
@@ -43,7 +43,7 @@ pub const ORDER: [Operation; 8] = [
     Operation::InterpretDependency,
 ];
 
-/// What a rule is run with.
+/// The inputs of a rule.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     pub desired: Option<Object>,
@@ -52,7 +52,7 @@ pub struct Inputs {
     pub replicas: i64,
 }
 
-/// One named result, as it is printed.
+/// One named result, as printed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
     pub name: &'static str,
@@ -60,17 +60,17 @@ pub struct Output {
 }
 
 /// Runs one operation of a customization.
-pub fn run(customization: &Object, operation: Operation, inputs: &Inputs) -> Answer<Vec<Output>> {
+pub fn run(customization: &Object, operation: Operation, inputs: &Inputs) -> InterpretResult<Vec<Output>> {
     run_all(&[Arc::new(customization.clone())], operation, inputs)
 }
 
 /// Runs one operation of several customizations, merged as a control plane would.
-pub fn run_all(customizations: &[Arc<Object>], operation: Operation, inputs: &Inputs) -> Answer<Vec<Output>> {
-    let rules = Customizations::new(customizations.iter().map(Arc::as_ref), pod::Options::default(), &[]);
+pub fn run_all(customizations: &[Arc<Object>], operation: Operation, inputs: &Inputs) -> InterpretResult<Vec<Output>> {
+    let rules = Customizations::new(customizations.iter().map(Arc::as_ref), pod::PodOptions::default(), &[]);
     run_rules(&rules, operation, inputs)
 }
 
-pub(crate) fn run_rules(rules: &Customizations, operation: Operation, inputs: &Inputs) -> Answer<Vec<Output>> {
+pub(crate) fn run_rules(rules: &Customizations, operation: Operation, inputs: &Inputs) -> InterpretResult<Vec<Output>> {
     let object = || inputs.object();
     match operation {
         Operation::Retain => {
@@ -99,8 +99,8 @@ pub(crate) fn run_rules(rules: &Customizations, operation: Operation, inputs: &I
 }
 
 impl Inputs {
-    /// The one object there is.
-    fn object(&self) -> Answer<&Object> {
+    /// The only object.
+    fn object(&self) -> InterpretResult<&Object> {
         match (&self.desired, &self.observed) {
             (Some(object), None) | (None, Some(object)) => Ok(object),
             (None, None) => Err(unset("desired-file, observed-file options are not set")),
@@ -113,17 +113,17 @@ fn unset(text: &str) -> InterpretError {
     InterpretError(text.to_owned())
 }
 
-fn enabled<T>(answer: Option<Answer<T>>) -> Answer<T> {
+fn enabled<T>(answer: Option<InterpretResult<T>>) -> InterpretResult<T> {
     answer.unwrap_or_else(|| Err(unset("rule is not enabled")))
 }
 
-fn output(name: &'static str, value: &impl Serialize) -> Answer<Output> {
+fn output(name: &'static str, value: &impl Serialize) -> InterpretResult<Output> {
     let value = serde_json::to_value(value).map_err(|error| InterpretError(error.to_string()))?;
     Ok(Output { name, value })
 }
 
 fn nobody() -> Customizations {
-    Customizations::new(std::iter::empty(), pod::Options::default(), &[])
+    Customizations::new(std::iter::empty(), pod::PodOptions::default(), &[])
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! ResourceInterpreterCustomizations by the kind they are for: per question the first by name that has a script answers.
+//! ResourceInterpreterCustomizations by kind: for each operation the first one by name that has a script is used.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use serde_json::Value;
 
 use crate::dependency;
 use crate::lua::{Module, Vm};
-use crate::operation::{Answer, Operation};
+use crate::operation::{InterpretResult, Operation};
 use crate::pod;
 
 /// The scripts for one kind.
 #[derive(Default)]
 struct Scripts {
     by_operation: HashMap<Operation, Arc<str>>,
-    /// Dependencies are the one question that all customizations answer together.
+    /// Dependencies are the one operation that all customizations contribute to.
     dependencies: Vec<Arc<str>>,
 }
 
-/// All customizations of one tier and the states they run in.
+/// All customizations of one tier, and the Lua states they run in.
 pub struct Customizations {
     /// By apiVersion, then kind.
     kinds: HashMap<String, HashMap<String, Scripts>>,
     vm: Vm,
 }
 
-/// The script for a question in the rules of a customization.
+/// The script for an operation in the rules of a customization.
 pub fn script_of(rules: &CustomizationRules, operation: Operation) -> Option<&str> {
     let rule: &Option<LuaRule> = match operation {
         Operation::InterpretReplica => &rules.replica_resource,
@@ -44,10 +44,10 @@ pub fn script_of(rules: &CustomizationRules, operation: Operation) -> Option<&st
 }
 
 impl Customizations {
-    /// A customization that cannot be read says nothing; admission keeps such ones out.
+    /// An invalid customization is ignored; admission rejects them.
     pub fn new<'a>(
         objects: impl Iterator<Item = &'a Object>,
-        options: pod::Options,
+        options: pod::PodOptions,
         modules: &'static [Module],
     ) -> Self {
         let mut sorted: Vec<&Object> = objects.collect();
@@ -82,44 +82,44 @@ impl Customizations {
         self.scripts(object.api_version(), object.kind())?.by_operation.get(&operation)
     }
 
-    // Each of these is `None` when no customization answers.
+    // Each of these is `None` if no customization applies.
 
-    pub fn replicas(&self, object: &Object) -> Option<Answer<(i32, Option<ReplicaRequirements>)>> {
+    pub fn replicas(&self, object: &Object) -> Option<InterpretResult<(i32, Option<ReplicaRequirements>)>> {
         let script = self.script(object, Operation::InterpretReplica)?;
         Some(self.vm.replicas(script, object))
     }
 
-    pub fn components(&self, object: &Object) -> Option<Answer<Vec<Component>>> {
+    pub fn components(&self, object: &Object) -> Option<InterpretResult<Vec<Component>>> {
         let script = self.script(object, Operation::InterpretComponent)?;
         Some(self.vm.components(script, object))
     }
 
-    pub fn revise_replicas(&self, object: &Object, replicas: i64) -> Option<Answer<Object>> {
+    pub fn revise_replicas(&self, object: &Object, replicas: i64) -> Option<InterpretResult<Object>> {
         let script = self.script(object, Operation::ReviseReplica)?;
         Some(self.vm.revise_replicas(script, object, replicas))
     }
 
-    pub fn retain(&self, desired: &Object, observed: &Object) -> Option<Answer<Object>> {
+    pub fn retain(&self, desired: &Object, observed: &Object) -> Option<InterpretResult<Object>> {
         let script = self.script(desired, Operation::Retain)?;
         Some(self.vm.retain(script, desired, observed))
     }
 
-    pub fn aggregate_status(&self, object: &Object, items: &[AggregatedStatusItem]) -> Option<Answer<Object>> {
+    pub fn aggregate_status(&self, object: &Object, items: &[AggregatedStatusItem]) -> Option<InterpretResult<Object>> {
         let script = self.script(object, Operation::AggregateStatus)?;
         Some(self.vm.aggregate_status(script, object, items))
     }
 
-    pub fn reflect_status(&self, object: &Object) -> Option<Answer<Value>> {
+    pub fn reflect_status(&self, object: &Object) -> Option<InterpretResult<Value>> {
         let script = self.script(object, Operation::InterpretStatus)?;
         Some(self.vm.reflect_status(script, object))
     }
 
-    pub fn is_healthy(&self, object: &Object) -> Option<Answer<bool>> {
+    pub fn is_healthy(&self, object: &Object) -> Option<InterpretResult<bool>> {
         let script = self.script(object, Operation::InterpretHealth)?;
         Some(self.vm.is_healthy(script, object))
     }
 
-    pub fn dependencies(&self, object: &Object) -> Option<Answer<Vec<DependentObjectReference>>> {
+    pub fn dependencies(&self, object: &Object) -> Option<InterpretResult<Vec<DependentObjectReference>>> {
         let scripts = &self.scripts(object.api_version(), object.kind())?.dependencies;
         if scripts.is_empty() {
             return None;
@@ -129,12 +129,12 @@ impl Customizations {
             dependency::verify(&found)?;
             Ok(found)
         };
-        let lists: Answer<Vec<_>> = scripts.iter().map(run).collect();
+        let lists: InterpretResult<Vec<_>> = scripts.iter().map(run).collect();
         Some(lists.map(dependency::merge))
     }
 
-    /// Can a script be loaded?
-    pub fn compile(&self, script: &str) -> Answer<()> {
+    /// Checks that a script can be loaded.
+    pub fn compile(&self, script: &str) -> InterpretResult<()> {
         self.vm.compile(script)
     }
 }

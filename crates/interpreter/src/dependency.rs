@@ -1,12 +1,12 @@
-//! References to what a template needs: which are usable, and several lists as one.
+//! References to dependencies of a template: validation, and merging of lists.
 
 use api::config::DependentObjectReference;
 use object::{FieldError, FieldPath};
 
-use crate::operation::{Answer, InterpretError};
+use crate::operation::{InterpretError, InterpretResult};
 
-/// Every reference needs a kind and a name or a selector that can be read.
-pub fn verify(dependencies: &[DependentObjectReference]) -> Answer<()> {
+/// Every reference needs a kind and a name or a valid selector.
+pub fn verify(dependencies: &[DependentObjectReference]) -> InterpretResult<()> {
     let mut errors = Vec::new();
     for (index, dependency) in dependencies.iter().enumerate() {
         let path = FieldPath::new("dependencies").index(index);
@@ -36,7 +36,7 @@ pub fn verify(dependencies: &[DependentObjectReference]) -> Answer<()> {
     }
 }
 
-/// Several lists as one: each reference by name once, sorted; those by selector all stay.
+/// Merges lists: references by name are deduplicated and sorted; those by selector all stay.
 pub fn merge(lists: Vec<Vec<DependentObjectReference>>) -> Vec<DependentObjectReference> {
     let mut merged: Vec<DependentObjectReference> = lists.into_iter().flatten().collect();
     fn key(d: &DependentObjectReference) -> (&str, &str, &str, &str) {
@@ -55,7 +55,7 @@ mod tests {
     use crate::pod::reference;
 
     #[test]
-    fn references_that_name_nothing_are_refused() {
+    fn references_without_a_target_are_rejected() {
         let bad_selector = DependentObjectReference {
             label_selector: Some(LabelSelector {
                 match_labels: [("a b".into(), "c".into())].into(),

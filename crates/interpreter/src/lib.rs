@@ -1,4 +1,5 @@
-//! What a kind means: native rules, Lua customizations, webhooks and bundled third-party rules, asked in one order.
+//! Interprets kinds: native rules, Lua customizations, webhooks and bundled third-party rules, in a fixed order of
+//! precedence.
 
 pub mod check;
 mod customization;

@@ -1,6 +1,6 @@
-//! What can be asked of a kind.
+//! Interpreter operations.
 
-/// One question. The names are those of Karmada's API.
+/// One operation. The names are those of Karmada's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     InterpretReplica,
@@ -25,7 +25,7 @@ impl Operation {
         Self::InterpretHealth,
     ];
 
-    /// As in `operations` of a webhook and `--operation` of a command.
+    /// The name in `operations` of a webhook and `--operation` of a command.
     pub fn name(self) -> &'static str {
         match self {
             Self::InterpretReplica => "InterpretReplica",
@@ -39,15 +39,15 @@ impl Operation {
         }
     }
 
-    /// The operation of a name, in any case of letters.
+    /// Parses the name of an operation, case-insensitively.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// Why a question has no answer. The text is for users: it ends up in conditions and events.
+/// The error of an operation. The text is for users: it appears in conditions and events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InterpretError(pub String);
 
-pub type Answer<T> = Result<T, InterpretError>;
+pub type InterpretResult<T> = Result<T, InterpretError>;

@@ -1,4 +1,4 @@
-//! The interpreter as it is now, for everybody who asks while customizations come and go.
+//! The current interpreter, shared by all users while customizations change.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use crate::customization::Customizations;
 use crate::lua::Module;
 use crate::pod;
 
-/// What the bundled scripts share.
+/// Modules shared by the bundled scripts.
 const MODULES: &[Module] = &[("rules", include_str!("../thirdparty/rules.lua"))];
 
 macro_rules! bundled {
@@ -50,18 +50,18 @@ bundled! {
     "sparkoperator.k8s.io/v1beta2/SparkApplication",
 }
 
-/// The bundled rules, ready to answer.
-pub fn customizations(options: pod::Options) -> Customizations {
+/// The bundled rules, ready to use.
+pub fn customizations(options: pod::PodOptions) -> Customizations {
     Customizations::new(objects().iter(), options, MODULES)
 }
 
-/// Read once: the files never change while we run.
+/// Parsed once: the files are compiled in.
 fn objects() -> &'static [Object] {
     static OBJECTS: OnceLock<Vec<Object>> = OnceLock::new();
     OBJECTS.get_or_init(|| FILES.iter().filter_map(|(_, text)| read(text)).collect())
 }
 
-/// `None` when the text is no object, which a test rules out for our own files.
+/// Returns `None` if the text is not an object, which a test rules out for our own files.
 fn read(text: &str) -> Option<Object> {
     serde_saphyr::from_str::<Value>(text).ok().and_then(Object::from_value)
 }

@@ -1,6 +1,6 @@
-//! The order in which the tiers are asked: customizations, webhooks, bundled rules, native rules.
+//! The order of the tiers: customizations, webhooks, bundled rules, native rules.
 //!
-//! The first tier that has a rule for the kind decides, with its answer or with its error.
+//! The first tier that has a rule for the kind decides, with its result or with its error.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ use object::{GroupVersionKind, Object};
 use serde_json::Value;
 
 use crate::customization::Customizations;
-use crate::operation::{Answer, InterpretError, Operation};
-use crate::webhook::{Question, WebhookCaller, Webhooks};
+use crate::operation::{InterpretError, InterpretResult, Operation};
+use crate::webhook::{OperationInputs, WebhookCaller, Webhooks};
 use crate::{native, pod, thirdparty};
 
-/// What every kind means, as of one set of customizations. Immutable: a change makes a new one.
+/// The interpretation of every kind for one set of customizations. Immutable: a change creates a new one.
 pub struct Interpreter {
     customized: Customizations,
     webhooks: Webhooks,
     bundled: Customizations,
-    options: pod::Options,
+    options: pod::PodOptions,
 }
 
 impl Interpreter {
-    /// From the ResourceInterpreterCustomizations and ResourceInterpreterWebhookConfigurations there are.
+    /// From ResourceInterpreterCustomizations and ResourceInterpreterWebhookConfigurations.
     pub fn new(customizations: &[Arc<Object>], webhooks: &[Arc<Object>], caller: Arc<dyn WebhookCaller>) -> Self {
         Self::with_features(customizations, webhooks, caller, &Features::default())
     }
 
-    /// The same, with what the feature gates add to the answers.
+    /// The same, with options from the feature gates.
     pub fn with_features(
         customizations: &[Arc<Object>],
         webhooks: &[Arc<Object>],
         caller: Arc<dyn WebhookCaller>,
         features: &Features,
     ) -> Self {
-        let options = pod::Options { with_priority_class: features.resource_quota_estimate };
+        let options = pod::PodOptions { with_priority_class: features.resource_quota_estimate };
         Self {
             customized: Customizations::new(customizations.iter().map(Arc::as_ref), options, &[]),
             webhooks: Webhooks::new(webhooks, caller),
@@ -45,7 +45,7 @@ impl Interpreter {
         }
     }
 
-    /// Does any tier answer this question for this kind?
+    /// Reports whether any tier implements this operation for this kind.
     pub fn has_hook(&self, gvk: &GroupVersionKind, operation: Operation) -> bool {
         let api_version = gvk.api_version();
         native::has_hook(&api_version, &gvk.kind, operation)
@@ -54,7 +54,7 @@ impl Interpreter {
             || self.webhooks.has_hook(gvk, operation)
     }
 
-    pub async fn replicas(&self, object: &Object) -> Answer<(i32, Option<ReplicaRequirements>)> {
+    pub async fn replicas(&self, object: &Object) -> InterpretResult<(i32, Option<ReplicaRequirements>)> {
         if let Some(answer) = self.customized.replicas(object) {
             return answer;
         }
@@ -64,7 +64,7 @@ impl Interpreter {
         self.bundled.replicas(object).unwrap_or_else(|| native::replicas(object, self.options))
     }
 
-    pub async fn components(&self, object: &Object) -> Answer<Vec<Component>> {
+    pub async fn components(&self, object: &Object) -> InterpretResult<Vec<Component>> {
         if let Some(answer) = self.customized.components(object) {
             return answer;
         }
@@ -75,11 +75,11 @@ impl Interpreter {
         self.bundled.components(object).unwrap_or_else(none)
     }
 
-    pub async fn revise_replicas(&self, object: Object, replicas: i64) -> Answer<Object> {
+    pub async fn revise_replicas(&self, object: Object, replicas: i64) -> InterpretResult<Object> {
         if let Some(answer) = self.customized.revise_replicas(&object, replicas) {
             return answer;
         }
-        let question = Question { replicas, ..Question::default() };
+        let question = OperationInputs { replicas, ..OperationInputs::default() };
         if let Some(answer) = self.webhooks.patched(&object, Operation::ReviseReplica, question).await {
             return answer;
         }
@@ -89,11 +89,11 @@ impl Interpreter {
         }
     }
 
-    pub async fn retain(&self, desired: Object, observed: &Object) -> Answer<Object> {
+    pub async fn retain(&self, desired: Object, observed: &Object) -> InterpretResult<Object> {
         if let Some(answer) = self.customized.retain(&desired, observed) {
             return answer;
         }
-        let question = Question { observed: Some(observed), ..Question::default() };
+        let question = OperationInputs { observed: Some(observed), ..OperationInputs::default() };
         if let Some(answer) = self.webhooks.patched(&desired, Operation::Retain, question).await {
             return answer;
         }
@@ -103,11 +103,11 @@ impl Interpreter {
         }
     }
 
-    pub async fn aggregate_status(&self, object: Object, items: &[AggregatedStatusItem]) -> Answer<Object> {
+    pub async fn aggregate_status(&self, object: Object, items: &[AggregatedStatusItem]) -> InterpretResult<Object> {
         if let Some(answer) = self.customized.aggregate_status(&object, items) {
             return answer;
         }
-        let question = Question { items, ..Question::default() };
+        let question = OperationInputs { items, ..OperationInputs::default() };
         if let Some(answer) = self.webhooks.patched(&object, Operation::AggregateStatus, question).await {
             return answer;
         }
@@ -117,7 +117,7 @@ impl Interpreter {
         }
     }
 
-    pub async fn dependencies(&self, object: &Object) -> Answer<Vec<DependentObjectReference>> {
+    pub async fn dependencies(&self, object: &Object) -> InterpretResult<Vec<DependentObjectReference>> {
         if let Some(answer) = self.customized.dependencies(object) {
             return answer;
         }
@@ -127,7 +127,7 @@ impl Interpreter {
         self.bundled.dependencies(object).unwrap_or_else(|| native::dependencies(object))
     }
 
-    pub async fn reflect_status(&self, object: &Object) -> Answer<Option<Value>> {
+    pub async fn reflect_status(&self, object: &Object) -> InterpretResult<Option<Value>> {
         if let Some(answer) = self.customized.reflect_status(object) {
             return answer.map(Some);
         }
@@ -140,7 +140,7 @@ impl Interpreter {
         }
     }
 
-    pub async fn is_healthy(&self, object: &Object) -> Answer<bool> {
+    pub async fn is_healthy(&self, object: &Object) -> InterpretResult<bool> {
         if let Some(answer) = self.customized.is_healthy(object) {
             return answer;
         }

@@ -1,4 +1,4 @@
-//! Webhook interpreters: which one is asked, what is sent, what its answer means. The sending is the caller's.
+//! Webhook interpreters: selection, request and response. The HTTP call is made by a [`WebhookCaller`].
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::dependency;
-use crate::operation::{Answer, InterpretError, Operation};
+use crate::operation::{InterpretError, InterpretResult, Operation};
 
 /// One call to make.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,14 +26,14 @@ pub struct WebhookCall {
     pub body: Value,
 }
 
-/// Whoever may open sockets.
+/// Performs webhook calls over the network.
 #[async_trait]
 pub trait WebhookCaller: Send + Sync {
-    /// Posts the body as JSON and returns the JSON of the answer.
+    /// Posts the body as JSON and returns the JSON response.
     async fn call(&self, call: WebhookCall) -> Result<Value, String>;
 }
 
-/// For programs that reach no webhook, such as checks of files.
+/// For programs without webhooks, such as checks of files.
 pub struct NoWebhooks;
 
 #[async_trait]
@@ -43,7 +43,7 @@ impl WebhookCaller for NoWebhooks {
     }
 }
 
-/// The version of ResourceInterpreterContext we speak.
+/// The supported version of ResourceInterpreterContext.
 const CONTEXT_VERSION: &str = "v1alpha1";
 
 struct Hook {
@@ -57,16 +57,16 @@ pub struct Webhooks {
     caller: Arc<dyn WebhookCaller>,
 }
 
-/// What is asked beside the object itself.
+/// The inputs of a request besides the object itself.
 #[derive(Clone, Copy, Default)]
-pub struct Question<'a> {
+pub struct OperationInputs<'a> {
     pub replicas: i64,
     pub observed: Option<&'a Object>,
     pub items: &'a [AggregatedStatusItem],
 }
 
 impl Webhooks {
-    /// From ResourceInterpreterWebhookConfigurations. A webhook that cannot be read is never asked.
+    /// From ResourceInterpreterWebhookConfigurations. Invalid webhooks are ignored.
     pub fn new(configurations: &[Arc<Object>], caller: Arc<dyn WebhookCaller>) -> Self {
         let mut hooks = Vec::new();
         for configuration in configurations {
@@ -87,15 +87,15 @@ impl Webhooks {
         self.pick(gvk, operation).is_some()
     }
 
-    /// Of all that match only the first is ever asked.
+    /// Of all that match only the first is ever called.
     fn pick(&self, gvk: &GroupVersionKind, operation: Operation) -> Option<&Hook> {
         self.hooks.iter().find(|hook| hook.webhook.rules.iter().any(|rule| matches(rule, gvk, operation)))
     }
 
-    // Each of these is `None` when no webhook answers.
+    // Each of these is `None` if no webhook applies.
 
-    pub async fn replicas(&self, object: &Object) -> Option<Answer<(i32, Option<ReplicaRequirements>)>> {
-        let answer = self.ask(object, Operation::InterpretReplica, Question::default()).await?;
+    pub async fn replicas(&self, object: &Object) -> Option<InterpretResult<(i32, Option<ReplicaRequirements>)>> {
+        let answer = self.ask(object, Operation::InterpretReplica, OperationInputs::default()).await?;
         Some(answer.and_then(|(hook, response)| {
             let replicas = response.required("replicas").map_err(|why| hook.invalid(&why))?;
             let requirements = response.optional("replicaRequirements").map_err(|why| hook.invalid(&why))?;
@@ -103,16 +103,16 @@ impl Webhooks {
         }))
     }
 
-    pub async fn components(&self, object: &Object) -> Option<Answer<Vec<Component>>> {
-        let answer = self.ask(object, Operation::InterpretComponent, Question::default()).await?;
+    pub async fn components(&self, object: &Object) -> Option<InterpretResult<Vec<Component>>> {
+        let answer = self.ask(object, Operation::InterpretComponent, OperationInputs::default()).await?;
         Some(answer.and_then(|(hook, response)| {
             let components = response.optional("components").map_err(|why| hook.invalid(&why))?;
             Ok(components.unwrap_or_default())
         }))
     }
 
-    pub async fn dependencies(&self, object: &Object) -> Option<Answer<Vec<DependentObjectReference>>> {
-        let answer = self.ask(object, Operation::InterpretDependency, Question::default()).await?;
+    pub async fn dependencies(&self, object: &Object) -> Option<InterpretResult<Vec<DependentObjectReference>>> {
+        let answer = self.ask(object, Operation::InterpretDependency, OperationInputs::default()).await?;
         Some(answer.and_then(|(hook, response)| {
             let found = response.optional("dependencies").map_err(|why| hook.invalid(&why))?;
             let found: Vec<DependentObjectReference> = found.unwrap_or_default();
@@ -121,23 +121,23 @@ impl Webhooks {
         }))
     }
 
-    pub async fn reflect_status(&self, object: &Object) -> Option<Answer<Value>> {
-        let answer = self.ask(object, Operation::InterpretStatus, Question::default()).await?;
+    pub async fn reflect_status(&self, object: &Object) -> Option<InterpretResult<Value>> {
+        let answer = self.ask(object, Operation::InterpretStatus, OperationInputs::default()).await?;
         Some(answer.and_then(|(hook, response)| response.required("rawStatus").map_err(|why| hook.invalid(&why))))
     }
 
-    pub async fn is_healthy(&self, object: &Object) -> Option<Answer<bool>> {
-        let answer = self.ask(object, Operation::InterpretHealth, Question::default()).await?;
+    pub async fn is_healthy(&self, object: &Object) -> Option<InterpretResult<bool>> {
+        let answer = self.ask(object, Operation::InterpretHealth, OperationInputs::default()).await?;
         Some(answer.and_then(|(hook, response)| response.required("healthy").map_err(|why| hook.invalid(&why))))
     }
 
-    /// The object as the webhook's patch makes it; unchanged without a patch.
+    /// The object with the webhook's patch applied; unchanged without a patch.
     pub async fn patched(
         &self,
         object: &Object,
         operation: Operation,
-        question: Question<'_>,
-    ) -> Option<Answer<Object>> {
+        question: OperationInputs<'_>,
+    ) -> Option<InterpretResult<Object>> {
         let answer = self.ask(object, operation, question).await?;
         Some(answer.and_then(|(hook, response)| match response.patch().map_err(|why| hook.invalid(&why))? {
             Some(patch) => apply(object, &patch),
@@ -149,8 +149,8 @@ impl Webhooks {
         &self,
         object: &Object,
         operation: Operation,
-        question: Question<'_>,
-    ) -> Option<Answer<(&Hook, Response)>> {
+        question: OperationInputs<'_>,
+    ) -> Option<InterpretResult<(&Hook, Response)>> {
         if self.hooks.is_empty() {
             return None;
         }
@@ -163,8 +163,8 @@ impl Webhooks {
         hook: &Hook,
         object: &Object,
         operation: Operation,
-        question: Question<'_>,
-    ) -> Answer<Response> {
+        question: OperationInputs<'_>,
+    ) -> InterpretResult<Response> {
         if !hook.webhook.interpreter_context_versions.iter().any(|version| version == CONTEXT_VERSION) {
             let known =
                 format!("webhook does not accept known ResourceInterpreterContext versions ({CONTEXT_VERSION})");
@@ -205,7 +205,7 @@ fn matches(rule: &InterpreterWebhookRule, gvk: &GroupVersionKind, operation: Ope
         && has(&rule.kinds, &gvk.kind)
 }
 
-fn request(uid: &str, object: &Object, operation: Operation, question: Question<'_>) -> Value {
+fn request(uid: &str, object: &Object, operation: Operation, question: OperationInputs<'_>) -> Value {
     let gvk = object.gvk();
     let mut request = json!({
         "uid": uid,
@@ -227,11 +227,11 @@ fn request(uid: &str, object: &Object, operation: Operation, question: Question<
     json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request})
 }
 
-/// The `response` of a ResourceInterpreterContext that answers our request.
+/// The `response` of a ResourceInterpreterContext that matches our request.
 struct Response(Value);
 
 impl Response {
-    /// Webhooks made with Karmada's library leave apiVersion and kind out.
+    /// Webhooks built with Karmada's library omit apiVersion and kind.
     fn check(mut answer: Value, uid: &str) -> Result<Self, String> {
         let response = answer.get_mut("response").map(Value::take).filter(Value::is_object);
         let response = response.ok_or_else(|| "webhook response was absent".to_owned())?;
@@ -242,7 +242,7 @@ impl Response {
         Ok(Self(response))
     }
 
-    /// Why the webhook itself gave up, if it did.
+    /// The webhook's own error, if any.
     fn failure(&self) -> Result<Option<String>, String> {
         if self.0["successful"] == true {
             return Ok(None);
@@ -266,7 +266,7 @@ impl Response {
         self.optional(field)?.ok_or_else(|| format!("webhook returned nil response.{field}"))
     }
 
-    /// A JSON patch, sent as base64.
+    /// A JSON patch, base64-encoded.
     fn patch(&self) -> Result<Option<Value>, String> {
         let patch = self.0["patch"].as_str().unwrap_or_default();
         match (patch.is_empty(), self.0["patchType"].as_str()) {
@@ -284,10 +284,11 @@ impl Response {
     }
 }
 
-fn apply(object: &Object, patch: &Value) -> Answer<Object> {
+fn apply(object: &Object, patch: &Value) -> InterpretResult<Object> {
     let mut value = object.to_value();
     object::patch::json::apply(&mut value, patch).map_err(|error| InterpretError(error.to_string()))?;
-    Object::from_value(value).ok_or_else(|| InterpretError("the patch of the webhook leaves no object".to_owned()))
+    Object::from_value(value)
+        .ok_or_else(|| InterpretError("the webhook's patch does not result in an object".to_owned()))
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Reads the table of facts and writes its words into the definitions.
+//! Parses the table of facts and adds its keywords to the definitions.
 //!
-//! Words: `list:atomic|set|map(keys)`, `map:atomic`, `patch:STRATEGY(merge key)`, `enum:a,b`, `unions:JSON`,
-//! `required:yes|no` where the source of the schemas says otherwise, and
-//! `default:` with a JSON value that a server really fills in, `zero` for a default that is only shown, `none` where the
-//! rule would show one. The rule: plain values that are required, or sit in a list or map, show their zero; so do structs in those places
-//! and under `metadata`, `spec` and `status`, unless their type has a form of its own.
+//! Keywords: `list:atomic|set|map(keys)`, `map:atomic`, `patch:STRATEGY(merge key)`, `enum:a,b`, `unions:JSON`,
+//! `required:yes|no` if the source of the schemas differs, and `default:` with a JSON value that a server really
+//! sets, `zero` for a default that is only shown, `none` to suppress one. The rule: plain values that are required,
+//! or in a list or map, show their zero; so do structs in those positions and under `metadata`, `spec` and `status`,
+//! unless their type has a custom encoding.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-pub type Facts = BTreeMap<String, BTreeMap<String, Vec<String>>>;
-/// Definition → field → the default a server fills in.
+pub type FactTable = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+/// Definition → field → the default a server sets.
 pub type RealDefaults = BTreeMap<String, BTreeMap<String, Value>>;
 
 const PREFIXES: [(&str, &str); 4] = [
@@ -21,11 +21,11 @@ const PREFIXES: [(&str, &str); 4] = [
     ("apiregistration.", "io.k8s.kube-aggregator.pkg.apis.apiregistration."),
 ];
 
-/// Types that marshal themselves have no zero to show.
+/// Types with custom marshalling show no zero.
 const OWN_FORM: [&str; 4] = ["Quantity", "Time", "MicroTime", "IntOrString"];
 
-pub fn read(text: &str) -> Facts {
-    let mut facts = Facts::new();
+pub fn read(text: &str) -> FactTable {
+    let mut facts = FactTable::new();
     let mut definition = String::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         match line.strip_prefix("  ") {
@@ -49,8 +49,8 @@ fn full_name(short: &str) -> String {
     format!("{full}{}", &short[alias.len()..])
 }
 
-/// Writes every fact in its place and every default the rule shows. A fact without a place fails the build.
-pub fn apply(facts: &Facts, definitions: &mut BTreeMap<String, Value>) -> RealDefaults {
+/// Adds every fact and every default of the rule. A fact without a target fails the build.
+pub fn apply(facts: &FactTable, definitions: &mut BTreeMap<String, Value>) -> RealDefaults {
     for definition in facts.keys() {
         assert!(definitions.contains_key(definition), "facts name {definition}, which is not defined");
     }
@@ -59,7 +59,7 @@ pub fn apply(facts: &Facts, definitions: &mut BTreeMap<String, Value>) -> RealDe
     for (name, schema) in definitions {
         let mut walk =
             Walk { facts: facts.get(name).unwrap_or(&none), used: BTreeSet::new(), defaults: BTreeMap::new() };
-        walk.visit("", schema, Place::Definition);
+        walk.visit("", schema, FactTarget::Definition);
         for field in walk.facts.keys() {
             assert!(walk.used.contains(field), "facts name {name} {field:?}, which does not exist");
         }
@@ -69,7 +69,7 @@ pub fn apply(facts: &Facts, definitions: &mut BTreeMap<String, Value>) -> RealDe
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum FactTarget {
     Definition,
     Required,
     Optional,
@@ -83,16 +83,20 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn visit(&mut self, path: &str, schema: &mut Value, place: Place) {
+    fn visit(&mut self, path: &str, schema: &mut Value, place: FactTarget) {
         self.describe(path, schema, place);
         let required = self.correct_required(path, schema);
         for (name, property) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
             let inner = join(path, name);
-            self.visit(&inner, property, if required.contains(name) { Place::Required } else { Place::Optional });
+            self.visit(
+                &inner,
+                property,
+                if required.contains(name) { FactTarget::Required } else { FactTarget::Optional },
+            );
         }
         for (word, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
             if let Some(inner @ Value::Object(_)) = schema.get_mut(word) {
-                self.visit(&format!("{path}{suffix}"), inner, Place::Element);
+                self.visit(&format!("{path}{suffix}"), inner, FactTarget::Element);
             }
         }
     }
@@ -120,7 +124,7 @@ impl Walk<'_> {
         required
     }
 
-    fn describe(&mut self, path: &str, schema: &mut Value, place: Place) {
+    fn describe(&mut self, path: &str, schema: &mut Value, place: FactTarget) {
         let mut shown = shown_default(path, schema, place);
         if let Some(words) = self.facts.get(path) {
             self.used.insert(path.to_owned());
@@ -168,7 +172,7 @@ fn write_word(schema: &mut Value, key: &str, text: &str) {
             }
         }
         "enum" => write_enumeration(schema, text),
-        // Written while the parent was visited.
+        // Handled while visiting the parent.
         "required" => {}
         "unions" => schema["x-kubernetes-unions"] = serde_json::from_str(text).expect("unions in facts are JSON"),
         _ => panic!("{key} is not a fact"),
@@ -184,17 +188,17 @@ fn write_enumeration(schema: &mut Value, text: &str) {
     schema["enum"] = json!(values);
 }
 
-fn shown_default(path: &str, schema: &Value, place: Place) -> Option<Value> {
-    if place == Place::Definition {
+fn shown_default(path: &str, schema: &Value, place: FactTarget) -> Option<Value> {
+    if place == FactTarget::Definition {
         return None;
     }
     if let Some(target) = schema["$ref"].as_str() {
         let short = target.rsplit('.').next().expect("split yields at least one part");
-        let held_by_value = place != Place::Optional || matches!(path, "metadata" | "spec" | "status");
+        let held_by_value = place != FactTarget::Optional || matches!(path, "metadata" | "spec" | "status");
         return (held_by_value && !OWN_FORM.contains(&short)).then(|| json!({}));
     }
     let plain = matches!(schema["type"].as_str(), Some("string" | "integer" | "number" | "boolean"));
-    (plain && place != Place::Optional && schema["format"] != "byte").then(|| zero(schema))
+    (plain && place != FactTarget::Optional && schema["format"] != "byte").then(|| zero(schema))
 }
 
 fn zero(schema: &Value) -> Value {

@@ -1,4 +1,4 @@
-//! The kinds whose schemas are wanted; everything they refer to comes along.
+//! The kinds whose schemas are needed; everything they refer to is included.
 
 use k8s_openapi::api::{
     admissionregistration::v1 as admissionregistration, apps::v1 as apps, authentication::v1 as authentication,
@@ -34,12 +34,12 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// A type that is no kind.
+    /// A type that is not a kind.
     fn part<T: JsonSchema>(&mut self) {
         self.generator.subschema_for::<T>();
     }
 
-    /// A kind without a list: reviews, subresource bodies, discovery answers.
+    /// A kind without a list: reviews, subresource bodies, discovery responses.
     fn single<T: JsonSchema + Resource>(&mut self) {
         self.part::<T>();
         self.kinds.push(Root {

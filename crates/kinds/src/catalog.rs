@@ -1,4 +1,4 @@
-//! An immutable set of served kinds that can be asked by resource, by kind and by group.
+//! An immutable set of served kinds, indexed by resource, by kind and by group.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use object::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource};
 use crate::discovery::{self, Group};
 use crate::kind::Kind;
 
-/// A snapshot of what is served. Kinds keep the order they were given in, which is discovery's.
+/// A snapshot of the served kinds, in discovery order.
 #[derive(Clone, Default)]
 pub struct Catalog {
     kinds: Vec<Arc<Kind>>,
@@ -17,7 +17,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Later kinds do not replace earlier ones of the same name: what is built in cannot be taken over.
+    /// Later kinds do not replace earlier ones of the same name: built-in kinds cannot be overridden.
     pub fn new(kinds: impl IntoIterator<Item = Arc<Kind>>) -> Self {
         let mut catalog = Self::default();
         for kind in kinds {
@@ -48,7 +48,7 @@ impl Catalog {
         self.by_kind.get(gvk).map(|index| &self.kinds[*index])
     }
 
-    /// The served version clients should prefer for a resource.
+    /// The preferred served version of a resource.
     pub fn preferred(&self, resource: &GroupResource) -> Option<&Arc<Kind>> {
         self.kinds
             .iter()
@@ -56,7 +56,7 @@ impl Catalog {
             .min_by_key(|kind| discovery::VersionRank::of(&kind.gvk.group_version()))
     }
 
-    /// The served version clients should prefer for a kind.
+    /// The preferred served version of a kind.
     pub fn preferred_kind(&self, kind: &GroupKind) -> Option<&Arc<Kind>> {
         self.kinds
             .iter()

@@ -1,4 +1,4 @@
-//! One kind described once: every part of the API server (and of OpenAPI, discovery, tables, apply) reads this.
+//! The description of one kind, used by the API server, OpenAPI, discovery, tables and apply.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub struct Kind {
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
     pub namespaced: bool,
-    /// The version (and for events the group) objects are stored in; equal to `gvk` when that is this one.
+    /// The version (and for events the group) objects are stored in; may equal `gvk`.
     pub storage: GroupVersionKind,
-    /// Where the objects lie in the store: the group and plural that own the key, shared by all served versions.
+    /// The group and plural in the storage key, shared by all served versions.
     pub storage_resource: GroupResource,
-    /// False for kinds that are only answered, never kept (reviews, Binding, Eviction, TokenRequest).
+    /// False for virtual kinds (reviews, Binding, Eviction, TokenRequest).
     pub stored: bool,
     pub verbs: Vec<&'static str>,
     pub subresources: Vec<Subresource>,
@@ -34,23 +34,23 @@ pub struct Kind {
     pub printer: Arc<dyn Printer>,
     /// A warning every caller gets, for deprecated versions.
     pub deprecation: Option<String>,
-    /// Set for kinds of the product itself, whose definition is not among Kubernetes' own.
+    /// Set for Flotilla's own kinds, whose definition is not part of Kubernetes.
     pub own_schema: Option<OwnSchema>,
 }
 
-/// The schema of a kind that is neither Kubernetes' own nor made from a CustomResourceDefinition.
+/// The schema of a kind that is neither built in nor from a CustomResourceDefinition.
 #[derive(Clone)]
 pub struct OwnSchema {
-    /// As in a CustomResourceDefinition, descriptions included, for OpenAPI.
+    /// As in a CustomResourceDefinition, with descriptions, for OpenAPI.
     pub openapi: Arc<Value>,
-    /// Where the kind is first among groups and versions.
+    /// Position among groups and versions.
     pub priority: Priority,
-    /// Are objects held to it as those of a CustomResourceDefinition are? If not, only the types of fields are checked and
-    /// the rest is up to the kind's rules.
+    /// Validate objects like those of a CustomResourceDefinition? If not, only the types of fields are checked and
+    /// the rest is up to the kind's strategy.
     pub enforced: bool,
 }
 
-/// What an APIService says of a group version: the group's priority and the version's within it.
+/// The priorities of an APIService: the group's and the version's within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
     pub group: i32,
@@ -61,7 +61,7 @@ pub struct Priority {
 pub struct Subresource {
     pub name: String,
     pub kind: SubresourceKind,
-    /// The kind of the body, which is not the parent's for scale, eviction, token and the like.
+    /// The kind of the body, which differs from the parent's for scale, eviction, token and others.
     pub gvk: GroupVersionKind,
     pub verbs: Vec<&'static str>,
 }
@@ -82,11 +82,11 @@ pub enum SubresourceKind {
     Eviction,
     EphemeralContainers,
     Resize,
-    /// Answered by whoever runs the pods or members: log, exec, attach, portforward, proxy.
+    /// Served by the node or member: log, exec, attach, portforward, proxy.
     Connect,
 }
 
-/// Where the selector of a scale subresource comes from.
+/// The source of a scale subresource's selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScaleSelector {
     None,
@@ -96,7 +96,7 @@ pub enum ScaleSelector {
     Text(String),
 }
 
-/// A field usable in `fieldSelector=`, with how to read it.
+/// A field usable in `fieldSelector=`, and how to read it.
 #[derive(Clone)]
 pub struct SelectableField {
     pub name: String,
@@ -105,7 +105,7 @@ pub struct SelectableField {
 
 #[derive(Clone)]
 pub enum FieldReader {
-    /// A plain path of keys; missing reads as "", booleans and numbers as their text.
+    /// A plain path of keys; missing reads as "", booleans and numbers as text.
     Path(Vec<String>),
     Function(fn(&Object) -> String),
 }
@@ -118,14 +118,14 @@ pub struct Column {
     pub ty: String,
     pub format: String,
     pub description: String,
-    /// 0 shows always, 1 only with `-o wide`.
+    /// 0 is always shown, 1 only with `-o wide`.
     pub priority: i32,
 }
 
 /// Turns objects into table rows.
 pub trait Printer: Send + Sync {
     fn columns(&self) -> Vec<Column>;
-    /// One cell per column. `now` is what ages are counted from.
+    /// One cell per column. Ages are relative to `now`.
     fn cells(&self, object: &Object, now: jiff::Timestamp) -> Vec<Value>;
     /// Row conditions (finished pods and jobs are marked `Completed`).
     fn conditions(&self, _object: &Object) -> Vec<Value> {

@@ -1,4 +1,4 @@
-//! What each built-in Kubernetes kind is: names, schema, defaults, validation, columns. Pure: looks nothing up.
+//! The built-in Kubernetes kinds: names, schemas, defaults, validation, columns. Pure; does no I/O.
 
 pub mod builtin;
 pub mod catalog;

@@ -1,4 +1,5 @@
-//! What an object counts for in a ResourceQuota. Admission asks before a write, the quota controller when it recounts.
+//! The usage of a ResourceQuota by an object. Used by admission before a write, and by the quota controller to
+//! recalculate.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +7,19 @@ use object::quantity::{Quantity, QuantityFormat};
 use object::{GroupResource, Object};
 use serde_json::Value;
 
-/// Amounts by the names quotas use: `pods`, `requests.cpu`, `count/deployments.apps`.
-pub type Usage = BTreeMap<String, Quantity>;
+/// Amounts by quota resource name: `pods`, `requests.cpu`, `count/deployments.apps`.
+pub type QuotaUsage = BTreeMap<String, Quantity>;
 
-/// What one object uses of a quota that covers it.
-pub fn usage(resource: &GroupResource, object: &Object) -> Usage {
-    let mut usage = Usage::new();
+/// The quota usage of one object.
+pub fn usage(resource: &GroupResource, object: &Object) -> QuotaUsage {
+    let mut usage = QuotaUsage::new();
     let counted = if resource.group.is_empty() { resource.resource.clone() } else { resource.to_string() };
     usage.insert(format!("count/{counted}"), one());
     if !resource.group.is_empty() {
         return usage;
     }
     match resource.resource.as_str() {
-        // A pod that has ended holds its name but no capacity.
+        // A pod that has ended keeps its name but uses no capacity.
         "pods" if matches!(object.str_at(&["status", "phase"]), "Succeeded" | "Failed") => {}
         "pods" => {
             usage.insert("pods".to_owned(), one());
@@ -57,7 +58,7 @@ pub fn usage(resource: &GroupResource, object: &Object) -> Usage {
     usage
 }
 
-fn add_pod(usage: &mut Usage, pod: &Object) {
+fn add_pod(usage: &mut QuotaUsage, pod: &Object) {
     for part in ["requests", "limits"] {
         for (name, amount) in pod_amounts(pod, part) {
             let standard = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage");
@@ -71,9 +72,9 @@ fn add_pod(usage: &mut Usage, pod: &Object) {
     }
 }
 
-/// Containers run together, init containers one after the other before them: the larger of the two counts.
-fn pod_amounts(pod: &Object, part: &str) -> Usage {
-    let mut total = Usage::new();
+/// Containers run together, init containers sequentially before them: the larger of the two counts.
+fn pod_amounts(pod: &Object, part: &str) -> QuotaUsage {
+    let mut total = QuotaUsage::new();
     for container in pod.items(&["spec", "containers"]) {
         for (name, amount) in amounts(container, part) {
             let sum = total.get(&name).map_or(amount.clone(), |sum| sum.plus(&amount));
@@ -112,7 +113,7 @@ fn one() -> Quantity {
     Quantity::new(1, QuantityFormat::DecimalSi)
 }
 
-/// Is the object among those the quota's scopes select?
+/// Reports whether the quota's scopes select the object.
 pub fn covers(quota: &Object, resource: &GroupResource, object: &Object) -> bool {
     let plain = quota.items(&["spec", "scopes"]).iter().filter_map(Value::as_str);
     let plain = plain.map(|scope| serde_json::json!({"scopeName": scope, "operator": "Exists"}));
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_counts_for_what_its_containers_ask_together() {
+    fn a_pod_uses_the_sum_of_its_containers() {
         let pod = Object::from_value(json!({"spec": {
             "containers": [{"resources": {"requests": {"cpu": "100m"}}}, {"resources": {"requests": {"cpu": "200m", "memory": "1Gi"}}}],
             "initContainers": [{"resources": {"requests": {"cpu": "1"}}}],
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_choose_pods_and_nothing_else() {
+    fn scopes_select_only_pods() {
         let quota = Object::from_value(json!({"spec": {"scopes": ["BestEffort"]}})).expect("a map");
         let pods = GroupResource::new("", "pods");
         assert!(covers(&quota, &pods, &Object::default()));

@@ -1,4 +1,4 @@
-//! The schemas of the built-in kinds: a compact set for reading objects, and the described form for OpenAPI documents.
+//! The schemas of the built-in kinds: a compact set for decoding, and one with descriptions for OpenAPI documents.
 
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
@@ -12,13 +12,14 @@ use crate::builtin;
 const COMPACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/compact.json.gz"));
 const DESCRIBED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/described.json.gz"));
 
-/// Changes whenever the definitions or the code that turns them into documents change.
+/// Changes whenever the definitions or the document code change.
 pub const FINGERPRINT: &str = include_str!(concat!(env!("OUT_DIR"), "/fingerprint"));
 
-/// All built-in definitions without texts, read once per process: constants do not differ between control planes.
+/// All built-in definitions without descriptions, parsed once per process: constants do not differ between control
+/// planes.
 ///
-/// Left out, because in Kubernetes they are judged by the kind's own rules: required fields and enumerations. Kept beyond
-/// the published words: the formats `quantity` and `micro-time` of the types that have a canonical spelling.
+/// Without required fields and enumerations, because Kubernetes checks them in the kind's strategy. In addition to
+/// the published keywords: the formats `quantity` and `micro-time` of types with a canonical form.
 pub fn compact() -> Arc<SchemaSet> {
     static SET: OnceLock<Arc<SchemaSet>> = OnceLock::new();
     SET.get_or_init(|| Arc::new(read_compact())).clone()
@@ -29,15 +30,15 @@ pub fn named(definition: &str) -> Option<Schema> {
     compact().named(definition)
 }
 
-/// The schema of a built-in kind, or of a body that is no resource: Scale, Eviction, TokenRequest, `meta.k8s.io/v1`
-/// DeleteOptions.
+/// The schema of a built-in kind, or of a body that is not a resource: Scale, Eviction, TokenRequest,
+/// `meta.k8s.io/v1` DeleteOptions.
 pub fn for_kind(gvk: &GroupVersionKind) -> Option<Schema> {
     named(&builtin::definition_name(gvk))
 }
 
-/// All definitions with descriptions, inflated anew: about a megabyte that nobody should hold on to.
+/// All definitions with descriptions, decompressed each time: about a megabyte that should not stay in memory.
 ///
-/// References are bare definition names; defaults are what `/openapi/v3` shows.
+/// References are bare definition names; defaults are those of `/openapi/v3`.
 pub fn described() -> Map<String, Value> {
     parse(DESCRIBED)
 }
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_knows_how_its_containers_merge() {
+    fn containers_of_a_pod_merge_by_name() {
         let schema = named("io.k8s.api.core.v1.Pod").expect("built in");
         let containers = schema.root().property("spec").and_then(|spec| spec.property("containers")).expect("a field");
         assert_eq!(containers.node().list_type, ListType::Map(vec!["name".to_owned()]));
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn words_beside_a_reference_belong_to_the_place() {
+    fn keywords_next_to_a_reference_belong_to_the_position() {
         let deployment = named("io.k8s.api.apps.v1.Deployment").expect("built in");
         let strategy = deployment.root().property("spec").and_then(|spec| spec.property("strategy")).expect("a field");
         assert!(strategy.node().patch.retain_keys && strategy.property("rollingUpdate").is_some());

@@ -1,18 +1,18 @@
-//! Which fields `fieldSelector=` may name for each built-in kind, and the sentence a client gets for any other.
+//! The fields `fieldSelector=` supports for each built-in kind, and the error for any other.
 
 use object::field::go_quote;
 use object::{GroupVersionKind, Object};
 
 use crate::kind::SelectableField;
 
-/// Every selectable field of the kind, `metadata.name` and `metadata.namespace` among them where they are.
+/// Every selectable field of the kind, including `metadata.name` and `metadata.namespace` if supported.
 pub fn fields_of(gvk: &GroupVersionKind) -> Vec<SelectableField> {
     let (paths, functions) = special(gvk).unwrap_or((&["metadata.name", "metadata.namespace"], &[]));
     let functions = functions.iter().map(|(name, read)| SelectableField::function(name, *read));
     paths.iter().map(|path| SelectableField::path(path)).chain(functions).collect()
 }
 
-/// What kube-apiserver says of a field that cannot be selected by, for built-in and custom kinds.
+/// kube-apiserver's error for an unsupported field, for built-in and custom kinds.
 pub fn unsupported(gvk: &GroupVersionKind, field: &str) -> String {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("batch", "Job") => format!("field label {} not supported for Job", go_quote(field)),
@@ -29,7 +29,7 @@ pub fn unsupported(gvk: &GroupVersionKind, field: &str) -> String {
 
 type Functions = &'static [(&'static str, fn(&Object) -> String)];
 
-/// The kinds that have a list of their own. It is exhaustive: a node, say, has no selectable namespace.
+/// Kinds with their own list. It is exhaustive: a node, for example, has no selectable namespace.
 fn special(gvk: &GroupVersionKind) -> Option<(&'static [&'static str], Functions)> {
     Some(match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Pod") => (POD, POD_COMPUTED),
@@ -73,9 +73,9 @@ const POD_COMPUTED: Functions = &[
         let first = pod.items(&["status", "podIPs"]).first().and_then(|ip| ip["ip"].as_str());
         first.unwrap_or_default().to_owned()
     }),
-    // Accepted, but it never matches anything: the server has no single text for a list of addresses.
+    // Accepted, but never matches: the server has no single text for a list of addresses.
     ("status.podIPs", |_| String::new()),
-    // What `spec.nodeName` was called before v1; old clients still ask for it.
+    // The name of `spec.nodeName` before v1, still used by old clients.
     ("spec.host", |pod| pod.str_at(&["spec", "nodeName"]).to_owned()),
 ];
 
@@ -101,7 +101,7 @@ const EVENT_COMPUTED: Functions = &[("source", |event| match event.str_at(&["sou
 
 const NEW_EVENT: &[&str] = &["metadata.name", "metadata.namespace", "reason", "type"];
 
-/// The fields events.k8s.io renamed, read from whichever form the object at hand has.
+/// The fields events.k8s.io renamed, read from either form of the object.
 const NEW_EVENT_COMPUTED: Functions = &[
     ("regarding.kind", |event| regarding(event, "kind")),
     ("regarding.namespace", |event| regarding(event, "namespace")),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn other_fields_are_refused_in_the_servers_words() {
+    fn other_fields_are_rejected_with_the_servers_message() {
         let cases = [
             (("example.com", "v1", "Widget"), "field label not supported: metadata.namespace"),
             (("", "v1", "Node"), "field label not supported: metadata.namespace"),

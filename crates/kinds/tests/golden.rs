@@ -1,5 +1,5 @@
-//! Holds our rules to what a real kube-apiserver 1.36 answered: every file under `testdata/{core,apps,batch}` is one
-//! request and its answer.
+//! Compares our rules with a real kube-apiserver 1.36: every file under `testdata/{core,apps,batch}` is one request
+//! and its response.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,8 +20,8 @@ fn context() -> WriteContext {
     }
 }
 
-/// What our rules make of a request: the object as it would be stored, or why not.
-struct Answer {
+/// The result of our rules for a request: the object as it would be stored, or the errors.
+struct RuleResult {
     object: Object,
     errors: Vec<FieldError>,
     warnings: Vec<String>,
@@ -31,7 +31,7 @@ fn object(case: &Value, key: &str) -> Option<Object> {
     Object::from_value(case.get(key)?.clone())
 }
 
-fn answer(case: &Value) -> Answer {
+fn answer(case: &Value) -> RuleResult {
     let ctx = context();
     if let Some(mut new) = object(case, "create") {
         new.set(&["metadata", "uid"], "UID");
@@ -46,7 +46,7 @@ fn answer(case: &Value) -> Answer {
         let mut errors = metadata::validate_object_meta(&new, namespaced, |name| rules.validate_name(name));
         errors.extend(rules.validate_create(&new));
         let warnings = rules.warnings(&new, None);
-        return Answer { object: new, errors, warnings };
+        return RuleResult { object: new, errors, warnings };
     }
     let old = object(case, "stored").expect("a stored object");
     let rules = strategies::for_kind(&old.gvk());
@@ -77,7 +77,7 @@ fn answer(case: &Value) -> Answer {
         new.set_generation(old.generation() + i64::from(core::pod::spec_changed(&new, &old)));
     }
     let warnings = if sub == "update" { rules.warnings(&new, Some(&old)) } else { Vec::new() };
-    Answer { object: new, errors, warnings }
+    RuleResult { object: new, errors, warnings }
 }
 
 fn update(rules: &dyn Strategy, new: &mut Object, old: &Object) -> Vec<FieldError> {
@@ -89,12 +89,12 @@ fn update(rules: &dyn Strategy, new: &mut Object, old: &Object) -> Vec<FieldErro
     rules.validate_update(new, old)
 }
 
-/// All of an object but its metadata and status.
+/// All of an object except its metadata and status.
 fn desired(object: &Object) -> Vec<(&String, &Value)> {
     object.as_map().iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status")).collect()
 }
 
-/// What the server itself does with the half of an object a request is not about.
+/// Restores the part of an object that a request does not concern, as the server does.
 fn keep(new: &mut Object, old: &Object, path: &[&str]) {
     match old.get(path) {
         Some(value) => new.set(path, value.clone()),
@@ -104,7 +104,7 @@ fn keep(new: &mut Object, old: &Object, path: &[&str]) {
     }
 }
 
-/// Fields the server allocates or counts, not the rules.
+/// Removes fields that the server allocates or counts.
 fn normalize(mut value: Value) -> Value {
     let is_service = value["kind"] == "Service";
     if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut)
@@ -142,7 +142,7 @@ fn cause(field: &str, reason: &str, message: &str) -> String {
     format!("{field}: {} ({reason})", message)
 }
 
-/// Everything in which our answer differs from the recorded one.
+/// All differences between our result and the recorded one.
 fn check(case: &Value) -> Vec<String> {
     let (ours, expect) = (answer(case), &case["expect"]);
     let mut out = Vec::new();
@@ -157,7 +157,7 @@ fn check(case: &Value) -> Vec<String> {
     if expect["object"].is_object() {
         let (mine, theirs) = (normalize(ours.object.into_value()), normalize(expect["object"].clone()));
         differences("", &mine, &theirs, &mut out);
-        // That a whole kind is deprecated is known to the registry, not to the rules.
+        // The deprecation of a whole kind is known to the registry, not to the rules.
         let theirs = expect["warnings"].as_array().into_iter().flatten().map(text);
         let theirs: BTreeSet<String> = theirs.filter(|w| !w.starts_with("v1 Endpoints is deprecated")).collect();
         let mine: BTreeSet<String> = ours.warnings.into_iter().collect();
@@ -198,7 +198,7 @@ fn every_recorded_answer_is_ours_too() {
     assert!(failed.is_empty(), "{failed}");
 }
 
-/// Defaults run again on every read and write, so they must have nothing left to do the second time.
+/// Defaults run again on every read and write, so they must be idempotent.
 #[test]
 fn defaults_are_idempotent() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");

@@ -144,7 +144,7 @@ impl PodBackend for Kubelet {
             split_url(&url).ok_or_else(|| refusal(500, format!("invalid streaming URL: {url:?}")))?;
         let stream = tokio::net::TcpStream::connect(&host).await;
         let stream = stream.map_err(|e| refusal(502, format!("cannot reach the runtime's streams: {e}")))?;
-        let target = client::Target { host, path_and_query, headers: Default::default() };
+        let target = client::StreamTarget { host, path_and_query, headers: Default::default() };
         client::attach(stream, &target, streams).await.map_err(|e| refusal(502, e.to_string()))
     }
 

@@ -1,4 +1,4 @@
-//! Lengths of time as Go reads them, and so as they stand in objects and flags: `1h30m`, `-1.5s`, `0`.
+//! Durations in Go's notation, as used in objects and flags: `1h30m`, `-1.5s`, `0`.
 
 use jiff::SignedDuration;
 
@@ -6,12 +6,12 @@ use crate::field::go_quote;
 
 const SECOND: i128 = 1_000_000_000;
 
-/// Reads a length of time; the error is what Go says.
+/// Parses a duration; the error is worded as in Go.
 pub fn parse(text: &str) -> Result<SignedDuration, String> {
     read(text, unit_nanos)
 }
 
-/// As [`parse`], and knows days: `1d12h`.
+/// Like [`parse`], with days: `1d12h`.
 pub fn parse_with_days(text: &str) -> Result<SignedDuration, String> {
     read(text, |unit| if unit == "d" { Some(86_400 * SECOND) } else { unit_nanos(unit) })
 }
@@ -65,7 +65,7 @@ fn unit_nanos(unit: &str) -> Option<i128> {
 
 fn decimal_times(whole: &str, fraction: &str, unit: i128) -> Option<i128> {
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // Digits beyond what a nanosecond can show do not matter.
+    // Digits below a nanosecond do not matter.
     let digits: i128 = fraction.get(..fraction.len().min(18))?.parse().unwrap_or(0);
     let scale = 10i128.pow(fraction.len().min(18) as u32);
     whole.checked_mul(unit)?.checked_add(digits.checked_mul(unit)? / scale)
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_reads_them() {
+    fn durations_parse_as_in_go() {
         let cases = [
             ("0", Ok("0s")),
             ("1h30m", Ok("5400s")),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn days_are_known_where_they_are_wanted() {
+    fn days_are_parsed_on_request() {
         assert_eq!(parse_with_days("12h1.5d"), Ok(SignedDuration::from_hours(48)));
         assert!(parse_with_days("1w").is_err());
     }

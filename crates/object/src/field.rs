@@ -1,4 +1,4 @@
-//! Paths into an object and the validation errors that name them, worded as Kubernetes words them.
+//! Paths into an object and the validation errors for them, worded as in Kubernetes.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What is wrong with a field; the name is the machine-readable `reason` of the cause.
+/// The kind of a field error; the name is the machine-readable `reason` of the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldErrorKind {
     Required,
@@ -86,12 +86,12 @@ impl FieldErrorKind {
     }
 }
 
-/// One validation error: where, what, the value that was refused, and what would be right.
+/// One validation error: the field, the invalid value, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     pub kind: FieldErrorKind,
     pub path: FieldPath,
-    /// The refused value; `None` where the message shows none (required, forbidden, too long).
+    /// The invalid value; `None` if the message omits it (required, forbidden, too long).
     pub value: Option<Value>,
     pub detail: String,
 }
@@ -142,7 +142,7 @@ impl FieldError {
         Self { kind: FieldErrorKind::Internal, path, value: None, detail: detail.into() }
     }
 
-    /// The message without the path, as it stands in `status.details.causes[].message`.
+    /// The message without the path, as in `status.details.causes[].message`.
     pub fn body(&self) -> String {
         let mut text = self.kind.title().to_owned();
         if let Some(value) = &self.value {
@@ -167,7 +167,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A float shown the way Go's `%v` does it: no trailing `.0`, an exponent from a million on and below 0.0001.
+/// Formats a float like Go's `%v`: no trailing `.0`, an exponent from a million on and below 0.0001.
 pub fn go_float(number: f64) -> String {
     let magnitude = number.abs();
     if magnitude != 0.0 && !(1e-4..1e6).contains(&magnitude) {
@@ -183,7 +183,7 @@ pub(crate) fn go_number(number: &Number) -> String {
     if number.is_f64() { go_float(number.as_f64().unwrap_or_default()) } else { number.to_string() }
 }
 
-/// A value as Go's `%v` prints it.
+/// Formats a value like Go's `%v`.
 pub fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -198,7 +198,7 @@ pub fn go_value(value: &Value) -> String {
     }
 }
 
-/// A string quoted the way Go's `%q` does it, which clients see in messages.
+/// Quotes a string like Go's `%q`, which clients see in messages.
 pub fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_read_as_kubernetes_words_them() {
+    fn messages_match_kubernetes() {
         let path = FieldPath::root().child("spec").child("ports").index(0).child("port");
         let cases = [
             (FieldError::required(path.clone(), ""), "spec.ports[0].port: Required value"),

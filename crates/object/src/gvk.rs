@@ -40,7 +40,7 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Reads `v1` or `apps/v1`; more than one slash is not a group and version.
+    /// Parses `v1` or `apps/v1`; fails on more than one slash.
     pub fn parse(api_version: &str) -> Option<Self> {
         match api_version.split_once('/') {
             None if api_version.is_empty() => None,
@@ -72,7 +72,7 @@ impl GroupVersionKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
 
-    /// The `apiVersion` field of such an object.
+    /// The `apiVersion` field of objects of this kind.
     pub fn api_version(&self) -> String {
         self.group_version().to_string()
     }

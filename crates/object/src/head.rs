@@ -1,11 +1,11 @@
-//! The few parts of an encoded object that lists and watches filter by, read without the rest.
+//! The metadata of an encoded object that lists and watches filter by, parsed without the rest.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Reading it takes a fraction of reading the object.
+/// Parsing it takes a fraction of the time of parsing the object.
 #[derive(Deserialize)]
 pub struct Head<'a> {
     #[serde(borrow)]

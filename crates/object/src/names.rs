@@ -1,4 +1,4 @@
-//! What may be a name, a label or a port in Kubernetes, and the sentence a user gets when it is not.
+//! Validation of names, labels and ports, with Kubernetes' error messages.
 
 /// Checks `name` as a DNS-1123 label (namespaces, containers, most parts of names).
 pub fn dns1123_label(name: &str) -> Vec<String> {
@@ -170,7 +170,7 @@ pub fn config_map_key(key: &str) -> Vec<String> {
     problems
 }
 
-/// What rules for names, ports and keys say; labels and qualified names count in bytes ([`too_long`]).
+/// The length error for names, ports and keys; labels and qualified names count in bytes ([`too_long`]).
 pub fn too_many_characters(characters_max: usize) -> String {
     format!("must be no more than {characters_max} characters")
 }
@@ -179,7 +179,7 @@ pub fn too_long(bytes_max: usize) -> String {
     format!("must be no more than {bytes_max} bytes")
 }
 
-/// The sentence Kubernetes builds for a failed pattern: the rule, examples and the pattern itself.
+/// Kubernetes' message for a failed pattern: the rule, examples and the pattern itself.
 pub fn regex_message(rule: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{rule} (regex used for validation is '{pattern}')");

@@ -1,4 +1,4 @@
-//! A Kubernetes object of any kind: a JSON map with accessors for what all kinds share.
+//! A Kubernetes object of any kind: a JSON map with accessors for the common fields.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use crate::depth::{self, READ_DEPTH_MAX};
 use crate::gvk::{GroupVersion, GroupVersionKind};
 use crate::unmanaged;
 
-/// Most objects grow a few times from here while they are encoded.
+/// Most objects grow a few times beyond this while they are encoded.
 const ENCODED_BYTES_USUAL: usize = 2048;
 
 /// Any Kubernetes object. The root is always a JSON map; everything below is as the client wrote it.
@@ -45,7 +45,7 @@ impl Object {
         object
     }
 
-    /// `None` when the value is not a map.
+    /// Returns `None` if the value is not a map.
     pub fn from_value(value: Value) -> Option<Self> {
         value.is_object().then_some(Self { root: value })
     }
@@ -90,7 +90,7 @@ impl Object {
         self.root.as_object_mut().expect("the root is always a map")
     }
 
-    // ---- what it is ----
+    // ---- identity ----
 
     pub fn api_version(&self) -> &str {
         self.str_at(&["apiVersion"])
@@ -197,7 +197,7 @@ impl Object {
         self.finalizers().any(|f| f == finalizer)
     }
 
-    /// Adds the finalizer once; true when the object changed.
+    /// Adds the finalizer if missing; returns true if the object changed.
     pub fn add_finalizer(&mut self, finalizer: &str) -> bool {
         if self.has_finalizer(finalizer) {
             return false;
@@ -208,7 +208,7 @@ impl Object {
         true
     }
 
-    /// Removes the finalizer; true when the object changed.
+    /// Removes the finalizer; returns true if the object changed.
     pub fn remove_finalizer(&mut self, finalizer: &str) -> bool {
         if !self.has_finalizer(finalizer) {
             return false;
@@ -251,7 +251,7 @@ impl Object {
         self.get(path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Sets a field, making the maps on the way; a scalar in the way is replaced.
+    /// Sets a field, creating maps along the path; a scalar in the path is replaced.
     pub fn set(&mut self, path: &[&str], value: impl Into<Value>) {
         let Some((last, parents)) = path.split_last() else { return };
         let mut map = self.as_map_mut();
@@ -274,13 +274,13 @@ impl Object {
 
     // ---- bytes ----
 
-    /// Canonical JSON: `apiVersion`, `kind` and `metadata` first, all else sorted, so that a reader finds
-    /// what it routes and filters by without parsing the rest.
+    /// Canonical JSON: `apiVersion`, `kind` and `metadata` first, the rest sorted, so that routing and filtering need
+    /// not parse all of it.
     pub fn encode(&self) -> Bytes {
         self.encode_but("")
     }
 
-    /// The same without one field of its metadata, such as a resourceVersion that is the store's to say.
+    /// The same without one metadata field, such as a resourceVersion that the store assigns.
     pub fn encode_but(&self, metadata_field: &str) -> Bytes {
         let mut out = Vec::with_capacity(ENCODED_BYTES_USUAL);
         out.push(b'{');
@@ -302,11 +302,11 @@ impl Object {
             }
         }
         out.push(b'}');
-        // What is kept for long takes no more room than it needs: allocators leave a shrunk buffer where it is.
+        // Long-lived bytes get an exact allocation: allocators do not move a shrunk buffer.
         Bytes::copy_from_slice(&out)
     }
 
-    /// Reads an object without its managedFields, which often take as much room as the rest and which few look at.
+    /// Decodes an object without its managedFields, which are often as large as the rest and rarely needed.
     pub fn decode_unmanaged(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         let mut source = serde_json::Deserializer::from_slice(bytes);
         let root = unmanaged::read(&mut source)?;
@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_start_with_what_a_reader_routes_by() {
+    fn bytes_start_with_routing_fields() {
         let object = Object::from_value(json!({"data": {"a": "b"}, "metadata": {"name": "x"}, "kind": "ConfigMap",
             "apiVersion": "v1", "aaa": 1}))
         .expect("a map");

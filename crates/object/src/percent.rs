@@ -1,13 +1,13 @@
-//! Percent escapes, as they stand in URLs, in query strings and in names of headers.
+//! Percent-encoding, as used in URLs, query strings and header names.
 
-/// What the escapes stand for, or where the first one begins that is none.
+/// Decodes the text, or returns the offset of the first invalid escape.
 pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
     bytes_of(text).collect()
 }
 
-/// What the escapes stand for; what is none stays as it is.
+/// Decodes the text; invalid escapes stay as they are.
 pub fn decode_lenient(text: &str) -> String {
-    // Most texts have none, and some are read with every request.
+    // Most texts have none, and some are decoded with every request.
     if !text.contains('%') {
         return text.to_owned();
     }
@@ -15,12 +15,12 @@ pub fn decode_lenient(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Is every percent sign followed by two hexadecimal digits?
+/// Reports whether every percent sign is followed by two hexadecimal digits.
 pub fn is_whole(text: &str) -> bool {
     !text.contains('%') || bytes_of(text).all(|byte| byte.is_ok())
 }
 
-/// Byte for byte; a percent sign that begins no escape is an error with its place.
+/// Byte by byte; the offset of an invalid escape is the error.
 fn bytes_of(text: &str) -> impl Iterator<Item = Result<u8, usize>> {
     let bytes = text.as_bytes();
     let mut next = 0;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_resolved_and_what_is_none_is_told_or_kept() {
+    fn escapes_are_decoded_and_invalid_ones_reported_or_kept() {
         let cases: [(&str, Result<&str, usize>, &str); 7] = [
             ("", Ok(""), ""),
             ("a%20b%2fc", Ok("a b/c"), "a b/c"),

@@ -1,21 +1,21 @@
-//! Quantities such as `100m`, `1.5Gi` or `2e3`: exact decimal numbers with the suffix families of Kubernetes.
+//! Quantities such as `100m`, `1.5Gi` or `2e3`: exact decimal numbers with Kubernetes' suffix families.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use thiserror::Error;
 
-/// An amount of something: `mantissa * 10^exponent`, kept exactly down to a billionth.
+/// `mantissa * 10^exponent`, exact down to a billionth.
 #[derive(Clone, Debug)]
 pub struct Quantity {
     mantissa: i128,
     exponent: i32,
     format: QuantityFormat,
-    /// The text it was read from, where Kubernetes keeps that text instead of rewriting it.
+    /// The original text, if Kubernetes keeps it instead of rewriting it.
     text: Option<Box<str>>,
 }
 
-/// The suffix family a quantity is shown in.
+/// The suffix family a quantity is printed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuantityFormat {
     /// `12e6`
@@ -38,9 +38,9 @@ pub enum QuantityError {
 }
 
 const NANO: i32 = -9;
-/// More digits than this do not fit the exact arithmetic and name no real amount.
+/// More digits do not fit the exact arithmetic and denote no real amount.
 const DIGITS_MAX: usize = 37;
-/// Exponents beyond this name no real amount either; Go would spend memory on them.
+/// Larger exponents denote no real amount either; Go would spend memory on them.
 const EXPONENT_MAX: i32 = 1_000;
 
 impl Default for Quantity {
@@ -64,7 +64,7 @@ impl Quantity {
 
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let text = text.trim();
-        let parts = Parts::split(text)?;
+        let parts = QuantityParts::split(text)?;
         let (base, exponent, format) = read_suffix(parts.suffix).ok_or(QuantityError::Suffix)?;
         let digits = format!("{}{}", parts.whole, parts.fraction);
         let significant = digits.trim_start_matches('0').len();
@@ -77,7 +77,7 @@ impl Quantity {
             10 => quantity.exponent += exponent,
             _ => quantity.multiply_binary(exponent),
         }
-        // Asking for a little must not become asking for nothing.
+        // A small request must not round down to zero.
         quantity.mantissa += i128::from(quantity.cut_to(NANO));
         if format == QuantityFormat::BinarySi && quantity.mantissa != 0 && quantity.cmp_i64(1).is_lt() {
             quantity.format = QuantityFormat::DecimalSi;
@@ -104,7 +104,7 @@ impl Quantity {
         }
     }
 
-    /// Cuts digits finer than `10^exponent`; true when something was lost.
+    /// Cuts digits finer than `10^exponent`; returns true if something was lost.
     fn cut_to(&mut self, exponent: i32) -> bool {
         let mut lost = false;
         while self.exponent < exponent {
@@ -260,7 +260,7 @@ impl Ord for Quantity {
         let digits = |n: i128| n.unsigned_abs().ilog10() as i32;
         let by_size = (digits(a) + a_exponent).cmp(&(digits(b) + b_exponent));
         let by_size = if a < 0 { by_size.reverse() } else { by_size };
-        // Of one size, the exponents differ by no more than the digits do, so both fit one scale.
+        // With equal magnitude, the exponents differ by no more than the digits do, so both fit one scale.
         let exponent = a_exponent.min(b_exponent);
         let scale = |q: &Self, (n, e): (i128, i32)| Self::from_scaled(n, e, q.format).at_exponent(exponent);
         by_size.then_with(|| scale(self, (a, a_exponent)).cmp(&scale(other, (b, b_exponent))))
@@ -310,7 +310,7 @@ fn read_suffix(suffix: &str) -> Option<(u32, i32, QuantityFormat)> {
     (exponent.abs() <= EXPONENT_MAX).then_some((10, exponent, QuantityFormat::DecimalExponent))
 }
 
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     /// Digits before the point without leading zeros, at least `0`.
     whole: &'a str,
@@ -318,7 +318,7 @@ struct Parts<'a> {
     suffix: &'a str,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> QuantityParts<'a> {
     fn split(text: &'a str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Format);
@@ -340,7 +340,7 @@ impl<'a> Parts<'a> {
         Ok(Self { negative: text.starts_with('-'), whole, fraction, suffix })
     }
 
-    /// Kubernetes keeps the text it read when it looks canonical at a glance; `1.500` stays, `0.5` becomes `500m`.
+    /// Kubernetes keeps the original text if it looks canonical at a glance; `1.500` stays, `0.5` becomes `500m`.
     fn keeps_text(&self, digits: &str, exponent: i32, format: QuantityFormat) -> bool {
         let length = digits.len() as i32;
         match format {

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::names;
 
-/// More requirements than this in one selector is not a selector but an attack.
+/// A selector with more requirements is treated as abuse.
 const REQUIREMENTS_MAX: usize = 1000;
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -114,15 +114,15 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Reads the query form: `a=b,c!=d,e in (f,g),h,!i,j>5`.
+    /// Parses the query form: `a=b,c!=d,e in (f,g),h,!i,j>5`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = LabelParser { tokens: tokenize(text)?, at: 0 }.selector()?;
-        // kube-apiserver sorts by key; the order never shows in a match, only in error texts.
+        // kube-apiserver sorts by key; the order is only visible in error texts.
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self { requirements, matches_nothing: false })
     }
 
-    /// Reads `{matchLabels, matchExpressions}`. Absent selects nothing, empty selects everything.
+    /// Parses `{matchLabels, matchExpressions}`. A missing selector selects nothing, an empty one everything.
     pub fn from_value(value: Option<&Value>) -> Result<Self, SelectorError> {
         let Some(Value::Object(map)) = value.filter(|v| !v.is_null()) else { return Ok(Self::nothing()) };
         let mut requirements = Vec::new();
@@ -146,14 +146,14 @@ impl LabelSelector {
         Ok(Self { requirements, matches_nothing: false })
     }
 
-    /// The selector with more requirements; what matches nothing still does.
+    /// The selector with more requirements; one that matches nothing still does.
     #[must_use]
     pub fn and(mut self, more: impl IntoIterator<Item = LabelRequirement>) -> Self {
         self.requirements.extend(more);
         self
     }
 
-    /// Matches by a lookup of label values, so that callers need no map type in common.
+    /// Matches by a lookup of label values, so that callers can use any map type.
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.matches_nothing && self.requirements.iter().all(|r| r.matches(lookup(&r.key)))
     }
@@ -379,7 +379,7 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// Reads `a=b,c!=d`; `\,`, `\=` and `\\` stand for themselves in values.
+    /// Parses `a=b,c!=d`; `\,`, `\=` and `\\` are escapes in values.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for part in split_unescaped(text) {
@@ -396,7 +396,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// The value every match must have in `field`, where the selector pins it.
+    /// The value `field` must have, if the selector requires one exact value.
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|t| t.equal && t.field == field).map(|t| t.value.as_str())
     }

@@ -1,4 +1,4 @@
-//! Errors as Kubernetes clients know them: the `Status` object with its reason, code and causes.
+//! Kubernetes errors: the `Status` object with its reason, code and causes.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::field::{FieldError, go_quote};
 use crate::gvk::{GroupKind, GroupResource};
 
-/// An answer that is not an object: a failure (or the success of a delete) in Kubernetes' own form.
+/// A response that is not an object: a failure (or the success of a delete) as a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     pub code: u16,
@@ -25,7 +25,7 @@ pub struct StatusDetails {
     pub uid: String,
     pub causes: Vec<StatusCause>,
     pub retry_after_seconds: u32,
-    /// How to go on with a list whose pages are gone; clients find it in the status' metadata.
+    /// Token to continue a list whose pages expired; clients find it in the status' metadata.
     pub continue_token: String,
 }
 
@@ -76,7 +76,7 @@ impl Status {
         self.reason == "AlreadyExists"
     }
 
-    /// True for 410: the revision asked for is no longer kept, list again.
+    /// Reports a 410: the requested revision is no longer available, list again.
     pub fn is_expired(&self) -> bool {
         self.code == 410
     }
@@ -163,7 +163,7 @@ impl Status {
         Self::new(504, "Timeout", message)
     }
 
-    /// The answer to who asks for a version that is not there yet; clients that see this ask again without one.
+    /// The error for a resource version in the future; clients retry without one.
     pub fn version_too_large(wanted: u64, current: u64) -> Self {
         let cause = StatusCause {
             reason: "ResourceVersionTooLarge".into(),
@@ -174,7 +174,7 @@ impl Status {
         Self::timeout(format!("Too large resource version: {wanted}, current: {current}")).with_details(details)
     }
 
-    /// The refusal of an object that fails validation, with one cause per field.
+    /// The error for an object that fails validation, with one cause per field.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
         let text = match errors {
             [one] => one.to_string(),
@@ -195,7 +195,7 @@ impl Status {
         Self::new(422, "Invalid", format!("{kind} {} is invalid: {text}", go_quote(name))).with_details(details)
     }
 
-    /// The answer to a delete that removed the object at once.
+    /// The response to a delete that removed the object at once.
     pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success",
@@ -220,7 +220,7 @@ impl Status {
         drop_empty(root)
     }
 
-    /// Reads a `Status` sent by another API server; anything else becomes a plain error with that code.
+    /// Parses a `Status` sent by another API server; anything else becomes a plain error with that code.
     pub fn from_response(code: u16, body: &[u8]) -> Self {
         let parsed: Option<Value> = serde_json::from_slice(body).ok();
         match parsed {
@@ -274,7 +274,7 @@ impl StatusDetails {
     }
 }
 
-/// Leaves out empty strings, as Go's `omitempty` does.
+/// Omits empty strings, as Go's `omitempty` does.
 fn drop_empty(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_status_keeps_its_code() {
+    fn a_response_without_a_status_keeps_its_code() {
         let status = Status::from_response(404, b"404 page not found");
         assert!(status.is_not_found());
         assert_eq!(status.message, "404 page not found");

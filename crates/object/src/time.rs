@@ -1,4 +1,4 @@
-//! Times as Kubernetes writes them: RFC 3339 in UTC, to the second (`Time`) or the microsecond (`MicroTime`).
+//! Times in Kubernetes' format: RFC 3339 in UTC, to the second (`Time`) or the microsecond (`MicroTime`).
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,7 +19,7 @@ pub fn after(at: Timestamp, seconds: i64) -> Timestamp {
     at.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(limit)
 }
 
-/// Reads any RFC 3339 time; `None` when it is not one.
+/// Parses any RFC 3339 time; `None` if it is invalid.
 pub fn parse(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }

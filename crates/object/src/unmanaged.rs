@@ -1,4 +1,4 @@
-//! Reads the tree of an object and steps over its managedFields instead of building them.
+//! Decodes the tree of an object, skipping its managedFields.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub fn read<'de, D: Deserializer<'de>>(source: D) -> Result<Map<String, Value>, 
     source.deserialize_map(Fields::Root)
 }
 
-/// A map of the object in which something is stepped over.
+/// A map of the object in which a key is skipped.
 #[derive(Clone, Copy)]
 enum Fields {
     Root,
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_are_left_out_and_all_else_is_kept() {
+    fn managed_fields_are_skipped_and_all_else_is_kept() {
         let managed = json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]);
         let cases = [
             (

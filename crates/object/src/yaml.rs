@@ -1,4 +1,4 @@
-//! YAML in the form kubectl prints: keys sorted, lists not indented, strings quoted only where they must be.
+//! YAML in kubectl's style: keys sorted, lists not indented, strings quoted only where necessary.
 
 use serde_json::{Map, Value};
 
@@ -29,7 +29,7 @@ fn write_map(out: &mut String, map: &Map<String, Value>, indent: usize) {
     }
 }
 
-/// What follows a key: on its line when short, below it when not.
+/// The value of a key: on the same line if short, below it otherwise.
 fn write_member(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -90,12 +90,12 @@ fn write_text(out: &mut String, text: &str, indent: usize, is_key: bool) {
     }
 }
 
-/// Characters that end a line, or that nobody would see.
+/// Line terminators and invisible characters.
 fn is_invisible(c: char) -> bool {
     c.is_control() || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}')
 }
 
-/// JSON's escapes are a subset of those of double quotes in YAML.
+/// JSON's escapes are a subset of those of double-quoted YAML strings.
 fn write_quoted(out: &mut String, text: &str) {
     for c in Value::from(text).to_string().chars() {
         match c {
@@ -127,7 +127,7 @@ fn write_literal(out: &mut String, text: &str, indent: usize) {
     }
 }
 
-/// Plain, it would be read as a number, a truth value, nothing or a time.
+/// Unquoted, it would parse as a number, boolean, null or time.
 fn means_something_else(text: &str) -> bool {
     const WORDS: &[&str] =
         &["", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf", "<<"];
@@ -149,7 +149,7 @@ fn means_something_else(text: &str) -> bool {
         || is_date(text)
 }
 
-/// `1:30` was a number once.
+/// `1:30` is a number in YAML 1.1.
 fn is_sexagesimal(text: &str) -> bool {
     let mut parts = text.split(':');
     let digits = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -164,7 +164,7 @@ fn is_date(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_digit() || "-:.TtZz+ ".contains(c))
 }
 
-/// Plain, it would not be read as one string.
+/// Unquoted, it would not parse as one string.
 fn needs_quotes(text: &str) -> bool {
     let first = text.chars().next().unwrap_or(' ');
     let starts_badly = "!&*{}[]|>@`\"'%#,".contains(first)
@@ -224,7 +224,7 @@ metadata:
     }
 
     #[test]
-    fn whatever_is_written_reads_back_the_same() {
+    fn written_values_parse_back_unchanged() {
         let texts = [
             "",
             " a",

@@ -1,4 +1,4 @@
-//! Replays writes recorded from kube-apiserver v1.36.4 and holds ownership, conflicts and merged objects to its answers.
+//! Replays writes recorded from kube-apiserver v1.36.4 and compares ownership, conflicts and merged objects.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn schema_of(set: &Arc<SchemaSet>, kind: &str) -> Schema {
     set.named(&name).expect("defined")
 }
 
-/// What each endpoint overwrites, as the strategies of Kubernetes declare it.
+/// The fields each endpoint resets, as declared by Kubernetes' strategies.
 fn reset_fields(kind: &str, subresource: &str) -> Set {
     let paths: &[&[&str]] = match (kind, subresource) {
         ("ConfigMap", _) => &[],
@@ -93,7 +93,7 @@ fn check(set: &Arc<SchemaSet>, kind: &str, step: &Value) -> Result<(), String> {
                     ["message", "code", "reason", "details"].iter().all(|key| status.get(key) == theirs.get(key));
                 if same { Ok(()) } else { Err(format!("refused with {status}, theirs {theirs}")) }
             }
-            // Later steps of the server (validation) may refuse what merging accepted.
+            // Later steps of the server (validation) may reject a successful merge.
             Ok(_) if code == 422 => Ok(()),
             Ok(_) if code >= 300 => Err(format!("accepted, theirs {}", step["response"])),
             Ok(ours) => compare(kind, &schema, ours, &response, true),

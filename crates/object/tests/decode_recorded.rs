@@ -1,4 +1,4 @@
-//! Replays bodies kube-apiserver v1.36.4 could not decode, and holds the messages to its words.
+//! Replays bodies kube-apiserver v1.36.4 could not decode, and compares the messages.
 
 use object::schema::{self, SchemaSetBuilder};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ const RECORDED: &str = include_str!("data/decode_recorded.json");
 const BUILTIN: &str = include_str!("data/builtin_schemas.json");
 
 #[test]
-fn every_recorded_body_is_refused_with_the_words_of_kube_apiserver() {
+fn every_recorded_body_is_rejected_with_kube_apiservers_message() {
     let definitions: Value = serde_json::from_str(BUILTIN).expect("valid JSON");
     let mut builder = SchemaSetBuilder::default();
     for (name, schema) in definitions.as_object().expect("a map") {
@@ -34,7 +34,7 @@ fn every_recorded_body_is_refused_with_the_words_of_kube_apiserver() {
 }
 
 #[test]
-fn values_take_the_spelling_go_gives_them() {
+fn values_are_formatted_as_in_go() {
     let schema = json!({"type": "object", "properties": {
         "q": {"$ref": "#/io.k8s.apimachinery.pkg.api.resource.Quantity"},
         "t": {"$ref": "#/io.k8s.apimachinery.pkg.apis.meta.v1.Time"},

@@ -1,4 +1,4 @@
-//! Walks and patches meet arbitrary JSON, and schemas that do not fit it, without panicking.
+//! Walks and patches never panic on arbitrary JSON and mismatched schemas.
 
 use object::patch::apply::{ApplyContext, apply, update_managers};
 use object::patch::fieldset::Set;

@@ -1,4 +1,4 @@
-//! Replays patches recorded from kube-apiserver v1.36.4: results and refusals must be the same.
+//! Replays patches recorded from kube-apiserver v1.36.4: results and errors must be the same.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn patched(set: &Arc<SchemaSet>, record: &Value) -> Result<Value, PatchError> {
     Ok(document)
 }
 
-/// Whether theirs is ours plus what the server defaulted; empty maps and lists count as absent, as Go leaves them out.
+/// Reports whether theirs is ours plus the server's defaults; empty maps and lists count as absent, as Go omits them.
 fn is_within(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {
@@ -66,7 +66,7 @@ fn check(set: &Arc<SchemaSet>, record: &Value) -> Result<(), String> {
             let status = undecodable(object::field::go_value(&record["patch"]), &why);
             if theirs["message"] == status.message { Ok(()) } else { Err(format!("{status}\n  theirs {theirs}")) }
         }
-        // Validation, which comes after patching, refused it.
+        // Validation, which comes after patching, rejected it.
         Ok(_)
             if code == 422 && theirs["message"] != "the server rejected our request due to an error in our request" =>
         {
@@ -82,7 +82,7 @@ fn check(set: &Arc<SchemaSet>, record: &Value) -> Result<(), String> {
                         side.as_object_mut().expect("a map").remove(field);
                     }
                 }
-                // What was there and is gone must be gone in both.
+                // Fields that were removed must be missing in both.
                 let gone =
                     theirs.as_object().expect("a map").keys().filter(|key| record["before"][part].get(key).is_some());
                 let missing: Vec<&String> = gone.filter(|key| ours.get(key).is_none()).collect();

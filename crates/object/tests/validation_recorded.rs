@@ -1,4 +1,4 @@
-//! Replays custom resources sent to kube-apiserver v1.36.4: what it refused, with which words, and what it stored.
+//! Replays custom resources sent to kube-apiserver v1.36.4: rejections with their messages, and stored objects.
 
 use object::schema::{self, Schema};
 use object::{FieldPath, Status};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const RECORDED: &str = include_str!("data/validation_recorded.json");
 
-/// What is wrong with the object, or what would be stored; and the unknown fields met on the way.
+/// The errors of the object, or its stored form; and the unknown fields.
 fn take_in(schema: &Schema, spec: &Value) -> (Result<Value, Vec<String>>, Vec<String>) {
     let mut object = json!({"apiVersion": "example.com/v1", "kind": "Check", "metadata": {"name": "c"}, "spec": spec});
     if let Err(error) = schema::coerce(schema, &mut object) {
@@ -69,7 +69,7 @@ fn every_recorded_custom_resource_is_judged_as_by_kube_apiserver() {
 }
 
 #[test]
-fn every_recorded_update_is_blamed_for_what_kube_apiserver_blames_it() {
+fn every_recorded_update_gets_kube_apiservers_errors() {
     let recorded: Value = serde_json::from_str(include_str!("data/ratchet_recorded.json")).expect("valid JSON");
     let schema = Schema::from_openapi(&recorded["schema"]).expect("a schema");
     let object = |spec: &Value| json!({"apiVersion": "example.com/v1", "kind": "Ratchet", "metadata": {"name": "r"}, "spec": spec});

@@ -1,4 +1,4 @@
-//! The certificate authority: makes itself, issues certificates and signs requests.
+//! The certificate authority: self-signs, issues certificates and signs requests.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::csr::Csr;
 use crate::der;
 use crate::error::PkiError;
 use crate::key::{PrivateKey, PublicKey};
-use crate::subject::{AlternativeNames, Subject};
-use crate::usage::{self, Usage};
+use crate::subject::{AlternativeNames, CertificateSubject};
+use crate::usage::{self, CertificateUsage};
 
 pub const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How long a self-signed authority lives.
+/// Lifetime of a self-signed authority.
 pub const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// How long certificates the control plane issues to itself live.
+/// Lifetime of certificates the control plane issues to itself.
 pub const LEAF_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Certificates are valid from a little before now, for peers whose clocks are behind.
 pub const BACKDATE: Duration = Duration::from_secs(5 * 60);
@@ -29,7 +29,7 @@ const BASIC_CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
 const AUTHORITY_KEY_IDENTIFIER: &[u64] = &[2, 5, 29, 35];
 const EXTENDED_KEY_USAGE: &[u64] = &[2, 5, 29, 37];
 
-/// What a certificate issued by us shall say.
+/// The contents of a certificate to issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateRequest {
     pub common_name: String,
@@ -37,8 +37,8 @@ pub struct CertificateRequest {
     pub organizations: Vec<String>,
     pub dns_names: Vec<String>,
     pub ips: Vec<IpAddr>,
-    pub usages: Vec<Usage>,
-    /// Counted from now; the start is backdated by [`BACKDATE`], the end never passes the authority's.
+    pub usages: Vec<CertificateUsage>,
+    /// Counted from now; the start is backdated by [`BACKDATE`], the end never exceeds the authority's.
     pub duration: Duration,
 }
 
@@ -49,7 +49,7 @@ impl CertificateRequest {
             organizations: Vec::new(),
             dns_names: dns_names.to_vec(),
             ips: ips.to_vec(),
-            usages: Usage::SERVER.to_vec(),
+            usages: CertificateUsage::SERVER.to_vec(),
             duration: LEAF_LIFETIME,
         }
     }
@@ -60,7 +60,7 @@ impl CertificateRequest {
             organizations: organizations.to_vec(),
             dns_names: Vec::new(),
             ips: Vec::new(),
-            usages: Usage::CLIENT.to_vec(),
+            usages: CertificateUsage::CLIENT.to_vec(),
             duration: LEAF_LIFETIME,
         }
     }
@@ -79,7 +79,7 @@ impl CertificateAuthority {
     }
 
     pub fn self_signed_with_key(common_name: &str, key: PrivateKey, now: Timestamp) -> Result<Self, PkiError> {
-        let subject = Subject::new(common_name, &[]).to_der();
+        let subject = CertificateSubject::new(common_name, &[]).to_der();
         let identifier = key.public_key().subject_key_identifier();
         let extensions = [
             extension(KEY_USAGE, true, &der::named_bits([0, 2, 5, 6])),
@@ -97,7 +97,8 @@ impl CertificateAuthority {
         Ok(Self { certificate: body.sign(&key)?, key })
     }
 
-    /// The same name and key with a new term: what was issued before still verifies, with the old root and the new.
+    /// The same name and key with a new validity: certificates issued before still verify, with the old root and the
+    /// new.
     pub fn renewed(&self, now: Timestamp) -> Result<Self, PkiError> {
         Self::self_signed_with_key(&self.certificate.subject().common_name, self.key.clone(), now)
     }
@@ -124,14 +125,14 @@ impl CertificateAuthority {
         &self.key
     }
 
-    /// A certificate for a new key.
+    /// Issues a certificate for a new key.
     pub fn issue(&self, request: &CertificateRequest, now: Timestamp) -> Result<KeyedCertificate, PkiError> {
         let key = PrivateKey::generate()?;
         let certificate = self.issue_for_key(request, key.public_key(), now)?;
         Ok(KeyedCertificate { certificate, key })
     }
 
-    /// A certificate for a key that stays where it is.
+    /// Issues a certificate for an existing key.
     pub fn issue_for_key(
         &self,
         request: &CertificateRequest,
@@ -143,15 +144,15 @@ impl CertificateAuthority {
             ips: request.ips.clone(),
             ..AlternativeNames::default()
         };
-        let subject = Subject::new(&request.common_name, &request.organizations).to_der();
+        let subject = CertificateSubject::new(&request.common_name, &request.organizations).to_der();
         self.sign_leaf(&subject, &names, key, &request.usages, request.duration, now)
     }
 
-    /// Grants a verified request: subject and names are kept, usages and duration are the signer's decision.
+    /// Grants a verified request: subject and names are kept, the signer decides usages and duration.
     pub fn sign_csr(
         &self,
         csr: &Csr,
-        usages: &[Usage],
+        usages: &[CertificateUsage],
         duration: Duration,
         now: Timestamp,
     ) -> Result<Certificate, PkiError> {
@@ -163,7 +164,7 @@ impl CertificateAuthority {
         subject_der: &[u8],
         names: &AlternativeNames,
         key: &PublicKey,
-        usages: &[Usage],
+        usages: &[CertificateUsage],
         duration: Duration,
         now: Timestamp,
     ) -> Result<Certificate, PkiError> {
@@ -187,7 +188,8 @@ impl CertificateAuthority {
         let authority_value = der::sequence(&[&der::implicit(0, &authority_identifier)]);
         extensions.push(extension(AUTHORITY_KEY_IDENTIFIER, false, &authority_value));
         if !names.is_empty() {
-            // Without a subject the alternative names are the only identity, which RFC 5280 wants marked critical.
+            // Without a subject the alternative names are the only identity, which RFC 5280 requires to be marked
+            // critical.
             let subject_is_empty = subject_der == der::sequence(&[]);
             extensions.push(extension(SUBJECT_ALTERNATIVE_NAME, subject_is_empty, &names.to_der()?));
         }
@@ -254,7 +256,7 @@ pub(crate) fn extension(id: &[u64], critical: bool, value: &[u8]) -> Vec<u8> {
     der::sequence(&[&der::oid(id), &critical, &der::octet_string(value)])
 }
 
-/// 128 random bits; one bit is given up to stay positive without a leading zero byte.
+/// 128 random bits; one bit is dropped to stay positive without a leading zero byte.
 fn random_serial() -> Result<[u8; 16], PkiError> {
     let mut serial = [0; 16];
     SystemRandom::new().fill(&mut serial).map_err(|_| PkiError::Randomness)?;

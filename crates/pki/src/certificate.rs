@@ -1,4 +1,4 @@
-//! A certificate and the facts the control plane reads from it.
+//! A certificate and the fields the control plane reads from it.
 
 use jiff::Timestamp;
 use x509_parser::certificate::X509Certificate;
@@ -8,18 +8,18 @@ use x509_parser::prelude::FromDer;
 use crate::error::PkiError;
 use crate::key::{PrivateKey, PublicKey};
 use crate::pem;
-use crate::subject::{AlternativeNames, Subject};
+use crate::subject::{AlternativeNames, CertificateSubject};
 
-/// One certificate, its DER kept as it was signed.
+/// One certificate, with its DER as signed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     der: Vec<u8>,
-    facts: Facts,
+    facts: CertificateFields,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-struct Facts {
-    subject: Subject,
+struct CertificateFields {
+    subject: CertificateSubject,
     names: AlternativeNames,
     not_before: Timestamp,
     not_after: Timestamp,
@@ -49,8 +49,8 @@ impl Certificate {
                 _ => {}
             }
         }
-        let facts = Facts {
-            subject: Subject::read(parsed.subject())?,
+        let facts = CertificateFields {
+            subject: CertificateSubject::read(parsed.subject())?,
             names,
             not_before: timestamp(parsed.validity().not_before.timestamp()),
             not_after: timestamp(parsed.validity().not_after.timestamp()),
@@ -83,7 +83,7 @@ impl Certificate {
         pem::encode(pem::CERTIFICATE, &self.der)
     }
 
-    pub fn subject(&self) -> &Subject {
+    pub fn subject(&self) -> &CertificateSubject {
         &self.facts.subject
     }
 
@@ -103,7 +103,7 @@ impl Certificate {
         self.facts.is_ca
     }
 
-    /// The subject as encoded; what an issued certificate repeats as its issuer.
+    /// The subject as encoded; issued certificates repeat it as their issuer.
     pub fn subject_der(&self) -> &[u8] {
         &self.facts.subject_der
     }
@@ -124,7 +124,7 @@ impl Certificate {
         self.facts.subject_key_identifier.as_deref()
     }
 
-    /// Whether `authority` signed this certificate; says nothing about dates or revocation.
+    /// Reports whether `authority` signed this certificate; does not check dates or revocation.
     pub fn is_signed_by(&self, authority: &Certificate) -> bool {
         if self.facts.issuer_der != authority.facts.subject_der {
             return false;
@@ -168,7 +168,7 @@ fn parse(der: &[u8]) -> Result<X509Certificate<'_>, PkiError> {
     }
 }
 
-/// "Never expires" is written as the end of the year 9999, beyond what a timestamp can hold.
+/// "Never expires" is written as the end of the year 9999, beyond the range of a timestamp.
 fn timestamp(seconds: i64) -> Timestamp {
     let limit = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_second(seconds).unwrap_or(limit)

@@ -1,4 +1,4 @@
-//! Certificate signing requests: reading and checking other people's, writing our own.
+//! Certificate signing requests: parsing and verifying received ones, writing our own.
 
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::extensions::ParsedExtension;
@@ -10,21 +10,21 @@ use crate::der;
 use crate::error::PkiError;
 use crate::key::{PrivateKey, PublicKey};
 use crate::pem;
-use crate::subject::{AlternativeNames, Subject};
+use crate::subject::{AlternativeNames, CertificateSubject};
 
 const EXTENSION_REQUEST: &[u64] = &[1, 2, 840, 113549, 1, 9, 14];
 
-/// A request whose sender has proved to hold the private key.
+/// A request whose sender has proved possession of the private key.
 #[derive(Debug, Clone)]
 pub struct Csr {
-    subject: Subject,
+    subject: CertificateSubject,
     subject_der: Vec<u8>,
     names: AlternativeNames,
     public_key: PublicKey,
 }
 
 impl Csr {
-    /// Reads the first block of the text, which must be a CERTIFICATE REQUEST, and verifies its signature.
+    /// Parses the first block of the text, which must be a CERTIFICATE REQUEST, and verifies its signature.
     pub fn from_pem(text: &[u8]) -> Result<Self, PkiError> {
         match pem::decode(text)?.into_iter().next() {
             Some(block) if block.label == pem::CERTIFICATE_REQUEST => Self::from_der(&block.der),
@@ -51,18 +51,18 @@ impl Csr {
             }
         }
         Ok(Self {
-            subject: Subject::read(&info.subject)?,
+            subject: CertificateSubject::read(&info.subject)?,
             subject_der: info.subject.as_raw().to_vec(),
             names,
             public_key: PublicKey::from_spki(info.subject_pki.raw)?,
         })
     }
 
-    pub fn subject(&self) -> &Subject {
+    pub fn subject(&self) -> &CertificateSubject {
         &self.subject
     }
 
-    /// The subject exactly as requested, with attributes we do not interpret.
+    /// The subject exactly as requested, including attributes we do not interpret.
     pub fn subject_der(&self) -> &[u8] {
         &self.subject_der
     }
@@ -77,7 +77,11 @@ impl Csr {
 }
 
 /// A signing request for `key`, in PEM.
-pub fn create_csr(key: &PrivateKey, subject: &Subject, names: &AlternativeNames) -> Result<String, PkiError> {
+pub fn create_csr(
+    key: &PrivateKey,
+    subject: &CertificateSubject,
+    names: &AlternativeNames,
+) -> Result<String, PkiError> {
     let mut attributes = Vec::new();
     if !names.is_empty() {
         let requested = extension(SUBJECT_ALTERNATIVE_NAME, false, &names.to_der()?);

@@ -1,4 +1,4 @@
-//! A small DER writer (and the few reads needed to take private keys apart).
+//! A small DER writer, and the few reads needed to parse private keys.
 
 use crate::error::PkiError;
 
@@ -37,7 +37,7 @@ pub fn sequence(parts: &[&[u8]]) -> Vec<u8> {
     tlv(tag::SEQUENCE, &parts.concat())
 }
 
-/// A SET OF with its members in the order DER demands.
+/// A SET OF with its members in DER order.
 pub fn set(mut members: Vec<Vec<u8>>) -> Vec<u8> {
     members.sort();
     tlv(tag::SET, &members.concat())
@@ -93,7 +93,7 @@ pub fn oid(arcs: &[u64]) -> Vec<u8> {
     tlv(tag::OID, &oid_content(arcs))
 }
 
-/// The content bytes of an object identifier; how parsed identifiers are compared with ours.
+/// The content bytes of an object identifier, to compare parsed identifiers with ours.
 pub fn oid_content(arcs: &[u64]) -> Vec<u8> {
     assert!(arcs.len() >= 2, "an object identifier has at least two arcs");
     let mut out = Vec::with_capacity(arcs.len() + 4);
@@ -122,7 +122,7 @@ pub fn implicit(number: u8, content: &[u8]) -> Vec<u8> {
     tlv(0x80 | number, content)
 }
 
-/// UTCTime until 2049 and GeneralizedTime after, as RFC 5280 asks.
+/// UTCTime until 2049 and GeneralizedTime after, as RFC 5280 requires.
 pub fn time(at: jiff::Timestamp) -> Vec<u8> {
     const YEAR_2050: i64 = 2_524_608_000;
     if at.as_second() < YEAR_2050 {
@@ -132,7 +132,7 @@ pub fn time(at: jiff::Timestamp) -> Vec<u8> {
     }
 }
 
-/// Walks the values of a DER encoding one after the other.
+/// Reads the values of a DER encoding one after the other.
 pub struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         self.rest.first().copied()
     }
 
-    /// The content of the next value, which must carry `tag`.
+    /// The content of the next value, which must have `tag`.
     pub fn read(&mut self, tag: u8) -> Result<&'a [u8], PkiError> {
         match self.read_any()? {
             (found, content) if found == tag => Ok(content),

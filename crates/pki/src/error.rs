@@ -1,4 +1,4 @@
-//! What can go wrong with keys, certificates and signing requests.
+//! Errors of keys, certificates and signing requests.
 
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
@@ -26,7 +26,7 @@ pub enum PkiError {
     InvalidName { name: String, reason: &'static str },
     #[error("signing failed")]
     Signing,
-    #[error("the system has no random numbers to give")]
+    #[error("the system's random number generator failed")]
     Randomness,
     #[error("TLS configuration")]
     Tls(#[source] rustls::Error),

@@ -1,14 +1,14 @@
-//! Who a client certificate says its holder is. Whether to believe it is decided by `tls::client_trust`.
+//! The identity in a client certificate. Whether to trust it is decided by `tls::client_trust`.
 
 use jiff::Timestamp;
 
 use crate::certificate::Certificate;
 use crate::error::PkiError;
 
-/// The user in a client certificate, under Kubernetes' reading: CN is the name, every O a group.
+/// The user in a client certificate, as Kubernetes reads it: CN is the name, every O a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// Empty when the certificate names nobody; such a certificate authenticates no one.
+    /// Empty if the certificate has no CN; such a certificate does not authenticate a user.
     pub common_name: String,
     pub organizations: Vec<String>,
     pub uid: Option<String>,

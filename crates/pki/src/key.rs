@@ -1,4 +1,4 @@
-//! Private and public keys: P-256 keys are made here, RSA, P-384 and Ed25519 keys made elsewhere are read and used.
+//! Private and public keys: P-256 keys are generated here; RSA, P-384 and Ed25519 keys can be imported.
 
 use std::fmt;
 use std::sync::Arc;
@@ -141,7 +141,7 @@ impl PrivateKey {
         self.0.public.kind
     }
 
-    /// Signs as X.509 does: with the digest that fits the key, ECDSA signatures in DER.
+    /// Signs as in X.509: with the digest that fits the key, ECDSA signatures in DER.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, PkiError> {
         match &self.0.pair {
             Pair::Ecdsa(pair) => {
@@ -188,7 +188,7 @@ fn pkcs8_kind(pkcs8: &[u8]) -> Result<KeyKind, PkiError> {
     KeyKind::from_oids(oid, curve)
 }
 
-/// `openssl ecparam -genkey` writes SEC1; the same numbers are put into the PKCS#8 shape everything else expects.
+/// `openssl ecparam -genkey` writes SEC1; converted to PKCS#8, which everything else expects.
 fn pkcs8_from_sec1(sec1: &[u8]) -> Result<Vec<u8>, PkiError> {
     let mut key = Reader::new(sec1, "EC private key").read_sequence()?;
     key.read(tag::INTEGER)?;
@@ -210,7 +210,7 @@ fn pkcs8_from_sec1(sec1: &[u8]) -> Result<Vec<u8>, PkiError> {
     Ok(pkcs8(kind, &inner))
 }
 
-/// A key others can check signatures with.
+/// A key to verify signatures with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey {
     kind: KeyKind,
@@ -219,7 +219,7 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// `bits` as they stand in the BIT STRING: an uncompressed point, a PKCS#1 RSAPublicKey or an Ed25519 key.
+    /// `bits` as in the BIT STRING: an uncompressed point, a PKCS#1 RSAPublicKey or an Ed25519 key.
     pub(crate) fn from_bits(kind: KeyKind, bits: &[u8]) -> Self {
         let spki = der::sequence(&[&kind.algorithm_der(), &der::bit_string(bits)]);
         Self { kind, bits: bits.to_vec(), spki }
@@ -236,7 +236,7 @@ impl PublicKey {
         Ok(Self { kind, bits: parsed.subject_public_key.data.to_vec(), spki: spki.to_vec() })
     }
 
-    /// Every public key of a PEM file; private keys and certificates count by their public half.
+    /// Every public key of a PEM file, including those of private keys and certificates.
     pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, PkiError> {
         let mut keys = Vec::new();
         for block in pem::decode(text)? {
@@ -278,7 +278,7 @@ impl PublicKey {
         &self.bits
     }
 
-    /// The name Kubernetes gives a signing key in `kid`: its SPKI's SHA-256 in unpadded base64url.
+    /// The `kid` Kubernetes derives from a signing key: its SPKI's SHA-256 in unpadded base64url.
     pub fn key_id(&self) -> String {
         URL_SAFE_NO_PAD.encode(ring::digest::digest(&ring::digest::SHA256, &self.spki))
     }

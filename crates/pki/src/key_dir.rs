@@ -1,4 +1,4 @@
-//! A directory of keys and certificates: made once, re-issued when due, written so that a crash leaves old or new.
+//! A directory of keys and certificates: created once, re-issued when due, written atomically.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::key::PrivateKey;
 use crate::rotation::needs_renewal;
 use crate::token::random_lowercase;
 
-/// The file name stems the control plane uses.
+/// File name stems used by the control plane.
 pub mod name {
     pub const AUTHORITY: &str = "ca";
     pub const FRONT_PROXY_AUTHORITY: &str = "front-proxy-ca";
@@ -52,8 +52,7 @@ pub enum KeyDirError {
     Pki(#[from] PkiError),
 }
 
-const AUTHORITY_ADVICE: &str =
-    "restore it from a backup, or remove the .crt and .key of this authority to start a new one that nobody trusts yet";
+const AUTHORITY_ADVICE: &str = "restore it from a backup, or remove the .crt and .key of this authority to create a new one, which no client trusts yet";
 const LEAF_ADVICE: &str = "remove it to have a new one issued";
 const SIGNING_KEY_ADVICE: &str =
     "restore it from a backup, or remove it to make a new key that voids all issued tokens";
@@ -64,7 +63,7 @@ pub struct KeyDir {
 }
 
 impl KeyDir {
-    /// Uses the directory, making it with mode 0700 if it is not there.
+    /// Uses the directory, creating it with mode 0700 if missing.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, KeyDirError> {
         let root = root.into();
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&root);
@@ -80,7 +79,7 @@ impl KeyDir {
         self.root.join(format!("{name}.key"))
     }
 
-    /// The authority kept under `name`, made at first use and given a new term (same key) when it comes near its end.
+    /// The authority stored under `name`, created at first use and renewed (same key) before it expires.
     pub fn ensure_authority(
         &self,
         name: &str,
@@ -98,7 +97,7 @@ impl KeyDir {
             None => create_key(&key_path, AUTHORITY_ADVICE)?,
         };
         if !has_certificate {
-            // The key alone is what a crash between the two writes leaves; it is as good as a new one.
+            // A crash between the two writes leaves only the key, which is as good as a new one.
             let authority = CertificateAuthority::self_signed_with_key(common_name, key.clone(), now)?;
             write_if_absent(&certificate_path, authority.certificate().to_pem().as_bytes(), PUBLIC)?;
         }
@@ -108,7 +107,7 @@ impl KeyDir {
             advice: AUTHORITY_ADVICE,
             source,
         })?;
-        // An authority somebody else put here is theirs to renew.
+        // An authority that was provided from outside must be renewed by its owner.
         let certificate = authority.certificate();
         let is_ours = certificate.is_self_issued() && certificate.subject().common_name == common_name;
         if !is_ours || !needs_renewal(certificate, now) {
@@ -119,7 +118,7 @@ impl KeyDir {
         Ok(renewed)
     }
 
-    /// The signing key kept under `name`, made at first use; its public half lies beside it as `name.pub`.
+    /// The signing key stored under `name`, created at first use; its public key is in `name.pub`.
     pub fn ensure_signing_key(&self, name: &str) -> Result<PrivateKey, KeyDirError> {
         check_name(name)?;
         let path = self.key_path(name);
@@ -155,8 +154,8 @@ impl KeyDir {
         self.ensure_cert(authority, name, &CertificateRequest::client(common_name, organizations), now)
     }
 
-    /// The certificate kept under `name`, issued anew when it is missing, due, of another authority, or says something
-    /// else than requested.
+    /// The certificate stored under `name`, re-issued if it is missing, due, of another authority, or differs from
+    /// the request.
     pub fn ensure_cert(
         &self,
         authority: &CertificateAuthority,
@@ -171,7 +170,7 @@ impl KeyDir {
             return Ok(kept);
         }
         let issued = authority.issue(request, now)?;
-        // Key first: a crash before the certificate follows leaves a pair that does not match and is issued anew.
+        // Key first: a crash before the certificate is written leaves a mismatched pair, which is re-issued.
         write_atomic(&self.key_path(name), issued.key.to_pem().as_bytes(), PRIVATE)?;
         write_atomic(&self.certificate_path(name), issued.certificate.to_pem().as_bytes(), PUBLIC)?;
         Ok(issued)
@@ -187,7 +186,7 @@ impl KeyDir {
         Ok(key.map(|key| KeyedCertificate { certificate, key }))
     }
 
-    /// Key files other users of the machine may read; worth a warning at start.
+    /// Key files that other users of the machine can read; worth a warning at startup.
     pub fn loose_key_files(&self) -> Result<Vec<PathBuf>, KeyDirError> {
         let failed = |source| KeyDirError::Io { path: self.root.clone(), action: "list", source };
         let mut loose = Vec::new();
@@ -250,27 +249,27 @@ fn load_certificate(path: &Path, advice: &'static str) -> Result<Certificate, Ke
     Certificate::from_pem(&content).map_err(|source| KeyDirError::Damaged { path: path.to_owned(), advice, source })
 }
 
-/// Makes a key unless somebody else was faster, and returns the one that is there.
+/// Creates a key unless another process was faster, and returns the existing one.
 fn create_key(path: &Path, advice: &'static str) -> Result<PrivateKey, KeyDirError> {
     let made = PrivateKey::generate()?;
     write_if_absent(path, made.to_pem().as_bytes(), PRIVATE)?;
     Ok(load_key(path, advice)?.unwrap_or(made))
 }
 
-/// Replaces the file in one step: readers see the old content or the new, also after a power cut.
+/// Replaces the file atomically: readers see the old content or the new, even after a power failure.
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), KeyDirError> {
     let (directory, temporary) = write_temporary(path, content, mode)?;
     let renamed = fs::rename(&temporary, path);
     finish(path, &directory, &temporary, renamed)
 }
 
-/// Creates the file complete or not at all; one that exists is left alone, and that is no error.
+/// Creates the complete file; does nothing if it exists.
 pub fn write_if_absent(path: &Path, content: &[u8], mode: u32) -> Result<(), KeyDirError> {
     let (directory, temporary) = write_temporary(path, content, mode)?;
-    // A hard link fails if the name is taken, where a rename would replace.
+    // A hard link fails if the name exists, where a rename would replace it.
     let linked = match fs::hard_link(&temporary, path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        // Some file systems have no hard links; there the small window between check and rename is accepted.
+        // Some file systems have no hard links; there the small race between check and rename is accepted.
         Err(_) if !path.exists() => fs::rename(&temporary, path),
         other => other,
     };

@@ -1,15 +1,15 @@
-//! Kubeconfig files for the users the control plane makes.
+//! Kubeconfig files for users created by the control plane.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// How the user of a kubeconfig proves who they are. Holds secrets, so it does not print itself.
+/// The credential of a kubeconfig user. Secret, so it has no `Debug`.
 pub enum Credential<'a> {
     ClientCertificate { certificate_pem: &'a str, key_pem: &'a str },
     Token(&'a str),
 }
 
-/// A kubeconfig with everything embedded; cluster, user and context carry the context's name.
+/// A kubeconfig with everything embedded; cluster, user and context have the context's name.
 pub fn kubeconfig(server_url: &str, ca_pem: &str, credential: &Credential<'_>, context_name: &str) -> String {
     let (name, user) = (scalar(context_name), user_lines(credential));
     let (server, ca) = (scalar(server_url), STANDARD.encode(ca_pem));
@@ -37,7 +37,7 @@ fn user_lines(credential: &Credential<'_>) -> String {
     }
 }
 
-/// Names and addresses stay bare when YAML reads them as text; anything else is quoted (a JSON string is YAML).
+/// Names and addresses stay unquoted if YAML reads them as text; anything else is quoted (a JSON string is YAML).
 fn scalar(text: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:".contains(character);
     let is_word = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text.to_lowercase().as_str());
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_kubeconfig_holds_the_token_and_the_authority() {
+    fn a_token_kubeconfig_contains_the_token_and_the_authority() {
         let text = kubeconfig("https://h:1", "CA", &Credential::Token("abc.def"), "ctx");
         for expected in ["    token: abc.def\n", "certificate-authority-data: Q0E=\n", "current-context: ctx\n"] {
             assert!(text.contains(expected), "{text}");

@@ -1,6 +1,6 @@
-//! Certificates, keys and signed tokens: everything the control plane needs to prove who it is and to check who calls.
+//! Certificates, keys and signed tokens for the control plane's own identity and for authenticating callers.
 //!
-//! Knows nothing about HTTP, Kubernetes objects or clocks: callers pass `now`, directories and keys in.
+//! Independent of HTTP, Kubernetes objects and clocks: callers pass `now`, directories and keys in.
 
 pub mod authority;
 pub mod certificate;

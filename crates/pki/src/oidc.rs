@@ -1,4 +1,4 @@
-//! What a verified OIDC token says about its holder, under kube-apiserver's `--oidc-*` rules.
+//! The user of a verified OIDC token, under kube-apiserver's `--oidc-*` rules.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcRules {
     pub issuer: String,
-    /// The token must be meant for one of these.
+    /// The token must name one of these.
     pub audiences: Vec<String>,
     pub username_claim: String,
-    /// `None` puts `issuer#` before every name that is not an e-mail address; `-` puts nothing.
+    /// `None` prefixes every name that is not an e-mail address with `issuer#`; `-` adds no prefix.
     pub username_prefix: Option<String>,
     pub groups_claim: Option<String>,
     pub groups_prefix: String,
@@ -28,7 +28,7 @@ pub struct OidcUser {
 pub enum OidcError {
     #[error("the token was issued by {0:?}")]
     Issuer(String),
-    #[error("the token is not meant for this server")]
+    #[error("the token's audience does not include this server")]
     Audience,
     #[error("the claim {0:?} is missing")]
     MissingClaim(String),
@@ -43,7 +43,7 @@ pub enum OidcError {
 }
 
 impl OidcRules {
-    /// The user behind claims whose signature and times have been verified.
+    /// The user of claims whose signature and times have been verified.
     pub fn user(&self, claims: &Map<String, Value>) -> Result<OidcUser, OidcError> {
         let issuer = text(claims, "iss")?;
         if issuer != self.issuer {

@@ -1,4 +1,4 @@
-//! PEM armour around DER: writing it, and reading files that may hold several blocks and other text.
+//! PEM encoding of DER; files may contain several blocks and other text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ pub const RSA_PRIVATE_KEY: &str = "RSA PRIVATE KEY";
 pub const PUBLIC_KEY: &str = "PUBLIC KEY";
 pub const RSA_PUBLIC_KEY: &str = "RSA PUBLIC KEY";
 
-/// One `-----BEGIN label-----` block. It may be a private key, so it does not print itself.
+/// One `-----BEGIN label-----` block. It may be a private key, so it has no `Debug`.
 pub struct Block {
     pub label: String,
     pub der: Vec<u8>,
@@ -33,7 +33,7 @@ pub fn encode(label: &str, der: &[u8]) -> String {
     out
 }
 
-/// Every block of the text, in order; text between blocks is ignored as OpenSSL and Go do.
+/// Every block of the text, in order; text between blocks is ignored, as in OpenSSL and Go.
 pub fn decode(text: &[u8]) -> Result<Vec<Block>, PkiError> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, String)> = None;
@@ -46,7 +46,7 @@ pub fn decode(text: &[u8]) -> Result<Vec<Block>, PkiError> {
             }
             match std::str::from_utf8(line) {
                 Ok(part) if !part.contains(':') && !part.starts_with("-----") => body.push_str(part),
-                // Old encrypted keys carry headers ("Proc-Type: 4,ENCRYPTED"); there is no password to decrypt with.
+                // Old encrypted keys have headers ("Proc-Type: 4,ENCRYPTED"); there is no password to decrypt with.
                 Ok(part) if part.contains(':') => {
                     return Err(malformed(label, "headers and encryption are not supported"));
                 }

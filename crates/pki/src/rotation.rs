@@ -1,10 +1,11 @@
-//! When to replace a certificate: pure decisions over its dates.
+//! Decides when to replace a certificate, from its dates.
 
 use jiff::Timestamp;
 
 use crate::certificate::Certificate;
 
-/// The moment to renew: 70 % into the life, up to 80 % with `jitter` (0 to 1) so that many holders do not come at once.
+/// The time to renew: 70 % of the lifetime, up to 80 % with `jitter` (0 to 1) so that many holders do not renew in
+/// sync.
 pub fn renew_at(not_before: Timestamp, not_after: Timestamp, jitter: f64) -> Timestamp {
     let life = not_after.as_second().saturating_sub(not_before.as_second()).max(0);
     let share = 0.7 + 0.1 * if jitter.is_nan() { 0.0 } else { jitter.clamp(0.0, 1.0) };
@@ -12,8 +13,8 @@ pub fn renew_at(not_before: Timestamp, not_after: Timestamp, jitter: f64) -> Tim
     Timestamp::from_second(seconds).unwrap_or(not_after)
 }
 
-/// Whether the certificate is due. True from the earliest moment [`renew_at`] can name, so a timer set by it never
-/// finds the certificate "still good"; true as well before its start, which a clock set back would make last.
+/// Reports whether the certificate is due. True from the earliest time [`renew_at`] can return, so that its timer
+/// never finds the certificate "still good"; also true before its start, as after a clock was set back.
 pub fn needs_renewal(certificate: &Certificate, now: Timestamp) -> bool {
     now < certificate.not_before() || now >= renew_at(certificate.not_before(), certificate.not_after(), 0.0)
 }

@@ -1,4 +1,4 @@
-//! Distinguished names and alternative names: written in the order given, read from any certificate or request.
+//! Distinguished names and alternative names: written in the given order, parsed from any certificate or request.
 
 use std::net::IpAddr;
 
@@ -10,18 +10,18 @@ use crate::error::PkiError;
 
 const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
-/// Kubernetes reads a user's uid from this attribute of the subject (apiserver 1.36, asn1util.X509UID).
+/// The subject attribute from which Kubernetes reads a user's uid (apiserver 1.36, asn1util.X509UID).
 const KUBERNETES_UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 
-/// The subject attributes that mean something to Kubernetes: CN is the user, every O is a group.
+/// The subject attributes that Kubernetes uses: CN is the user, every O is a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct CertificateSubject {
     pub common_name: String,
     pub organizations: Vec<String>,
     pub uids: Vec<String>,
 }
 
-impl Subject {
+impl CertificateSubject {
     pub fn new(common_name: &str, organizations: &[String]) -> Self {
         Self { common_name: common_name.to_owned(), organizations: organizations.to_vec(), uids: Vec::new() }
     }
@@ -44,11 +44,11 @@ impl Subject {
     pub(crate) fn read(name: &X509Name<'_>) -> Result<Self, PkiError> {
         let (common, organization, uid) =
             (der::oid_content(COMMON_NAME), der::oid_content(ORGANIZATION), der::oid_content(KUBERNETES_UID));
-        let mut subject = Subject::default();
+        let mut subject = CertificateSubject::default();
         for attribute in name.iter_attributes() {
             let kind = attribute.attr_type().as_bytes();
             if kind == common {
-                // With several common names the last one counts, as in Go, where Kubernetes reads them.
+                // Of several common names the last one counts, as in Go.
                 subject.common_name = text_of(attribute)?;
             } else if kind == organization {
                 subject.organizations.push(text_of(attribute)?);
@@ -64,7 +64,7 @@ fn relative_name(kind: &[u64], value: &str) -> Vec<u8> {
     der::set(vec![der::sequence(&[&der::oid(kind), &der::utf8_string(value)])])
 }
 
-/// A name decides who somebody is, so bytes that cannot be read exactly are refused instead of replaced.
+/// A name decides identity, so bytes that cannot be decoded exactly are rejected instead of replaced.
 fn text_of(attribute: &AttributeTypeAndValue<'_>) -> Result<String, PkiError> {
     const TELETEX: u32 = 20;
     const BMP: u32 = 30;
@@ -126,7 +126,7 @@ impl AlternativeNames {
                 GeneralName::URI(name) => names.uris.push((*name).to_owned()),
                 GeneralName::IPAddress(bytes) => names.ips.push(address(bytes)?),
                 GeneralName::Invalid(..) => return Err(PkiError::Malformed { what: "subject alternative name" }),
-                // Kinds of names no Kubernetes client looks at (directory names, registered ids).
+                // Kinds of names that Kubernetes clients ignore (directory names, registered ids).
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Shared secrets: made at random, compared in constant time, never printed.
+//! Shared secrets: generated randomly, compared in constant time, never printed.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::PkiError;
 
-/// A token or password. `Debug` hides it and there is no `Display`; [`Secret::expose`] marks each place it leaves.
+/// A token or password. `Debug` hides it and there is no `Display`; [`Secret::expose`] marks each use.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -26,20 +26,20 @@ impl Secret {
         &self.0
     }
 
-    /// Whether the caller's candidate is this secret; takes the same time wherever they differ.
+    /// Compares a candidate with this secret in constant time.
     pub fn matches(&self, candidate: &str) -> bool {
         constant_time_eq(self.0.as_bytes(), candidate.as_bytes())
     }
 }
 
-/// Compares two byte strings without telling by its duration where, or in which length, they differ.
+/// Compares two byte strings without revealing by its duration where, or in which length, they differ.
 pub fn constant_time_eq(expected: &[u8], candidate: &[u8]) -> bool {
     // Comparing MACs under a fixed key of equal length makes ring's constant-time check independent of the inputs.
     let key = hmac::Key::new(hmac::HMAC_SHA256, b"pki constant time comparison");
     hmac::verify(&key, candidate, hmac::sign(&key, expected).as_ref()).is_ok()
 }
 
-/// A token for first contact, `id.secret` in the form Kubernetes fixes: 6 and 16 characters of a-z and 0-9.
+/// A bootstrap token, `id.secret` in Kubernetes' format: 6 and 16 characters of a-z and 0-9.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootstrapToken {
     pub id: String,
@@ -54,7 +54,7 @@ impl BootstrapToken {
         Ok(Self { id: random_lowercase(Self::ID_LEN)?, secret: Secret(random_lowercase(Self::SECRET_LEN)?) })
     }
 
-    /// `None` when the text is not of the form of a bootstrap token.
+    /// Returns `None` if the text is not a bootstrap token.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.split_once('.')?;
         let fits = |part: &str, length| part.len() == length && part.bytes().all(|byte| ALPHABET.contains(&byte));
@@ -62,7 +62,7 @@ impl BootstrapToken {
         valid.then(|| Self { id: id.to_owned(), secret: Secret::new(secret) })
     }
 
-    /// The whole token, for the person who hands it on.
+    /// The whole token, to show to the user.
     pub fn expose(&self) -> String {
         format!("{}.{}", self.id, self.secret.0)
     }
@@ -70,7 +70,7 @@ impl BootstrapToken {
 
 const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Uniformly drawn characters of a-z and 0-9.
+/// Uniformly random characters of a-z and 0-9.
 pub fn random_lowercase(length: usize) -> Result<String, PkiError> {
     // Bytes at or above the largest multiple of 36 would make the first characters likelier; they are drawn again.
     const FAIR: u8 = 252;

@@ -1,4 +1,4 @@
-//! Whatever bytes arrive, readers answer with a value or an error, never with a panic.
+//! Parsers return a value or an error for any input, and never panic.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and says what it skipped")]
 
@@ -16,7 +16,7 @@ use pki::jwt::signer::JwtSigner;
 use pki::jwt::verifier::{JwtVerifier, TimeRules, peek_issuer};
 use pki::key::{PrivateKey, PublicKey};
 use pki::pem;
-use pki::subject::{AlternativeNames, Subject};
+use pki::subject::{AlternativeNames, CertificateSubject};
 use pki::tls::client::{ClientTls, ClientTlsOptions, ServerTrust};
 use pki::token::BootstrapToken;
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ static SAMPLES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         ..AlternativeNames::default()
     };
     let leaf = authority.issue(&CertificateRequest::server("s", &names.dns_names, &names.ips), now).unwrap();
-    let request = create_csr(&leaf.key, &Subject::new("ann", &["dev".into()]), &names).unwrap();
+    let request = create_csr(&leaf.key, &CertificateSubject::new("ann", &["dev".into()]), &names).unwrap();
     let keys = jwks::publish(&[VerificationKey::new(leaf.key.public_key().clone())]).unwrap();
     vec![
         leaf.certificate.der().to_vec(),

@@ -1,4 +1,4 @@
-//! Files exchanged with the openssl program, the reader and writer everybody else uses.
+//! Interoperability with the openssl program.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and says what it skipped")]
 
@@ -12,12 +12,12 @@ use pki::authority::{CertificateAuthority, CertificateRequest};
 use pki::certificate::KeyedCertificate;
 use pki::csr::{Csr, create_csr};
 use pki::key::{KeyKind, PrivateKey, PublicKey};
-use pki::subject::{AlternativeNames, Subject};
+use pki::subject::{AlternativeNames, CertificateSubject};
 use pki::tls::client::{ClientTls, ClientTlsOptions, ServerTrust};
 use pki::tls::server::{ClientCertificates, ReloadableCertResolver, server_config};
-use pki::usage::Usage;
+use pki::usage::CertificateUsage;
 
-/// `None`, said aloud, where openssl is not installed.
+/// Returns `None` and prints a notice if openssl is not installed.
 fn workshop() -> Option<tempfile::TempDir> {
     if Command::new("openssl").arg("version").output().is_err() {
         println!("skipped: no openssl program");
@@ -39,7 +39,7 @@ fn authority() -> CertificateAuthority {
 }
 
 #[test]
-fn openssl_verifies_and_prints_what_we_issue() {
+fn openssl_verifies_and_prints_issued_certificates() {
     let Some(place) = workshop() else { return };
     let directory = place.path();
     let authority = authority();
@@ -66,7 +66,7 @@ fn openssl_verifies_and_prints_what_we_issue() {
 }
 
 #[test]
-fn requests_made_by_openssl_are_granted_whatever_the_key() {
+fn openssl_requests_with_any_key_type_are_granted() {
     let Some(place) = workshop() else { return };
     let directory = place.path();
     let authority = authority();
@@ -77,10 +77,10 @@ fn requests_made_by_openssl_are_granted_whatever_the_key() {
         let subject = "-subj /C=DE/O=dev/O=ops/CN=ann -addext subjectAltName=DNS:a.test,IP:10.0.0.1,email:a@b.test";
         openssl(directory, &format!("req -new -nodes -newkey {new_key} -keyout key.pem -out req.csr {subject}"));
         let csr = Csr::from_pem(&std::fs::read(directory.join("req.csr")).unwrap()).unwrap();
-        assert_eq!(csr.subject(), &Subject::new("ann", &["dev".into(), "ops".into()]), "{new_key}");
+        assert_eq!(csr.subject(), &CertificateSubject::new("ann", &["dev".into(), "ops".into()]), "{new_key}");
         assert_eq!(csr.alternative_names().emails, ["a@b.test"]);
         let day = Duration::from_secs(86_400);
-        let certificate = authority.sign_csr(&csr, Usage::CLIENT, day, Timestamp::now()).unwrap();
+        let certificate = authority.sign_csr(&csr, CertificateUsage::CLIENT, day, Timestamp::now()).unwrap();
         std::fs::write(directory.join("granted.crt"), certificate.to_pem()).unwrap();
         openssl(directory, "verify -CAfile ca.crt -purpose sslclient granted.crt");
         let text = openssl(directory, "x509 -in granted.crt -noout -subject");
@@ -99,7 +99,7 @@ fn openssl_accepts_the_requests_we_make() {
     let key = PrivateKey::generate().unwrap();
     let names = AlternativeNames { dns_names: vec!["a.test".into()], ..AlternativeNames::default() };
     for names in [names, AlternativeNames::default()] {
-        let request = create_csr(&key, &Subject::new("ann", &["dev".into(), "ops".into()]), &names).unwrap();
+        let request = create_csr(&key, &CertificateSubject::new("ann", &["dev".into(), "ops".into()]), &names).unwrap();
         std::fs::write(place.path().join("req.csr"), request).unwrap();
         let text = openssl(place.path(), "req -in req.csr -verify -noout -text");
         assert!(text.contains("verify OK"), "{text}");

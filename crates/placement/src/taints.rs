@@ -28,7 +28,7 @@ pub struct Toleration {
     exists: bool,
     /// All effects when `None`.
     effect: Option<Effect>,
-    /// How many seconds a `NoExecute` taint is tolerated; unlimited if `None`.
+    /// Seconds a `NoExecute` taint is tolerated; unlimited if `None`.
     pub seconds: Option<i64>,
     /// The toleration is valid.
     is_sound: bool,

@@ -16,7 +16,7 @@ pub const CLUSTERS_MAX: usize = 200_000;
 
 /// A decision with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remembered {
+pub struct RecordedDecision {
     pub time: Timestamp,
     /// Generation of the binding it was made for.
     pub generation: i64,
@@ -31,7 +31,7 @@ pub struct Decisions {
 
 #[derive(Default)]
 struct Memory {
-    by_binding: HashMap<String, Remembered>,
+    by_binding: HashMap<String, RecordedDecision>,
     /// Oldest first; a binding that was decided again appears more than once.
     order: VecDeque<(String, Timestamp)>,
     clusters: usize,
@@ -39,7 +39,7 @@ struct Memory {
 
 impl Decisions {
     /// Bindings are named `namespace/name`, or `name` where there is no namespace.
-    pub fn remember(&self, binding: &str, decision: Remembered) {
+    pub fn remember(&self, binding: &str, decision: RecordedDecision) {
         let mut memory = self.shared.lock();
         memory.order.push_back((binding.to_owned(), decision.time));
         memory.forget(binding);
@@ -57,7 +57,7 @@ impl Decisions {
         self.shared.lock().forget(binding);
     }
 
-    pub fn get(&self, binding: &str) -> Option<Remembered> {
+    pub fn get(&self, binding: &str) -> Option<RecordedDecision> {
         self.shared.lock().by_binding.get(binding).cloned()
     }
 }
@@ -74,7 +74,7 @@ impl Memory {
     }
 }
 
-fn clusters(decision: &Remembered) -> usize {
+fn clusters(decision: &RecordedDecision) -> usize {
     let told = |attempt: &Attempt| attempt.left_out.len() + attempt.candidates.len();
     decision.explanation.attempts.iter().map(told).sum()
 }
@@ -84,11 +84,11 @@ mod tests {
     use super::*;
     use scheduler::explanation::LeftOut;
 
-    fn decision(second: i64, clusters: usize) -> Remembered {
+    fn decision(second: i64, clusters: usize) -> RecordedDecision {
         let attempt = Attempt { left_out: vec![LeftOut::default(); clusters], ..Attempt::default() };
         let explanation = Explanation { attempts: vec![attempt], ..Explanation::default() };
         let time = Timestamp::from_second(second).expect("a time");
-        Remembered { time, generation: 1, explanation: Arc::new(explanation) }
+        RecordedDecision { time, generation: 1, explanation: Arc::new(explanation) }
     }
 
     #[test]

@@ -4,6 +4,6 @@ pub mod decisions;
 mod member_capacity;
 mod safe_mode;
 
-pub use decisions::{Decisions, Remembered};
+pub use decisions::{Decisions, RecordedDecision};
 pub use member_capacity::MemberCapacity;
 pub use safe_mode::SafeMode;

@@ -1,4 +1,4 @@
-//! What whoever runs pods can be asked: simulated nodes and real containers answer the same trait.
+//! The trait of a pod runtime; simulated nodes and real containers implement it.
 
 use std::pin::Pin;
 
@@ -8,13 +8,13 @@ use futures::Stream;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-/// A pod and one of its containers. The uid keeps a stranger who took over the name from being asked.
+/// A pod and one of its containers. The uid protects against a new pod of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodRef {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    /// Always a container of the pod: whoever asks has resolved the default.
+    /// Always a container of the pod: the caller has resolved the default.
     pub container: String,
 }
 
@@ -31,7 +31,7 @@ pub struct LogOptions {
     pub since_time: Option<String>,
 }
 
-/// Ends when the log does, or with `follow` when the container does.
+/// Ends with the log, or with `follow` when the container ends.
 pub type LogStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// The caller's side of a running command; what was not asked for is `None`.
+/// The caller's side of a running command; streams not requested are `None`.
 pub struct Streams {
     pub stdin: Option<Box<dyn AsyncRead + Send + Unpin>>,
     pub stdout: Option<Box<dyn AsyncWrite + Send + Unpin>>,
@@ -63,7 +63,7 @@ pub struct Streams {
 pub enum ExitStatus {
     Success,
     Code(i32),
-    /// The command could not be run at all, or its end is not known.
+    /// The command could not be run, or its result is unknown.
     Failed(String),
 }
 
@@ -71,7 +71,7 @@ pub enum ExitStatus {
 pub trait Tunnel: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Tunnel for T {}
 
-/// Why nothing can be streamed, as the HTTP status clients expect for it.
+/// An error before streaming, with its HTTP status.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -89,10 +89,10 @@ impl Refusal {
 pub trait PodBackend: Send + Sync {
     async fn logs(&self, pod: &PodRef, options: LogOptions) -> Result<LogStream, Refusal>;
 
-    /// Returns when the command ended.
+    /// Returns when the command has ended.
     async fn exec(&self, pod: &PodRef, exec: Exec, streams: Streams) -> Result<ExitStatus, Refusal>;
 
-    /// Returns when the container ended or the caller went away.
+    /// Returns when the container has ended or the caller has disconnected.
     async fn attach(&self, pod: &PodRef, attach: Attach, streams: Streams) -> Result<ExitStatus, Refusal>;
 
     async fn port_forward(&self, pod: &PodRef, port: u16) -> Result<Box<dyn Tunnel>, Refusal>;

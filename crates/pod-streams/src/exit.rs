@@ -1,4 +1,4 @@
-//! How a command ended, as the error channel says it.
+//! The exit status of a command, as encoded on the error channel.
 
 use object::Status;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub fn to_status(outcome: &Result<ExitStatus, Refusal>) -> Value {
     }
 }
 
-/// What older protocols end with: nothing when all went well.
+/// The text that older protocols end with: empty on success.
 pub fn to_text(outcome: &Result<ExitStatus, Refusal>) -> String {
     match outcome {
         Ok(ExitStatus::Success) => String::new(),
@@ -35,7 +35,7 @@ pub fn to_text(outcome: &Result<ExitStatus, Refusal>) -> String {
     }
 }
 
-/// Reads either form.
+/// Parses either form.
 pub fn from_bytes(bytes: &[u8]) -> ExitStatus {
     let Ok(status) = serde_json::from_slice::<Value>(bytes) else {
         let text = String::from_utf8_lossy(bytes).trim().to_owned();

@@ -1,4 +1,4 @@
-//! Talking to what runs in a pod: logs, exec, attach and port-forward, and the protocols clients speak for them.
+//! Streams of a pod: logs, exec, attach and port-forward, and their protocols.
 
 mod backend;
 pub mod client;

@@ -1,4 +1,4 @@
-//! Logs: a plain answer that goes on for as long as the container writes and the client reads.
+//! Logs: a streamed response that lasts as long as the container writes and the client reads.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -8,7 +8,7 @@ use crate::backend::{LogStream, PodBackend, PodRef, Refusal};
 use crate::query::Query;
 use crate::upgrade::StreamRequest;
 
-/// Answers with the log of the container. A byte limit is kept here, whatever the backend does about it.
+/// Responds with the log of the container. Enforces the byte limit regardless of the backend.
 pub async fn serve_logs(
     request: StreamRequest,
     backend: &dyn PodBackend,

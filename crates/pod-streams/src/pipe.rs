@@ -9,30 +9,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use tokio_util::sync::PollSender;
 
-/// Bytes of one channel that travel in one frame at most.
+/// Maximum bytes of one channel per frame.
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
-/// Frames that wait for a slow reader of one channel; then the connection waits with it.
+/// Frames waiting for a slow reader of one channel; beyond that the connection waits.
 pub const FRAMES_WAITING_MAX: usize = 16;
 
-/// What is to be sent over a connection that many channels share.
+/// A message to send over a connection shared by many channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outgoing {
     Data {
         channel: u32,
         bytes: Bytes,
     },
-    /// Nothing more comes on this channel.
+    /// The channel has ended.
     End {
         channel: u32,
     },
-    /// The channel the other side opened is taken.
+    /// The channel opened by the peer is accepted.
     Accepted {
         channel: u32,
     },
     Pong(u32),
 }
 
-/// What arrives on one channel.
+/// The data received on one channel.
 pub struct ChannelReader {
     arriving: mpsc::Receiver<Bytes>,
     current: Bytes,
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_written_goes_out_in_pieces_and_ends_once() {
+    async fn writes_are_sent_in_chunks_and_ended_once() {
         let (sender, mut frames) = mpsc::channel(8);
         let mut writer = ChannelWriter::new(7, &sender);
         writer.write_all(&vec![1; CHUNK_BYTES_MAX + 1]).await.expect("room");

@@ -23,12 +23,12 @@ const TUNNELLED: &str = "SPDY/3.1+portforward.k8s.io";
 const V4_BASE64: &str = "v4.base64.channel.k8s.io";
 const OFFERS: Offers<'static> = Offers { web_socket: &[TUNNELLED, V4, V4_BASE64], spdy: &[SPDY] };
 
-/// Ports of one request whose connections share a WebSocket: two channels each, and channels are numbered by a byte.
+/// Ports of one request over one WebSocket: two channels each, and channels are numbered by a byte.
 const PORTS_MAX: usize = 100;
 /// Connections that wait for their second stream.
 const HALF_OPEN_MAX: usize = 256;
 
-/// Joins the client with ports of the pod.
+/// Connects the client with ports of the pod.
 pub fn serve_port_forward(
     request: StreamRequest,
     backend: Arc<dyn PodBackend>,
@@ -43,7 +43,7 @@ pub fn serve_port_forward(
     let (response, upgrade) = switch(&headers, upgrade, transport)?;
     tokio::spawn(async move {
         let Some(io) = switched(upgrade).await else { return };
-        let target = Target { backend, pod };
+        let target = ForwardTarget { backend, pod };
         let session = async {
             match transport {
                 Transport::Spdy(_) => forward_streams(io, target).await,
@@ -75,13 +75,13 @@ fn asked_ports(query: &Query) -> Result<Vec<u16>, Refusal> {
 }
 
 #[derive(Clone)]
-struct Target {
+struct ForwardTarget {
     backend: Arc<dyn PodBackend>,
     pod: PodRef,
 }
 
-impl Target {
-    /// Carries bytes both ways until both sides are done; the error is for the client to read.
+impl ForwardTarget {
+    /// Copies bytes both ways until both sides are done; the error is sent to the client.
     async fn join<R, W>(&self, port: u16, from: R, to: W) -> Result<(), String>
     where
         R: AsyncRead + Send + Unpin,
@@ -97,12 +97,12 @@ impl Target {
         let down = copy(tunnel_read, to);
         tokio::pin!(up, down);
         tokio::select! {
-            // What the pod still has to say is waited for; a client that only listens is legitimate.
+            // Waits for the pod's remaining data; a client that only reads is legitimate.
             sent = &mut up => {
                 sent.map_err(|error| refused(&error))?;
                 down.await.map_err(|error| refused(&error))
             }
-            // The pod has closed: nothing sent now would reach anybody.
+            // The pod has closed: further data cannot be delivered.
             received = &mut down => received.map_err(|error| refused(&error)),
         }
     }
@@ -117,8 +117,8 @@ where
     to.shutdown().await
 }
 
-/// Each connection is a pair of streams with the same request id: one for data, one for what goes wrong.
-async fn forward_streams<S>(io: S, target: Target)
+/// Each connection is a pair of streams with the same request id: one for data, one for errors.
+async fn forward_streams<S>(io: S, target: ForwardTarget)
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
@@ -162,8 +162,8 @@ where
     let _ = connection.driver.await;
 }
 
-/// Two channels per port: 2n for data, 2n+1 for what goes wrong. Each begins with its port, so that clients can tell.
-async fn forward_channels(io: Io, encoding: Encoding, ports: Vec<u16>, target: Target) {
+/// Two channels per port: 2n for data, 2n+1 for errors. Each begins with its port number.
+async fn forward_channels(io: Io, encoding: Encoding, ports: Vec<u16>, target: ForwardTarget) {
     let socket = websocket::over(io, Role::Server).await;
     let Channels { mut arriving, out, gone, driver } = websocket::start(socket, encoding);
     let mut senders: Vec<mpsc::Sender<Bytes>> = Vec::new();
@@ -193,7 +193,7 @@ async fn forward_channels(io: Io, encoding: Encoding, ports: Vec<u16>, target: T
                     && channel % 2 == 0
                     && let Some(sender) = senders.get(usize::from(channel / 2))
                 {
-                    // The pod no longer reads; its answer may still be on the way.
+                    // The pod no longer reads; its response may still be on the way.
                     let _ = sender.send(bytes).await;
                 }
             }

@@ -4,7 +4,7 @@ use http::Uri;
 
 use crate::backend::{LogOptions, Refusal};
 
-/// Names and values in the order they came, escapes resolved.
+/// Names and values in order, decoded.
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -25,14 +25,14 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// As Go reads booleans in queries: only an explicit no is a no.
+    /// Parses booleans as Go does in queries: only an explicit false is false.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 
     fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
         let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-        let refused = || Refusal::new(400, format!("{name}: {text:?} is not a number that can stand here"));
+        let refused = || Refusal::new(400, format!("{name}: {text:?} is not a valid number"));
         text.parse().map(Some).map_err(|_| refused())
     }
 
@@ -57,7 +57,7 @@ impl Query {
         Ok(options)
     }
 
-    /// `ports` as clients of an API server say it, `port` as clients of a kubelet do; each may be a list.
+    /// `ports` from clients of an API server, `port` from clients of a kubelet; each may be a list.
     pub fn ports(&self) -> Result<Vec<u16>, Refusal> {
         let named = self.all("ports").chain(self.all("port")).flat_map(|text| text.split(','));
         let read = |text: &str| {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_keep_their_order_and_escapes_are_resolved() {
+    fn commands_keep_their_order_and_escapes_are_decoded() {
         let q = query("command=sh&command=-c&command=echo+a%26b%20%C3%A9%zz&tty=false&stdin=true&stdout");
         assert_eq!(q.all("command").collect::<Vec<_>>(), ["sh", "-c", "echo a&b é%zz"]);
         assert_eq!((q.flag("tty"), q.flag("stdin"), q.flag("stdout"), q.flag("stderr")), (false, true, true, false));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_come_in_two_spellings() {
+    fn ports_have_two_spellings() {
         assert_eq!(query("ports=80,81&port=443").ports().expect("ports"), [80, 81, 443]);
         assert!(query("ports=0").ports().is_err());
         assert!(query("ports=99999").ports().is_err());

@@ -1,4 +1,4 @@
-//! Exec and attach: the streams of a command over whichever protocol the client speaks.
+//! Exec and attach: the streams of a command over the client's protocol.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,14 +37,14 @@ pub const STDERR: u8 = 2;
 pub const ERROR: u8 = 3;
 pub const RESIZE: u8 = 4;
 
-/// How long a client may take to open the streams it asked for.
+/// Time for a client to open the streams it requested.
 const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
-/// Sizes of a terminal that wait; of more, the newest count.
+/// Pending terminal sizes; beyond this the oldest are dropped.
 const SIZES_WAITING_MAX: usize = 4;
-/// A message about the size of a terminal is short.
+/// Maximum size of a terminal size message.
 const SIZE_BYTES_MAX: u64 = 4096;
 
-/// Runs a command in the container and answers with its streams.
+/// Runs a command in the container and connects its streams.
 pub fn serve_exec(request: StreamRequest, backend: Arc<dyn PodBackend>, pod: PodRef) -> Result<Response<()>, Refusal> {
     let query = Query::of(&request.uri);
     let command: Vec<String> = query.all("command").map(str::to_owned).collect();
@@ -56,7 +56,7 @@ pub fn serve_exec(request: StreamRequest, backend: Arc<dyn PodBackend>, pod: Pod
     serve(request, asked, move |streams| async move { backend.exec(&pod, exec, streams).await })
 }
 
-/// Joins the streams of the container's own process.
+/// Connects the streams of the container's own process.
 pub fn serve_attach(
     request: StreamRequest,
     backend: Arc<dyn PodBackend>,
@@ -67,7 +67,7 @@ pub fn serve_attach(
     serve(request, asked, move |streams| async move { backend.attach(&pod, attach, streams).await })
 }
 
-/// Which streams the client wants.
+/// The streams the client requests.
 #[derive(Clone, Copy)]
 struct Asked {
     stdin: bool,
@@ -89,11 +89,11 @@ impl Asked {
     }
 }
 
-/// A session that is set up: everything a command needs, and how to say how it ended.
+/// An established session: everything a command needs, and how to report its exit status.
 struct Session {
     streams: Streams,
     out: mpsc::Sender<Outgoing>,
-    /// Where each stream that is written to goes.
+    /// The channel of each output stream.
     writable: Vec<u32>,
     error: u32,
     ends_with_status: bool,
@@ -134,7 +134,7 @@ impl Session {
         R: Future<Output = Result<ExitStatus, Refusal>>,
     {
         let outcome = tokio::select! {
-            // A client that goes away takes its command along.
+            // The command ends when its client disconnects.
             () = self.gone.cancelled() => return,
             outcome = run(self.streams) => outcome,
         };
@@ -142,7 +142,7 @@ impl Session {
             true => exit::to_status(&outcome).to_string(),
             false => exit::to_text(&outcome),
         };
-        // That the client is gone by now changes nothing.
+        // The client may be gone by now, which does not matter.
         if !said.is_empty() {
             let _ = self.out.send(Outgoing::Data { channel: self.error, bytes: Bytes::from(said) }).await;
         }
@@ -170,7 +170,7 @@ async fn over_web_socket(io: Io, protocol: &str, asked: Asked) -> Session {
             match message {
                 Message::Data { channel: STDIN, bytes } => {
                     if let Some(sender) = &stdin_sender {
-                        // A command that no longer reads is not written to.
+                        // The command no longer reads its input.
                         let _ = sender.send(bytes).await;
                     }
                 }
@@ -191,7 +191,7 @@ async fn over_web_socket(io: Io, protocol: &str, asked: Asked) -> Session {
         stderr: writer(asked.stderr, STDERR).map(|writer| Box::new(writer) as _),
         resize,
     };
-    // Clients take the first message, an empty one, for the sign that the session stands.
+    // Clients take the first, empty message as the sign that the session is established.
     let lowest = if asked.stdout {
         STDOUT
     } else if asked.stderr {
@@ -225,7 +225,7 @@ async fn over_spdy(io: Io, protocol: &str, asked: Asked) -> Option<Session> {
         Some(())
     };
     if tokio::time::timeout(STREAMS_TIMEOUT, opening).await.ok().flatten().is_none() {
-        tracing::debug!("a client did not open the streams it asked for in time");
+        tracing::debug!("client did not open the requested streams in time");
         return None;
     }
     let error = opened.get("error")?.id;
@@ -244,7 +244,7 @@ async fn over_spdy(io: Io, protocol: &str, asked: Asked) -> Option<Session> {
     Some(Session { streams, out, writable, error, ends_with_status, gone: connection.gone, driver: connection.driver })
 }
 
-/// Sizes come one JSON value after the other.
+/// Sizes arrive as one JSON value after the other.
 async fn read_sizes(reader: ChannelReader, sizes: mpsc::Sender<TerminalSize>) {
     let mut reader = reader;
     let mut kept = Vec::new();

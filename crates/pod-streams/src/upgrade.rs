@@ -1,4 +1,4 @@
-//! From an HTTP request to a connection of its own: which protocol the client offers, and the answer that switches to it.
+//! Upgrades an HTTP request to a streaming connection: protocol negotiation and the switching response.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -10,33 +10,33 @@ use crate::backend::Refusal;
 
 const PROTOCOL_VERSION: &str = "x-stream-protocol-version";
 
-/// A request for a stream, after whoever asks was found to be allowed to.
+/// An authorized request for a stream.
 pub struct StreamRequest {
     pub uri: Uri,
     pub headers: HeaderMap,
     pub upgrade: Option<OnUpgrade>,
-    /// Ends the session, however far it is.
+    /// Ends the session at any point.
     pub stop: CancellationToken,
 }
 
 /// The connection once both sides have switched.
 pub type Io = TokioIo<Upgraded>;
 
-/// How the client wants to speak.
+/// The client's transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport<'a> {
-    /// With the subprotocol that was chosen; empty when the client named none.
+    /// With the chosen subprotocol; empty if the client named none.
     WebSocket(&'a str),
     Spdy(&'a str),
 }
 
-/// What is spoken over one transport, best first.
+/// The supported protocols per transport, best first.
 pub struct Offers<'a> {
     pub web_socket: &'a [&'a str],
     pub spdy: &'a [&'a str],
 }
 
-/// Chooses a protocol both sides know.
+/// Chooses a protocol both sides support.
 pub fn negotiate<'a>(headers: &HeaderMap, offers: &Offers<'a>) -> Result<Transport<'a>, Refusal> {
     let wants = |protocol: &str| {
         let values = headers.get_all(header::UPGRADE).iter().filter_map(|value| value.to_str().ok());
@@ -74,7 +74,7 @@ fn no_common(asked: &[String], offered: &[&str]) -> Refusal {
     Refusal::new(403, text)
 }
 
-/// The answer after which the connection belongs to the transport, and that connection to wait for.
+/// The switching response, and the connection to wait for.
 pub fn switch(
     headers: &HeaderMap,
     upgrade: Option<OnUpgrade>,
@@ -104,12 +104,12 @@ pub fn switch(
     Ok((response, upgrade))
 }
 
-/// Waits for the client to have switched.
+/// Waits until the client has switched.
 pub async fn switched(upgrade: OnUpgrade) -> Option<Io> {
     match upgrade.await {
         Ok(upgraded) => Some(TokioIo::new(upgraded)),
         Err(error) => {
-            tracing::debug!(%error, "a client did not switch to the protocol it asked for");
+            tracing::debug!(%error, "client did not switch to the negotiated protocol");
             None
         }
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_both_sides_know_is_chosen() {
+    fn a_common_protocol_is_chosen() {
         let (upgrade, socket, spdy) = ("upgrade", "sec-websocket-protocol", PROTOCOL_VERSION);
         check(&[], Err(400));
         check(&[(upgrade, "websocket")], Ok(Transport::WebSocket("")));

@@ -1,4 +1,4 @@
-//! Our client against our server, over a connection in memory, with a backend that answers predictably.
+//! Our client against our server, over an in-memory connection, with a predictable backend.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use pod_streams::client::{self, ClientError, Target};
+use pod_streams::client::{self, ClientError, StreamTarget};
 use pod_streams::{
     Attach, Exec, ExitStatus, LogOptions, LogStream, PodBackend, PodRef, Refusal, StreamRequest, Streams, TerminalSize,
     Tunnel,
@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// `cat` copies, `size` says the first size of the terminal, `exit N` exits, anything else cannot be run.
+/// `cat` copies, `size` prints the first terminal size, `exit N` exits, anything else fails to start.
 struct Echo;
 
 #[async_trait]
@@ -68,7 +68,7 @@ impl PodBackend for Echo {
     }
 }
 
-/// A connection to a server that answers for one pod.
+/// A connection to a server for one pod.
 fn connect() -> DuplexStream {
     let (client, server) = tokio::io::duplex(64 * 1024);
     let service = service_fn(|mut request: Request<hyper::body::Incoming>| async move {
@@ -99,8 +99,8 @@ fn connect() -> DuplexStream {
     client
 }
 
-fn target(path_and_query: &str) -> Target {
-    Target { host: "pods".into(), path_and_query: path_and_query.into(), headers: HeaderMap::new() }
+fn target(path_and_query: &str) -> StreamTarget {
+    StreamTarget { host: "pods".into(), path_and_query: path_and_query.into(), headers: HeaderMap::new() }
 }
 
 struct Ran {
@@ -156,14 +156,14 @@ async fn the_size_of_a_terminal_arrives() {
 }
 
 #[tokio::test]
-async fn a_request_for_nothing_is_refused_with_its_reason() {
+async fn a_request_without_streams_is_rejected_with_the_reason() {
     let ran = run("command=cat", b"", &[]).await;
     let Err(ClientError::Refused { code, message }) = ran.end else { panic!("it asked for no stream") };
     assert_eq!((code, message.as_str()), (400, "you must specify at least 1 of stdin, stdout, stderr"));
 }
 
 #[tokio::test]
-async fn a_port_carries_bytes_both_ways_and_says_why_it_does_not() {
+async fn a_port_forwards_both_ways_and_reports_errors() {
     let mut tunnel = client::port_forward(connect(), &target("/portforward?ports=80")).await.expect("open");
     tunnel.write_all(b"hello").await.expect("sent");
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! How long to wait before the next try.
+//! Exponential backoff for retries.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ pub struct Backoff {
     pub max: Duration,
 }
 
-/// Of a key whose reconcile failed; the figures client-go's controllers use.
+/// For a key whose reconcile failed; client-go's values for controllers.
 pub const KEY_BACKOFF: Backoff = Backoff { base: Duration::from_millis(5), max: Duration::from_secs(1000) };
 
-/// Of a mirror whose API does not answer; the figures of client-go's reflectors.
+/// For a mirror whose API server fails; client-go's values for reflectors.
 pub const MIRROR_BACKOFF: Backoff = Backoff { base: Duration::from_millis(800), max: Duration::from_secs(30) };
 
 impl Backoff {
-    /// The wait after so many failures; the first is failure 0.
+    /// The delay after this many failures; the first is failure 0.
     pub fn wait(&self, failures: u32) -> Duration {
         let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
         self.base.checked_mul(factor).unwrap_or(self.max).min(self.max)
     }
 
-    /// Up to twice the wait, so that many clients of one server do not come at once.
+    /// Up to twice the delay, so that many clients of one server do not retry in sync.
     pub fn jittered(&self, failures: u32) -> Duration {
         jittered(self.wait(failures), 1.0)
     }

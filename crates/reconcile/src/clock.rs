@@ -1,4 +1,4 @@
-//! The time of day, real or made up. Waiting goes through tokio, whose time tests can pause.
+//! Wall-clock time, real or virtual. Waiting goes through tokio, whose time tests can pause.
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-/// Waits for a time; for ever where none is set.
+/// Waits until a time; never returns if none is set.
 pub async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
@@ -23,7 +23,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Starts where it is told and goes on with tokio's time: paused, it stands still; advanced, it follows.
+/// Starts at a given time and follows tokio's time: it stops when paused and moves when advanced.
 pub struct VirtualClock {
     base: Timestamp,
     start: Instant,

@@ -1,4 +1,4 @@
-//! Writes that happen only where something differs, to the object and to its status apart.
+//! Patches that are sent only if something differs, separately for the object and its status.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
 use object::{Object, Status};
 use serde_json::{Map, Value, json};
 
-/// What a commit did.
+/// The result of a commit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Committed {
     /// Nothing differed, nothing was sent.
@@ -14,8 +14,8 @@ pub enum Committed {
     Written(Arc<Object>),
 }
 
-/// Writes what `desired` has different from `current`, status aside. Fails with a conflict when `current` is no longer
-/// the stored object: reconcile again then.
+/// Writes the differences between `current` and `desired`, excluding status. Fails with a conflict if `current` is no
+/// longer the stored object: reconcile again then.
 pub async fn commit_object(
     client: &ClusterClient,
     target: ResourceRef,
@@ -27,7 +27,7 @@ pub async fn commit_object(
     commit(client, target, current, patch, field_manager).await
 }
 
-/// Writes what the status of `desired` has different from that of `current`, and nothing else.
+/// Writes the differences in status only.
 pub async fn commit_status(
     client: &ClusterClient,
     target: ResourceRef,
@@ -48,14 +48,14 @@ async fn commit(
     field_manager: &str,
 ) -> Result<Committed, Status> {
     let Some(mut patch) = patch else { return Ok(Committed::Unchanged) };
-    // The decision was made on this version, and on this object rather than a later one of the same name.
+    // The decision was based on this version, and on this object rather than a later one with the same name.
     patch["metadata"]["resourceVersion"] = current.resource_version().into();
     patch["metadata"]["uid"] = current.uid().into();
     let written = client.patch(target, Patch::merge(patch), WriteOptions::managed_by(field_manager)).await?;
     Ok(Committed::Written(written))
 }
 
-/// The parts a controller writes through the main door: all but status and what the API itself keeps.
+/// The parts a controller writes to the main resource: all except status and server-managed metadata.
 fn writable(object: &Object) -> Value {
     let mut value = object.to_value();
     if let Some(root) = value.as_object_mut() {
@@ -71,7 +71,7 @@ fn writable(object: &Object) -> Value {
     value
 }
 
-/// The merge patch that turns `from` into `to`; `None` when there is nothing to do.
+/// The merge patch that turns `from` into `to`; `None` if they are equal.
 pub fn merge_difference(from: &Value, to: &Value) -> Option<Value> {
     match (from, to) {
         (Value::Object(from), Value::Object(to)) => {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_names_what_changed_and_nothing_else() {
+    fn a_merge_difference_contains_only_changes() {
         check(json!({"a": 1}), json!({"a": 1}), None);
         check(
             json!({"a": 1, "b": {"c": 2, "d": 3}}),

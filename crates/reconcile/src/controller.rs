@@ -1,4 +1,4 @@
-//! The loop of a controller: changes become keys, keys become reconciles, failures become later tries.
+//! The controller loop: changes become keys, keys become reconciles, failures become retries.
 
 use std::any::Any;
 use std::fmt;
@@ -18,18 +18,18 @@ use tokio_util::sync::CancellationToken;
 use crate::mirror::{Change, Mirror, ObjectKey};
 use crate::queue::{Priority, QueueCounts, WorkQueue};
 
-/// What a reconcile that did not fail wants next.
+/// The result of a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing until something changes.
+    /// Nothing until the next change.
     Done,
-    /// The same again after this time.
+    /// Again after this time.
     After(Duration),
-    /// The same again soon, and ever later while this goes on.
+    /// Again soon, with backoff while this continues.
     Retry,
 }
 
-/// Why a reconcile failed. It is tried again, later each time.
+/// The error of a reconcile, which is retried with backoff.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     #[error(transparent)]
@@ -43,7 +43,7 @@ impl ReconcileError {
         Self::Other(error.to_string())
     }
 
-    /// Another writer was first; reading again is all that is needed.
+    /// Another writer was first; reconciling again with fresh data is enough.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(status) if status.is_conflict())
     }
@@ -51,7 +51,7 @@ impl ReconcileError {
 
 type MapFn<K> = Box<dyn Fn(&Change) -> Vec<K> + Send + Sync>;
 
-/// A mirror, and which keys a change in it concerns.
+/// A mirror, and the mapping of its changes to keys.
 pub struct Source<K> {
     mirror: Mirror,
     map: MapFn<K>,
@@ -64,12 +64,12 @@ impl<K> Source<K> {
 }
 
 impl Source<ObjectKey> {
-    /// The changed object itself.
+    /// Enqueues the changed object itself.
     pub fn each(mirror: &Mirror) -> Self {
         Self::new(mirror, |change| vec![change.key.clone()])
     }
 
-    /// The controller that owns the changed object, where it is of that kind; the old owner too when it changed.
+    /// Enqueues the owning controller of the given kind; also the previous owner if it changed.
     pub fn owner(mirror: &Mirror, kind: &'static str) -> Self {
         Self::new(mirror, move |change| {
             let states = [&change.before, &change.now].into_iter().flatten();
@@ -100,7 +100,7 @@ struct Counters {
     panics: AtomicU64,
 }
 
-/// What happened so far, for `/metrics`.
+/// Counters for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControllerCounts {
     pub reconciles: u64,
@@ -132,7 +132,7 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// For keys that come from elsewhere than a mirror.
+    /// For keys from sources other than a mirror.
     pub fn queue(&self) -> &WorkQueue<K> {
         &self.queue
     }
@@ -146,8 +146,8 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
         }
     }
 
-    /// Runs until cancelled. Starts to reconcile once every mirror is complete; when cancelled, lets the reconciles
-    /// under way finish and starts no other.
+    /// Runs until cancelled. Starts reconciling once every mirror is synced; on cancellation, finishes running
+    /// reconciles and starts no new ones.
     pub async fn run<F, R>(self, sources: Vec<Source<K>>, workers: usize, cancel: CancellationToken, reconcile: F)
     where
         F: Fn(K) -> R + Send + Sync + 'static,
@@ -159,7 +159,7 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
             () = cancel.cancelled() => return,
             _ = synced => {}
         }
-        tracing::debug!(controller = self.name, workers, "controller starts");
+        tracing::debug!(controller = self.name, workers, "starting controller");
         let mut pumps = JoinSet::new();
         for source in sources {
             pumps.spawn(pump(source, Arc::clone(&self.queue)));
@@ -175,7 +175,7 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
         self.queue.shut_down();
         pumps.shutdown().await;
         while running.join_next().await.is_some() {}
-        tracing::debug!(controller = self.name, "controller ended");
+        tracing::debug!(controller = self.name, "controller stopped");
     }
 
     async fn work<F, R>(&self, reconcile: &F, told: Option<&WorkerMetrics>)
@@ -186,7 +186,7 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
         while let Some(key) = self.queue.next().await {
             self.counters.reconciles.fetch_add(1, Ordering::Relaxed);
             let started = told.map(WorkerMetrics::started);
-            // A mistake in one reconcile must not end the others.
+            // A panic in one reconcile must not end the others.
             let future = std::panic::catch_unwind(AssertUnwindSafe(|| reconcile(key.clone())));
             let result = match future {
                 Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
@@ -212,7 +212,7 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
                 self.counters.errors.fetch_add(1, Ordering::Relaxed);
                 let wait = self.queue.add_failed(key.clone(), Priority::NORMAL);
                 if error.is_conflict() {
-                    tracing::debug!(controller = self.name, ?key, %error, ?wait, "written by another meanwhile");
+                    tracing::debug!(controller = self.name, ?key, %error, ?wait, "conflict with another writer");
                 } else {
                     tracing::warn!(controller = self.name, ?key, %error, ?wait, "reconcile failed");
                 }
@@ -228,7 +228,7 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
     }
 }
 
-/// How a reconcile is counted.
+/// The metric label of a reconcile's result.
 pub fn ending_of(result: &Result<Outcome, ReconcileError>) -> Ending {
     match result {
         Ok(Outcome::Done) => Ending::Success,
@@ -238,7 +238,7 @@ pub fn ending_of(result: &Result<Outcome, ReconcileError>) -> Ending {
     }
 }
 
-/// Moves changes of one mirror into the queue, as fast as the queue takes them.
+/// Moves changes of one mirror into the queue, at the queue's pace.
 async fn pump<K: Clone + Eq + Hash>(source: Source<K>, queue: Arc<WorkQueue<K>>) {
     let mut changes = source.mirror.subscribe();
     while let Some(change) = changes.next().await {

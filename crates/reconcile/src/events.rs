@@ -1,4 +1,4 @@
-//! Tells users what happened to an object, as Kubernetes Events, without holding up whoever tells.
+//! Records Kubernetes Events about objects without blocking the caller.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 
-/// Events that wait to be written; more than this are counted and dropped, for work goes before telling of it.
+/// Events waiting to be written; more are counted and dropped, as reconciling takes precedence.
 pub const WAITING_MAX: usize = 8192;
-/// Events that are remembered in order to count repetitions instead of writing another.
+/// Events kept in memory to count repetitions instead of writing new ones.
 pub const REMEMBERED_MAX: usize = 4096;
-/// A repetition is told at most this often.
+/// Minimum interval between updates of a repeated event.
 const REPEAT_EVERY: Duration = Duration::from_secs(5);
 
-/// What an event is about.
+/// The object an event is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Regarding {
     pub api_version: String,
@@ -53,7 +53,7 @@ struct Occurrence {
     message: String,
 }
 
-/// Takes events in; clones share the writer. Dropping all of them ends it.
+/// Accepts events; clones share the writer, which ends when all are dropped.
 #[derive(Clone)]
 pub struct Recorder {
     sender: mpsc::Sender<(Occurrence, Timestamp)>,
@@ -62,7 +62,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts to write events of a component until cancelled.
+    /// Starts writing events of a component until cancelled.
     pub fn start(
         client: ClusterClient,
         component: &'static str,
@@ -86,7 +86,7 @@ impl Recorder {
         self.record(Occurrence { about: about.into(), is_warning: true, reason, message: message.into() });
     }
 
-    /// Events nobody will read because too many were waiting.
+    /// Events dropped because too many were waiting.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -99,7 +99,7 @@ impl Recorder {
 }
 
 struct Written {
-    /// The end of the event's name, which begins with that of what it is about.
+    /// Suffix of the event's name, which begins with the object's name.
     suffix: u64,
     count: u64,
     told: Timestamp,
@@ -108,7 +108,8 @@ struct Written {
 struct Writer {
     client: ClusterClient,
     component: &'static str,
-    /// By fingerprint: thousands of occurrences with their texts would take more room than many a plane's objects.
+    /// By fingerprint: thousands of occurrences with their texts would take more memory than the objects of a small
+    /// control plane.
     written: HashMap<u64, Written>,
     fingerprints: RandomState,
 }
@@ -129,7 +130,7 @@ async fn write_all(
 }
 
 impl Writer {
-    /// That an event could not be written is logged and no reason to fail.
+    /// A failed event write is logged and otherwise ignored.
     async fn write(&mut self, occurrence: Occurrence, at: Timestamp) {
         let fingerprint = self.fingerprints.hash_one(&occurrence);
         let result = match self.written.get_mut(&fingerprint) {
@@ -148,7 +149,7 @@ impl Writer {
             None => self.create(fingerprint, &occurrence, at).await,
         };
         if let Err(error) = result {
-            // The event may have expired; the next occurrence makes a new one.
+            // The event may have expired; the next occurrence creates a new one.
             self.written.remove(&fingerprint);
             tracing::debug!(%error, reason = occurrence.reason, "an event could not be written");
         }
@@ -196,7 +197,7 @@ fn event_name(about: &Regarding, suffix: u64) -> String {
     format!("{}.{suffix:016x}", about.name)
 }
 
-/// Events on cluster-wide objects live in the default namespace, as clients look for them there.
+/// Events on cluster-scoped objects go to the default namespace, where clients look for them.
 fn namespace_of(about: &Regarding) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }

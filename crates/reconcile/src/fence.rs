@@ -1,8 +1,9 @@
-//! Writes end with the right to make them: a client that refuses to write once the term of its holder has run out.
+//! Write fencing: a client that refuses writes once its leader term has expired.
 //!
-//! A leader that was stopped for a while (SIGSTOP, a frozen virtual machine) wakes with its work half done and does not know
-//! that another has taken over. Its clients know: each write looks at the clock, which went on meanwhile. It looks again at
-//! every step, because a write may have been waiting (for its turn, for a connection) when the process was stopped.
+//! A leader that was suspended (SIGSTOP, a frozen virtual machine) resumes in the middle of its work and does not
+//! know that another has taken over. Its clients do: each write checks the clock, which went on meanwhile. It checks
+//! again at every step, because a write may have been waiting (for a queue slot or a connection) when the process was
+//! suspended.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use object::Status;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Until when one term may write. Clones are the same fence.
+/// The deadline for writes of one term. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Fence {
-    /// `None` once closed, which is for good: the next term has a fence of its own.
+    /// `None` once closed, permanently: the next term has its own fence.
     until: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -29,7 +30,7 @@ impl Fence {
         Self { until: Arc::new(Mutex::new(Some(until))) }
     }
 
-    /// Moves the end, unless it has come: what is over is not taken up again.
+    /// Extends the deadline unless it has passed: a closed fence is never reopened.
     pub fn extend(&self, to: Instant) {
         let mut until = self.until.lock();
         *until = until.filter(|until| Instant::now() < *until).map(|_| to);
@@ -43,12 +44,12 @@ impl Fence {
         self.until.lock().is_some_and(|until| Instant::now() < until)
     }
 
-    /// The same API as the same identity; what would change something is refused once the fence is closed.
+    /// The same API with the same identity; writes are refused once the fence is closed.
     pub fn guard(&self, client: &ClusterClient) -> ClusterClient {
         client.through(|inner| Arc::new(Fenced { inner, fence: self.clone() }))
     }
 
-    /// The outcome of a write, or a refusal once the fence is closed: from then on the write makes no further step.
+    /// The result of a write, or an error once the fence is closed: from then on the write makes no further step.
     pub async fn within<T>(&self, write: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let mut write = pin!(write);
         std::future::poll_fn(|context| match self.is_open() {
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_fence_lets_writes_through_until_its_time_and_reads_for_ever() {
+    async fn a_fence_allows_writes_until_its_deadline_and_reads_always() {
         let api = MemoryApi::default();
         let fence = Fence::new(Instant::now() + Duration::from_secs(10));
         let client = fence.guard(&api.client());
@@ -122,13 +123,13 @@ mod tests {
         fence.extend(Instant::now() + Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(9)).await;
         create("two").await.expect("the term was extended");
-        // As if the process had been stopped meanwhile.
+        // As if the process had been suspended meanwhile.
         tokio::time::advance(Duration::from_secs(2)).await;
         let refused = create("three").await.expect_err("the term is over");
         assert_eq!(refused.code, 503);
         fence.extend(Instant::now() + Duration::from_secs(10));
-        assert!(!fence.is_open(), "what is over is not taken up again");
-        client.get(ResourceRef::namespaced(&maps, "default", "two")).await.expect("reads harm nobody");
+        assert!(!fence.is_open(), "a closed fence is not reopened");
+        client.get(ResourceRef::namespaced(&maps, "default", "two")).await.expect("reads are always allowed");
         assert!(client.find(ResourceRef::namespaced(&maps, "default", "three")).await.expect("answers").is_none());
     }
 

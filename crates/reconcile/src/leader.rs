@@ -1,4 +1,4 @@
-//! One of many holds the lease and works; the others wait. On `coordination.k8s.io/v1` Leases, as client-go does it.
+//! Leader election on `coordination.k8s.io/v1` Leases, as in client-go.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::backoff::jittered;
 use crate::clock::Clock;
 use crate::fence::Fence;
 
-/// Waits between tries to get the lease grow by up to this factor, so that candidates do not march in step.
+/// Jitter factor for acquire retries, so that candidates do not retry in sync.
 const RETRY_JITTER: f64 = 1.2;
 
-/// Which lease, and the times; the defaults are client-go's.
+/// The lease and its timing; the defaults are client-go's.
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
     pub namespace: String,
     pub name: String,
-    /// Who this candidate is; no two may share it.
+    /// Unique identity of this candidate.
     pub identity: String,
-    /// Others wait this long after the last renewal they saw.
+    /// Other candidates wait this long after the last renewal they saw.
     pub lease_duration: Duration,
-    /// A leader that could not renew for this long stops. Must be shorter than `lease_duration`.
+    /// A leader that cannot renew for this long stops. Must be shorter than `lease_duration`.
     pub renew_deadline: Duration,
     pub retry_period: Duration,
 }
@@ -44,15 +44,15 @@ impl LeaderElection {
     }
 }
 
-/// A renewal under way can get in between once; more often somebody else writes the lease.
+/// A running renewal can conflict once; more conflicts mean that another client writes the lease.
 const RELEASE_TRIES: usize = 4;
 
-/// One time of holding the lease.
+/// One term of holding the lease.
 #[derive(Clone, Debug)]
 pub struct Term {
-    /// Cancelled when the lease is lost or to be given up.
+    /// Cancelled when the lease is lost or about to be released.
     pub cancel: CancellationToken,
-    /// Closes with the right to write, also for those who have not heard of its end yet.
+    /// Closes when the right to write ends, even before `cancel` is observed.
     pub fence: Fence,
 }
 
@@ -61,7 +61,7 @@ pub struct LeaderElector {
     election: LeaderElection,
     client: ClusterClient,
     clock: Arc<dyn Clock>,
-    /// The lease as last seen, and when a change in it was last seen by our own clock: those of others may differ.
+    /// The lease as last seen, and when its last change was seen by our own clock: other clocks may differ.
     seen: Option<(Arc<Object>, Instant)>,
 }
 
@@ -74,8 +74,8 @@ impl LeaderElector {
         Self { election, client, clock, seen: None }
     }
 
-    /// Whenever the lease is held, runs `work` with a token that is cancelled when it is lost, and waits for it to
-    /// end. Tries again after a loss. When `cancel` is cancelled, lets work end, gives the lease up and returns.
+    /// Runs `work` while the lease is held, with a token that is cancelled when it is lost, and waits for it to end.
+    /// Retries after a loss. When `cancel` is cancelled, lets work end, releases the lease and returns.
     pub async fn run<F, R>(self, cancel: CancellationToken, work: F)
     where
         F: Fn(CancellationToken) -> R,
@@ -84,7 +84,7 @@ impl LeaderElector {
         self.run_terms(cancel, |term| work(term.cancel)).await;
     }
 
-    /// The same for work whose writes must end with the term, whatever happens to this process in between.
+    /// The same for work whose writes must end with the term, even if this process is suspended.
     pub async fn run_terms<F, R>(mut self, cancel: CancellationToken, work: F)
     where
         F: Fn(Term) -> R,
@@ -97,7 +97,7 @@ impl LeaderElector {
             tokio::pin!(working);
             let is_lost = tokio::select! {
                 is_lost = self.hold(held_since, &fence, &cancel) => is_lost,
-                // Work that ends by itself ends the candidacy; the lease goes to whoever is next.
+                // Work that ends by itself ends the candidacy; another candidate can take the lease.
                 () = &mut working => {
                     fence.close();
                     self.release().await;
@@ -111,7 +111,7 @@ impl LeaderElector {
                 working.await;
                 continue;
             }
-            // While work comes to its end in good order, nobody else may start.
+            // While work shuts down, no other candidate may start.
             tokio::select! {
                 () = &mut working => {}
                 () = self.keep_renewing(&fence) => {}
@@ -122,7 +122,7 @@ impl LeaderElector {
         }
     }
 
-    /// Since when the lease is held, at the latest; `None` when cancelled.
+    /// Returns since when the lease is held, at the latest; `None` if cancelled.
     async fn acquire(&mut self, cancel: &CancellationToken) -> Option<Instant> {
         loop {
             if cancel.is_cancelled() {
@@ -145,7 +145,7 @@ impl LeaderElector {
         }
     }
 
-    /// Renews until cancelled (false) or until it could not for too long (true).
+    /// Renews until cancelled (returns false) or until the renew deadline passes (returns true).
     async fn hold(&mut self, mut renewed: Instant, fence: &Fence, cancel: &CancellationToken) -> bool {
         loop {
             tokio::select! {
@@ -154,10 +154,10 @@ impl LeaderElector {
             }
             let deadline = renewed + self.election.renew_deadline;
             let start = Instant::now();
-            // A try that hangs must not outlast the deadline.
+            // An attempt that hangs must not outlast the deadline.
             match tokio::time::timeout_at(deadline, self.try_to_lead()).await {
                 Ok(Ok(true)) => {
-                    // Counted from before the try: others count from when it was written, or later.
+                    // Counted from before the attempt: other candidates count from when it was written, or later.
                     renewed = start;
                     fence.extend(start + self.election.renew_deadline);
                 }
@@ -183,7 +183,7 @@ impl LeaderElector {
         }
     }
 
-    /// Takes or renews the lease; false while another holds it.
+    /// Takes or renews the lease; returns false while another candidate holds it.
     async fn try_to_lead(&mut self) -> Result<bool, Status> {
         let Some(lease) = self.client.find(self.target()).await? else {
             return match self.client.create(self.collection(), self.new_lease(), WriteOptions::default()).await {
@@ -216,7 +216,7 @@ impl LeaderElector {
         }
     }
 
-    /// Lets the next leader start at once. Best effort: without it, it starts a lease duration later.
+    /// Lets the next leader start at once. Best effort: otherwise it starts a lease duration later.
     async fn release(&self) {
         if self.seen.is_none() {
             return;
@@ -224,10 +224,10 @@ impl LeaderElector {
         for _ in 0..RELEASE_TRIES {
             match self.try_to_release().await {
                 Ok(()) => return,
-                // A renewal that was broken off may have been written all the same.
+                // An aborted renewal may have been written anyway.
                 Err(status) if status.is_conflict() => {}
                 Err(error) => {
-                    tracing::warn!(lease = self.election.name, %error, "cannot give the lease up");
+                    tracing::warn!(lease = self.election.name, %error, "cannot release the lease");
                     return;
                 }
             }

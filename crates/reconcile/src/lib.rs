@@ -1,4 +1,4 @@
-//! What controllers run on: a keyed queue, mirrors of an API, a leader lease, and writes that happen only where needed.
+//! Controller runtime: a keyed work queue, mirrors of an API, leader election, and minimal writes.
 
 pub mod backoff;
 pub mod clock;

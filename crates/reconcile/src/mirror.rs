@@ -18,27 +18,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::mirror::store::Store;
 
-pub use crate::mirror::history::{Follower, Progress, Step, TooOld};
+pub use crate::mirror::history::{ChangeBatch, Follower, RecordedChange, TooOld};
 pub use crate::mirror::store::{Change, Kept, Subscription};
 
-/// How long one watch stays open before it is opened anew; the real figure is between this and twice this, so that
-/// many mirrors of one server do not come back at once.
+/// Minimum lifetime of a watch; the actual one is up to twice as long, so that many mirrors of one server do not
+/// reconnect in sync.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A streaming list that is silent for this long before its end is one the server does not know.
+/// A streaming list that is silent for this long before its end is not supported by the server.
 pub const STREAMING_LIST_SILENCE_MAX: Duration = Duration::from_secs(20);
 
-/// Namespace and name; the namespace of cluster-wide objects is empty.
+/// Namespace and name; the namespace of cluster-scoped objects is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     pub namespace: String,
     pub name: String,
 }
 
-/// The values an object is found under.
+/// Returns the index values of an object.
 pub type IndexFn = fn(&Object) -> Vec<String>;
 
-/// Takes out of an object what its reader will not look at. Namespace, name, uid and resourceVersion must stay.
+/// Removes unneeded fields from an object. Namespace, name, uid and resourceVersion must stay.
 #[derive(Clone)]
 pub struct Trim(Arc<dyn Fn(&mut Object) + Send + Sync>);
 
@@ -48,22 +48,22 @@ impl fmt::Debug for Trim {
     }
 }
 
-/// What to mirror.
+/// The resource to mirror, and how.
 #[derive(Clone, Debug, Default)]
 pub struct MirrorSpec {
     pub gvr: GroupVersionResource,
     /// All namespaces when `None`.
     pub namespace: Option<String>,
-    /// Of all namespaces only these; all when empty.
+    /// Of all namespaces only these; all if empty.
     pub namespaces: BTreeSet<String>,
     pub label_selector: Option<String>,
     pub field_selector: Option<String>,
     pub indexes: Vec<(&'static str, IndexFn)>,
-    /// What is kept of each object; all of it when `None`.
+    /// Trims each object; `None` keeps all of it.
     pub trim: Option<Trim>,
     /// Keep objects encoded.
     pub is_packed: bool,
-    /// Remember recent changes, for followers.
+    /// Record recent changes, for followers.
     pub has_history: bool,
     pub limits: MirrorLimits,
 }
@@ -101,8 +101,8 @@ struct Shared {
     dictionary: Option<Arc<Dictionary>>,
     store: RwLock<Store>,
     synced: watch::Sender<bool>,
-    /// Why the mirror is not current, while it is not.
-    trouble: RwLock<Option<String>>,
+    /// The error that keeps the mirror from being current, if any.
+    error: RwLock<Option<String>>,
     relists: std::sync::atomic::AtomicU64,
 }
 
@@ -116,7 +116,7 @@ impl MirrorSpec {
         self
     }
 
-    /// Keeps nothing of other namespaces, though they are listed and watched too: there is one version for all.
+    /// Keeps only objects of these namespaces. All are still listed and watched: there is one version for all.
     pub fn within_any(mut self, namespaces: BTreeSet<String>) -> Self {
         self.namespaces = namespaces;
         self
@@ -137,14 +137,13 @@ impl MirrorSpec {
         self
     }
 
-    /// Keeps objects encoded, in a fraction of the room, and decodes them when they are asked for: for resources of which
-    /// there are many and each is looked at now and then.
+    /// Keeps objects compressed and decodes them on demand: for resources with many objects that are rarely read.
     pub fn packed(mut self) -> Self {
         self.is_packed = true;
         self
     }
 
-    /// Keeps less of each object. For members: an object in this process is shared, and trimming would copy it.
+    /// Trims each object. For members: objects of an API in this process are shared, and trimming would copy them.
     pub fn trim(mut self, trim: impl Fn(&mut Object) + Send + Sync + 'static) -> Self {
         self.trim = Some(Trim(Arc::new(trim)));
         self
@@ -168,7 +167,7 @@ impl MirrorSpec {
 }
 
 impl Mirror {
-    /// Starts to mirror; the copy is complete once `synced` returns.
+    /// Starts mirroring; the copy is complete once `synced` returns.
     pub fn start(client: ClusterClient, spec: MirrorSpec, cancel: CancellationToken) -> Self {
         let dictionary = spec.is_packed.then(Arc::<Dictionary>::default);
         let store = Store::new(&spec.indexes, dictionary.clone(), spec.has_history);
@@ -178,7 +177,7 @@ impl Mirror {
             dictionary,
             store: RwLock::new(store),
             synced: watch::Sender::new(false),
-            trouble: RwLock::default(),
+            error: RwLock::default(),
             relists: Default::default(),
         });
         let mirror = Self { shared };
@@ -195,7 +194,7 @@ impl Mirror {
         kept.map(|kept| kept.object())
     }
 
-    /// Everything, ordered by namespace and name.
+    /// All objects, ordered by namespace and name.
     pub fn list(&self) -> Vec<Arc<Object>> {
         let kept = self.shared.store.read().list();
         kept.iter().map(Kept::object).collect()
@@ -206,39 +205,39 @@ impl Mirror {
         kept.iter().map(Kept::object).collect()
     }
 
-    /// Looks at everything in a namespace, one after the other: packed objects are not decoded all at once.
+    /// Visits the objects in a namespace one by one, so that packed objects are not all decoded at once.
     pub fn each_within(&self, namespace: &str, mut look: impl FnMut(&Arc<Object>)) {
         let kept = self.shared.store.read().list_within(namespace);
         kept.iter().for_each(|kept| look(&kept.object()));
     }
 
-    /// The objects an index has under a value. Asking for an index the mirror was not given is a mistake in the program.
+    /// The objects an index has under a value. Panics if the mirror has no such index.
     pub fn list_by(&self, index: &'static str, value: &str) -> Vec<Arc<Object>> {
         let kept = self.shared.store.read().list_by(index, value);
         kept.iter().map(Kept::object).collect()
     }
 
-    /// As it is kept, which need not be decoded.
+    /// The stored form, without decoding.
     pub fn kept(&self, key: &ObjectKey) -> Option<Kept> {
         self.shared.store.read().get(key)
     }
 
-    /// Some objects behind a key, in order, as they are kept; of all namespaces when none is named.
+    /// Up to `count_max` objects after a key, in order, in stored form; of all namespaces if `namespace` is empty.
     pub fn chunk(&self, namespace: &str, after: Option<&ObjectKey>, count_max: usize) -> Vec<(ObjectKey, Kept)> {
         self.shared.store.read().chunk(namespace, after, count_max)
     }
 
-    /// The version of the API this was the state of just now; empty before the first list.
+    /// The current version of the copy; empty before the first list.
     pub fn version(&self) -> String {
         self.shared.store.read().version().to_owned()
     }
 
-    /// Tells of every change from now on.
+    /// Follows every change from now on.
     pub fn follow(&self) -> Follower {
         Follower::from_now(&self.shared)
     }
 
-    /// Tells of every change after a version, while those are remembered.
+    /// Follows every change after a version, while it is in the history.
     pub fn follow_after(&self, version: u64) -> Result<Follower, TooOld> {
         Follower::after(&self.shared, version)
     }
@@ -251,7 +250,7 @@ impl Mirror {
         self.len() == 0
     }
 
-    /// The copy has been complete at some time; it may lag since.
+    /// The copy has been complete once; it may lag since.
     pub fn is_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
@@ -263,22 +262,22 @@ impl Mirror {
         let _ = synced.wait_for(|synced| *synced).await;
     }
 
-    /// Why the mirror is not current, while it is not.
-    pub fn trouble(&self) -> Option<String> {
-        self.shared.trouble.read().clone()
+    /// The error that keeps the mirror from being current, if any.
+    pub fn error(&self) -> Option<String> {
+        self.shared.error.read().clone()
     }
 
-    /// How often everything was listed.
+    /// Number of full lists so far.
     pub fn relists(&self) -> u64 {
         self.shared.relists.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Tells of every object there is now, and then of every change. A slow reader loses no key, only steps between.
+    /// Delivers every existing object, and then every change. A slow reader misses intermediate states but no key.
     pub fn subscribe(&self) -> Subscription {
         Subscription::new(&mut self.shared.store.write())
     }
 
-    /// Where to write an object of this mirror.
+    /// The API reference of an object in this mirror, for writes.
     pub fn target(&self, key: &ObjectKey) -> ResourceRef {
         match key.namespace.as_str() {
             "" => ResourceRef::cluster(self.gvr(), &key.name),

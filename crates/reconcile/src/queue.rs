@@ -1,4 +1,4 @@
-//! A queue of keys: each key at most once, never handed to two workers, later again when it fails.
+//! A work queue: each key at most once, never given to two workers, retried with backoff.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::backoff::{Backoff, KEY_BACKOFF};
 
-/// Keys that may wait before `add` holds its caller back.
+/// Waiting keys before `add` blocks its caller.
 pub const KEYS_WAITING_MAX: usize = 100_000;
 
 /// Higher goes first.
@@ -21,29 +21,29 @@ pub const KEYS_WAITING_MAX: usize = 100_000;
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// What a controller finds when it starts: must not hold up what changes now.
+    /// For existing objects at startup: must not delay current changes.
     pub const LOW: Self = Self(-100);
     pub const NORMAL: Self = Self(0);
     pub const HIGH: Self = Self(100);
 }
 
-/// What a queue is made of keys by. Shared by reference; every method takes `&self`.
+/// A work queue. Shared by reference; every method takes `&self`.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     backoff: Backoff,
     keys_waiting_max: usize,
-    /// Work has come, or a time to wait for, or the end.
+    /// A key is ready, a delay changed, or the queue is shut down.
     wake: Notify,
-    /// A key was taken: there is room for another.
+    /// A key was taken: there is space for another.
     room: Notify,
     counters: Counters,
     metrics: Option<QueueMetrics>,
 }
 
 struct State<K> {
-    /// Ready keys in the order they go out.
+    /// Ready keys in order of delivery.
     ready: BTreeMap<(Reverse<Priority>, u64), K>,
-    keys: HashMap<K, Place>,
+    keys: HashMap<K, KeyState>,
     /// Keys that become ready later.
     delayed: BTreeMap<(Instant, u64), (K, Priority)>,
     delayed_at: HashMap<K, (Instant, u64)>,
@@ -53,15 +53,15 @@ struct State<K> {
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum KeyState {
     Ready {
         priority: Priority,
         sequence: u64,
         since: Instant,
     },
-    /// A worker has it.
+    /// A worker is processing it.
     Taken,
-    /// A worker has it and it came again.
+    /// A worker is processing it and it was added again.
     TakenAndDue {
         priority: Priority,
     },
@@ -74,7 +74,7 @@ struct Counters {
     taken: AtomicU64,
 }
 
-/// What happened so far, for `/metrics`.
+/// Counters for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     pub adds: u64,
@@ -113,18 +113,18 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Tells what happens in it.
+    /// Reports metrics.
     pub fn observed_by(mut self, metrics: QueueMetrics) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// Adds a key, or raises the priority of one that waits. Holds the caller back while too many keys wait.
+    /// Adds a key, or raises the priority of a waiting one. Blocks while too many keys wait.
     pub async fn add(&self, key: K, priority: Priority) {
         loop {
             let room = self.room.notified();
             tokio::pin!(room);
-            // Registered before the check, so that room made in between is not missed.
+            // Registered before the check, so that space freed in between is not missed.
             room.as_mut().enable();
             if self.has_room_for(&key) {
                 break;
@@ -134,7 +134,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.add_now(key, priority);
     }
 
-    /// Adds a key whatever the number that wait: for keys that come from the workers themselves.
+    /// Adds a key regardless of the limit: for keys added by the workers themselves.
     pub fn add_now(&self, key: K, priority: Priority) {
         let mut state = self.state.lock();
         if state.is_shut {
@@ -151,7 +151,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.wake.notify_one();
     }
 
-    /// Adds the key later. A key that waits already comes at the earlier of both times.
+    /// Adds the key later. A key that is already waiting gets the earlier of both times.
     pub fn add_after(&self, key: K, wait: Duration, priority: Priority) {
         if wait.is_zero() {
             return self.add_now(key, priority);
@@ -165,7 +165,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.wake.notify_one();
     }
 
-    /// Adds the key after a wait that doubles each time, until `forget`.
+    /// Adds the key after a delay that doubles each time, until `forget`.
     pub fn add_failed(&self, key: K, priority: Priority) -> Duration {
         self.counters.retries.fetch_add(1, Ordering::Relaxed);
         if let Some(metrics) = &self.metrics {
@@ -182,7 +182,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         wait
     }
 
-    /// The key is well: its next failure is its first.
+    /// Resets the key's backoff.
     pub fn forget(&self, key: &K) {
         self.state.lock().failures.remove(key);
     }
@@ -191,7 +191,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.state.lock().failures.get(key).copied().unwrap_or(0)
     }
 
-    /// The next key, which is then this caller's until `done`. `None` once the queue is shut down.
+    /// The next key, which belongs to the caller until `done`. `None` once the queue is shut down.
     pub async fn next(&self) -> Option<K> {
         loop {
             let wake = self.wake.notified();
@@ -210,7 +210,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                     if let Some(metrics) = &self.metrics {
                         metrics.queue_time.observe(since.elapsed());
                     }
-                    // One wake may stand for several keys.
+                    // One wakeup may stand for several keys.
                     if !state.ready.is_empty() {
                         self.wake.notify_one();
                     }
@@ -232,10 +232,10 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Gives the key back. If it came again meanwhile it is ready now.
+    /// Returns the key. If it was added again meanwhile it is ready now.
     pub fn done(&self, key: &K) {
         let mut state = self.state.lock();
-        if let Some(Place::TakenAndDue { priority }) = state.keys.remove(key) {
+        if let Some(KeyState::TakenAndDue { priority }) = state.keys.remove(key) {
             let waiting = state.ready.len();
             state.make_ready(key.clone(), priority);
             self.observe_depth(waiting, &state);
@@ -244,12 +244,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// No more keys go out; whoever waits for one, or for room, is let go.
+    /// No more keys are delivered; callers waiting for a key or for space return.
     pub fn shut_down(&self) {
         let mut state = self.state.lock();
         let is_first = !std::mem::replace(&mut state.is_shut, true);
         if let (true, Some(metrics)) = (is_first, &self.metrics) {
-            // Others may count under the same name; what waits here waits for nothing any more.
+            // Other queues may report under the same name; keys waiting here no longer count.
             metrics.depth.add(-(state.ready.len() as f64));
         }
         drop(state);
@@ -269,7 +269,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Queues of the same name are counted together, so what is told is the difference.
+    /// Queues of the same name are counted together, so the difference is reported.
     fn observe_depth(&self, before: usize, state: &State<K>) {
         let now = state.ready.len();
         if let (Some(metrics), true) = (&self.metrics, before != now) {
@@ -285,31 +285,31 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn make_ready(&mut self, key: K, priority: Priority) {
-        // It comes now, so not again later: what was to happen then happens now.
+        // It is ready now, so its delayed entry is dropped.
         if let Some(at) = self.delayed_at.remove(&key) {
             self.delayed.remove(&at);
         }
         let place = match self.keys.get(&key).copied() {
-            Some(Place::Ready { priority: old, .. }) if old >= priority => return,
-            Some(Place::Ready { priority: old, sequence, since }) => {
+            Some(KeyState::Ready { priority: old, .. }) if old >= priority => return,
+            Some(KeyState::Ready { priority: old, sequence, since }) => {
                 self.ready.remove(&(Reverse(old), sequence));
                 self.enqueue(key.clone(), priority, since)
             }
-            Some(Place::Taken) => Place::TakenAndDue { priority },
-            Some(Place::TakenAndDue { priority: old }) => Place::TakenAndDue { priority: old.max(priority) },
+            Some(KeyState::Taken) => KeyState::TakenAndDue { priority },
+            Some(KeyState::TakenAndDue { priority: old }) => KeyState::TakenAndDue { priority: old.max(priority) },
             None => self.enqueue(key.clone(), priority, Instant::now()),
         };
         self.keys.insert(key, place);
     }
 
-    fn enqueue(&mut self, key: K, priority: Priority, since: Instant) -> Place {
+    fn enqueue(&mut self, key: K, priority: Priority, since: Instant) -> KeyState {
         self.sequence += 1;
         self.ready.insert((Reverse(priority), self.sequence), key);
-        Place::Ready { priority, sequence: self.sequence, since }
+        KeyState::Ready { priority, sequence: self.sequence, since }
     }
 
     fn delay(&mut self, key: K, at: Instant, priority: Priority) {
-        if let Some(Place::Ready { .. }) = self.keys.get(&key) {
+        if let Some(KeyState::Ready { .. }) = self.keys.get(&key) {
             return;
         }
         match self.delayed_at.get(&key) {
@@ -336,8 +336,8 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// The next key, and since when it was ready.
     fn take(&mut self) -> Option<(K, Instant)> {
         let (_, key) = self.ready.pop_first()?;
-        match self.keys.insert(key.clone(), Place::Taken) {
-            Some(Place::Ready { since, .. }) => Some((key, since)),
+        match self.keys.insert(key.clone(), KeyState::Taken) {
+            Some(KeyState::Ready { since, .. }) => Some((key, since)),
             _ => Some((key, Instant::now())),
         }
     }

@@ -1,4 +1,4 @@
-//! Controllers: every change handled, failures later again, nothing lost at the end.
+//! Controllers: every change is handled, failures are retried, nothing is lost at shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,8 @@ fn key(name: &str) -> ObjectKey {
 
 type Log = Arc<Mutex<Vec<(String, u64)>>>;
 
-/// Runs a controller over deployments whose reconcile answers by the key's name, and logs each call with its second.
+/// Runs a controller over deployments whose reconcile result depends on the key's name, and logs each call with its
+/// second.
 struct Bench {
     api: MemoryApi,
     log: Log,
@@ -68,7 +69,7 @@ async fn seconds(n: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_an_object_or_of_what_it_owns_is_reconciled() {
+async fn changes_of_an_object_and_of_owned_objects_are_reconciled() {
     let bench = bench(|_, _| Ok(Outcome::Done));
     bench.api.seed(&gvr("deployments"), object("Deployment", "web"));
     seconds(5).await;
@@ -87,7 +88,7 @@ async fn a_change_of_an_object_or_of_what_it_owns_is_reconciled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outcomes_decide_when_a_key_comes_again() {
+async fn the_outcome_decides_when_a_key_is_reconciled_again() {
     let bench = bench(|key, times| match (key.name.as_str(), times) {
         ("hourly", _) => Ok(Outcome::After(Duration::from_secs(3600))),
         ("fails", ..=10) => Err(ReconcileError::other("no")),
@@ -112,13 +113,13 @@ async fn outcomes_decide_when_a_key_comes_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_is_finished_at_shutdown_and_nothing_else_starts() {
+async fn shutdown_finishes_running_reconciles_and_starts_no_others() {
     let bench = bench(|_, _| Ok(Outcome::Done));
     seconds(1).await;
     for index in 0..50 {
         bench.api.seed(&gvr("deployments"), object("Deployment", &format!("d{index}")));
     }
-    // Two workers, a millisecond each: some are done, some wait.
+    // Two workers, a millisecond each: some are done, some are waiting.
     tokio::time::sleep(Duration::from_millis(5)).await;
     let before = bench.log.lock().len();
     assert!((2..50).contains(&before), "{before}");
@@ -153,7 +154,7 @@ async fn a_controller_brings_a_thousand_objects_to_where_they_should_be() {
     seconds(60).await;
     assert!(mirror.list().iter().all(|d| d.label("seen") == Some("yes")));
     let writes = api.calls().iter().filter(|call| call.starts_with("patch")).count();
-    assert_eq!(writes, 1000, "one write each: its echo differs in nothing");
+    assert_eq!(writes, 1000, "one write each: its watch event changes nothing");
     cancel.cancel();
     running.await.expect("ends in good order");
 }

@@ -1,4 +1,4 @@
-//! Leadership: one at a time, handed over when given up, taken over when lost.
+//! Leader election: one leader at a time, handover on release, takeover after a loss.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use reconcile::{LeaderElection, LeaderElector, VirtualClock};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Who leads how many at once, and when it changed.
+/// The number of concurrent leaders, and when it changed.
 #[derive(Default)]
 struct Record {
     leading: AtomicUsize,
@@ -24,7 +24,7 @@ struct Candidate {
     running: tokio::task::JoinHandle<()>,
 }
 
-/// Each candidate reaches the lease through its own door, so that one can be cut off.
+/// Each candidate has its own connection to the lease, so that one can be cut off.
 fn candidate(
     name: &'static str,
     api: &MemoryApi,

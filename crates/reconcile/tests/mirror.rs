@@ -1,4 +1,4 @@
-//! Mirrors: complete, current, indexed, and healed after every kind of interruption.
+//! Mirrors: complete, current, indexed, and recovering from every kind of interruption.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,13 +55,13 @@ fn names(objects: Vec<Arc<Object>>) -> Vec<String> {
 
 async fn next(changes: &mut Subscription) -> String {
     let change = timeout(Duration::from_secs(300), changes.next()).await.expect("a change in time");
-    let Change { key, before, now, is_initial } = change.expect("the mirror goes on");
+    let Change { key, before, now, is_initial } = change.expect("the mirror continues");
     let node = |object: Option<Arc<Object>>| object.map_or("-".into(), |o| o.str_at(&["spec", "nodeName"]).to_owned());
     format!("{key} {}>{}{}", node(before), node(now), if is_initial { " initial" } else { "" })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mirror_holds_what_the_api_holds_and_finds_it_by_index() {
+async fn a_mirror_copies_the_api_and_is_indexed() {
     let api = MemoryApi::default();
     let client = api.client();
     create(&client, "a", "x", "n1").await;
@@ -83,7 +83,7 @@ async fn a_mirror_holds_what_the_api_holds_and_finds_it_by_index() {
     assert_eq!(next(&mut changes).await, "a/x n2>-");
     assert_eq!(mirror.get(&ObjectKey::new("a", "x")), None);
     assert_eq!(names(mirror.list_by("node", "n2")), ["b/z"]);
-    // One streaming list did it all.
+    // One streaming list was enough.
     assert_eq!((mirror.relists(), api.watches().len()), (1, 1));
     assert!(!api.calls().iter().any(|call| call.starts_with("list")));
 }
@@ -99,7 +99,7 @@ async fn a_mirror_can_be_narrowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mirror_keeps_only_what_it_is_told_to_however_it_comes() {
+async fn a_mirror_trims_listed_and_watched_objects() {
     for streams in [true, false] {
         let api = MemoryApi::default();
         if !streams {
@@ -117,7 +117,7 @@ async fn a_mirror_keeps_only_what_it_is_told_to_however_it_comes() {
         assert_eq!(kept.len(), 2);
         assert!(kept.iter().all(|pod| pod.get(&["spec"]).is_none() && !pod.resource_version().is_empty()));
         let stored = client.get(mirror.target(&ObjectKey::new("a", "new"))).await.expect("there");
-        assert!(stored.get(&["spec"]).is_some(), "what the API holds was not touched");
+        assert!(stored.get(&["spec"]).is_some(), "the API's object was not modified");
     }
 }
 
@@ -130,7 +130,7 @@ async fn the_object_is_the_one_the_api_holds_not_a_copy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_goes_on_where_it_was() {
+async fn a_watch_that_ends_resumes_from_its_version() {
     let api = MemoryApi::default();
     let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
     let mut changes = mirror.subscribe();
@@ -144,7 +144,7 @@ async fn a_watch_that_ends_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_version_lists_again_and_tells_what_was_missed() {
+async fn an_expired_version_lists_again_and_delivers_missed_changes() {
     let api = MemoryApi::default();
     let client = api.client();
     for name in ["gone", "kept", "moved"] {
@@ -166,7 +166,7 @@ async fn an_expired_version_lists_again_and_tells_what_was_missed() {
     told.sort();
     assert_eq!(told, ["a/gone n1>-", "a/moved n1>n2", "a/new ->n3"]);
     assert_eq!(names(mirror.list()), ["a/kept", "a/moved", "a/new"]);
-    assert!(timeout(Duration::from_secs(60), changes.next()).await.is_err(), "what did not change is not told");
+    assert!(timeout(Duration::from_secs(60), changes.next()).await.is_err(), "unchanged objects are not delivered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +185,7 @@ async fn a_server_without_streaming_lists_is_listed_page_by_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_that_is_away_is_tried_again_and_keeps_its_copy() {
+async fn an_unavailable_api_is_retried_and_its_copy_kept() {
     let api = MemoryApi::default();
     api.refuse_streaming_lists();
     api.seed(&pods(), pod("a", "x", "n"));
@@ -197,18 +197,18 @@ async fn an_api_that_is_away_is_tried_again_and_keeps_its_copy() {
     api.seed(&pods(), pod("a", "z", "n"));
     api.compact();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(names(mirror.list()), ["a/x", "a/y"], "what was known stays");
-    assert_eq!(mirror.trouble().as_deref(), Some("away"));
+    assert_eq!(names(mirror.list()), ["a/x", "a/y"], "known objects stay");
+    assert_eq!(mirror.error().as_deref(), Some("away"));
     let tries = api.calls().len();
     assert!((4..=20).contains(&tries), "{tries} tries in two minutes");
     api.clear_fault();
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(names(mirror.list()), ["a/x", "a/y", "a/z"]);
-    assert_eq!(mirror.trouble(), None);
+    assert_eq!(mirror.error(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_is_told_once_of_many_steps() {
+async fn a_slow_reader_gets_one_change_for_many_updates() {
     let api = MemoryApi::default();
     let client = api.client();
     create(&client, "a", "x", "n0").await;
@@ -224,11 +224,11 @@ async fn a_slow_reader_is_told_once_of_many_steps() {
     assert_eq!(changes.next().await, None);
 }
 
-/// The next steps, and the version they lead to.
+/// The next changes, and the version they lead to.
 async fn steps(follower: &mut Follower) -> (Vec<String>, Option<String>) {
     let progress = timeout(Duration::from_secs(300), follower.next()).await.expect("in time");
-    let progress = progress.expect("remembered").expect("the mirror goes on");
-    let describe = |step: &reconcile::Step| {
+    let progress = progress.expect("remembered").expect("the mirror continues");
+    let describe = |step: &reconcile::RecordedChange| {
         let node = |kept: &Option<reconcile::Kept>| {
             kept.as_ref().map_or("-".to_owned(), |kept| kept.object().str_at(&["spec", "nodeName"]).to_owned())
         };
@@ -264,7 +264,7 @@ async fn a_mirror_with_a_history_is_followed_from_any_version_it_remembers() {
     let (told, version) = steps(&mut from_between).await;
     assert_eq!((told, version), (vec!["a/x n2>-".to_owned()], Some(mirror.version())));
     assert_eq!(mirror.follow_after(first - 1).err(), Some(TooOld { asked: first - 1, oldest: first }));
-    // What happens elsewhere moves the version on, and nothing else.
+    // Changes of other resources only advance the version.
     api.seed(&GroupVersionResource::new("", "v1", "services"), pod("a", "s", "n"));
     let (told, version) = steps(&mut from_between).await;
     assert_eq!((told.len(), version), (0, Some(mirror.version())));
@@ -280,7 +280,7 @@ async fn a_mirror_with_a_history_is_followed_from_any_version_it_remembers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn followers_are_told_what_a_new_list_finds_changed() {
+async fn followers_get_changes_found_by_a_new_list() {
     let api = MemoryApi::default();
     let client = api.client();
     create(&client, "a", "x", "n1").await;
@@ -288,7 +288,7 @@ async fn followers_are_told_what_a_new_list_finds_changed() {
     let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods()).packed().with_history()).await;
     let first: u64 = mirror.version().parse().expect("a number");
     let mut follower = mirror.follow();
-    // The watch is cut while much happens, and its version is forgotten.
+    // The watch is cut during many changes, and its version expires.
     api.cut_watches();
     delete(&client, "a", "x").await;
     move_to(&client, "a", "y", "n2").await;
@@ -297,7 +297,7 @@ async fn followers_are_told_what_a_new_list_finds_changed() {
     let mut told = all_steps(&mut follower, 3).await;
     told.sort();
     assert_eq!(told, ["a/x n1>-", "a/y n1>n2", "a/z ->n1"]);
-    let mut late = mirror.follow_after(first).expect("a list adds to what is remembered");
+    let mut late = mirror.follow_after(first).expect("a list adds to the history");
     assert_eq!(all_steps(&mut late, 3).await.len(), 3);
 }
 

@@ -1,4 +1,4 @@
-//! The queue: order, single handling, delays, backoff, bounds.
+//! The work queue: order, exclusive processing, delays, backoff, bounds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn next(queue: &WorkQueue<&'static str>) -> Option<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_go_out_by_priority_then_age_and_once() {
+async fn keys_are_delivered_once_by_priority_then_age() {
     let queue = queue();
     for (key, priority) in [("a", 0), ("b", -1), ("c", 5), ("a", 0), ("d", 0), ("b", 7)] {
         queue.add(key, Priority(priority)).await;
@@ -31,7 +31,7 @@ async fn keys_go_out_by_priority_then_age_and_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_in_work_comes_again_only_after_it_is_done() {
+async fn a_key_being_processed_is_delivered_again_only_after_done() {
     let queue = queue();
     queue.add_now("a", Priority::NORMAL);
     assert_eq!(next(&queue).await, Some("a"));
@@ -45,7 +45,7 @@ async fn a_key_in_work_comes_again_only_after_it_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_comes_at_the_earliest_time_asked_for_and_once() {
+async fn a_delayed_key_is_delivered_once_at_the_earliest_time() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after("a", Duration::from_secs(60), Priority::NORMAL);
@@ -74,11 +74,11 @@ async fn failures_wait_twice_as_long_each_time_until_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_holds_back_who_adds() {
+async fn a_full_queue_blocks_add() {
     let queue = Arc::new(WorkQueue::new(KEY_BACKOFF, 2));
     queue.add("a", Priority::NORMAL).await;
     queue.add("b", Priority::NORMAL).await;
-    // A key that waits already needs no room.
+    // A key that is already waiting needs no space.
     queue.add("a", Priority::HIGH).await;
     let adding = tokio::spawn({
         let queue = Arc::clone(&queue);
@@ -87,12 +87,12 @@ async fn a_full_queue_holds_back_who_adds() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(!adding.is_finished());
     assert_eq!(queue.next().await, Some("a"));
-    timeout(SOON, adding).await.expect("room was made").expect("added");
+    timeout(SOON, adding).await.expect("space was freed").expect("added");
     assert_eq!(queue.counts().ready, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutting_down_lets_everyone_go() {
+async fn shutdown_releases_all_waiters() {
     let queue = Arc::new(queue());
     let waiting = tokio::spawn({
         let queue = Arc::clone(&queue);

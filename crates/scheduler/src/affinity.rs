@@ -1,4 +1,4 @@
-//! Which clusters an affinity means, remembered while the clusters stay what they are.
+//! Clusters matched by an affinity, cached until the clusters change.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,12 +8,12 @@ use api::core::SelectorRequirement;
 use api::policy::ClusterAffinity;
 
 use crate::set::ClusterSet;
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{ClusterSnapshot, Member};
 
-/// Affinities remembered; with more, all are worked out anew.
+/// Cached affinities; beyond this the cache is cleared.
 const AFFINITIES_MAX: usize = 4096;
 
-/// Answers already worked out. Only speed depends on what is in it.
+/// A cache of matches; it affects only speed.
 #[derive(Default)]
 pub(crate) struct AffinityCache {
     known: Mutex<HashMap<u64, Vec<Known>>>,
@@ -41,8 +41,8 @@ impl AffinityCache {
     }
 }
 
-impl Snapshot {
-    /// The clusters an affinity means.
+impl ClusterSnapshot {
+    /// The clusters that match an affinity.
     pub(crate) fn matching(&self, affinity: &ClusterAffinity) -> Arc<ClusterSet> {
         let hash = hash_of(affinity);
         if let Some(set) = self.affinities.find(hash, affinity) {
@@ -55,7 +55,7 @@ impl Snapshot {
 
     fn work_out(&self, affinity: &ClusterAffinity) -> ClusterSet {
         let mut set = ClusterSet::empty(self.len());
-        // One that cannot be read matches nothing.
+        // An invalid selector matches nothing.
         let labels = match affinity.label_selector.as_ref().map(|selector| selector.compile()) {
             None => None,
             Some(Ok(selector)) => Some(selector),

@@ -1,4 +1,4 @@
-//! What a cluster can still take: from its resource summary, from its resource models, and from its nodes.
+//! Free capacity of a cluster: from its resource summary, its resource models and its nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use object::quantity::Quantity;
 use crate::claim::Claim;
 use crate::quota::QuotaUse;
 
-/// Kubernetes' own bound for pods on a node, which models take for theirs.
+/// Kubernetes' limit of pods per node, assumed for modelled nodes.
 const PODS_PER_MODEL_NODE: i64 = 110;
 const PODS: &str = "pods";
-/// Whole numbers below this are exact as floats.
+/// Integers below this are exact as floats.
 const FLOAT_EXACT_MAX: i64 = 1 << 53;
 
-/// Names of resources as small numbers; grows and never forgets, so that numbers stay.
+/// Interned resource names. Append-only, so ids stay valid.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceNames {
     ids: HashMap<String, usize>,
@@ -39,26 +39,26 @@ impl ResourceNames {
     }
 }
 
-/// What one replica asks for.
+/// The requests of one replica.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// Name and amount: thousandths for cpu, whole units for the rest; only what is asked for at all.
+    /// Name and amount: milli-units for cpu, whole units for the rest; zero requests are omitted.
     amounts: Vec<(String, i64)>,
     claim: Claim,
-    /// Whose quotas count.
+    /// The namespace whose quotas apply.
     namespace: String,
-    /// Which of them.
+    /// The priority class, for scoped quotas.
     priority_class: String,
 }
 
 impl Demand {
-    /// `spec` is of the binding the requirements are of.
+    /// `spec` is the binding that the requirements belong to.
     pub fn new(spec: &BindingSpec, requirements: Option<&ReplicaRequirements>) -> Self {
         let Some(requirements) = requirements else { return Self::default() };
         let amounts = api::core::quantities(&requirements.resource_request)
             .map(|(name, quantity)| (name.to_owned(), amount(name, &quantity)))
             .filter(|(_, amount)| *amount > 0);
-        // Pod templates name no namespace; it is that of the workload.
+        // Pod templates have no namespace; use the workload's.
         let namespaces = [&requirements.namespace, &spec.resource.namespace];
         Self {
             amounts: amounts.collect(),
@@ -81,26 +81,26 @@ impl Demand {
     }
 }
 
-/// Replicas that go together.
+/// Replicas that are placed together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct ComponentDemand {
     pub replicas: i64,
     pub demand: Demand,
 }
 
-/// What is asked for, with the names looked up once for many clusters.
-pub struct Wanted<'a> {
+/// A demand with its resource ids resolved once for many clusters.
+pub struct ResolvedDemand<'a> {
     demand: &'a Demand,
     resources: Vec<WantedResource>,
 }
 
 struct WantedResource {
-    /// `None`: no cluster has it.
+    /// `None`: no cluster has this resource.
     id: Option<usize>,
     amount: i64,
-    /// One divided by the amount: a division costs more than all else that is done for a node.
+    /// 1/amount: a division costs more than all other work per node.
     inverse: f64,
-    /// Whether nodes count it.
+    /// Nodes limit this resource.
     is_counted: bool,
 }
 
@@ -109,7 +109,7 @@ impl WantedResource {
         if left <= 0 {
             return 0;
         }
-        // At most one off for amounts that a float holds exactly, and put right then.
+        // Off by at most one for amounts that a float holds exactly; corrected below.
         if left >= FLOAT_EXACT_MAX || self.amount >= FLOAT_EXACT_MAX {
             return left / self.amount;
         }
@@ -122,7 +122,7 @@ impl WantedResource {
     }
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ResolvedDemand<'a> {
     pub fn demand(&self) -> &'a Demand {
         self.demand
     }
@@ -138,42 +138,42 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What is left in a cluster, reservations deducted.
+/// The free capacity of a cluster, less reservations.
 #[derive(Clone, Debug, Default)]
 pub struct Free {
-    /// `None`: the cluster says nothing of its resources.
+    /// `None`: the cluster reports no resources.
     summary: Option<SummaryFree>,
-    /// Nodes as the resource models describe them; `None` where there are no models.
+    /// Nodes as described by the resource models; `None` without models.
     models: Option<Vec<NodeFree>>,
-    /// The nodes there are; `None` where nobody watches the member.
+    /// The actual nodes; `None` if the member is not watched.
     nodes: Option<Vec<NodeFree>>,
-    /// What is on its way there takes of the quotas.
+    /// Quota used by replicas that are reserved here.
     quotas: QuotaUse,
 }
 
 #[derive(Clone, Debug, Default)]
 struct SummaryFree {
     pods: i64,
-    /// By resource; `None`: the cluster does not have it.
+    /// By resource; `None` if the cluster does not have it.
     amounts: Vec<Option<i64>>,
 }
 
-/// Nodes that are alike in all that counts.
+/// A group of nodes that are equal in every respect that matters.
 #[derive(Clone, Debug)]
 struct NodeFree {
     count: i64,
     pods: i64,
     amounts: Vec<i64>,
-    /// Which node of the member it is; models have no labels to match.
+    /// Index of the member's node; modelled nodes have no labels to match.
     node: Option<usize>,
 }
 
-/// Thousandths for cpu, whole units for the rest.
+/// Milli-units for cpu, whole units for the rest.
 fn amount(name: &str, quantity: &Quantity) -> i64 {
     if name == "cpu" { quantity.milli_value() } else { quantity.value() }
 }
 
-/// Resources nodes are counted by; a name that is none of these is no limit.
+/// Resources that limit nodes; any other name is ignored.
 fn nodes_count(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.contains('/')
@@ -200,8 +200,8 @@ impl Free {
         self.nodes.is_some()
     }
 
-    /// The general estimator: how many replicas the summary, or the models where there are any, allow.
-    pub fn by_summary(&self, wanted: Option<&Wanted<'_>>, use_models: bool) -> i32 {
+    /// The general estimator: replicas that the summary allows, or the models if there are any.
+    pub fn by_summary(&self, wanted: Option<&ResolvedDemand<'_>>, use_models: bool) -> i32 {
         let Some(summary) = self.summary.as_ref().filter(|summary| summary.pods > 0) else { return 0 };
         let Some(wanted) = wanted else { return clamp(summary.pods) };
         if let Some(models) = self.models.as_ref().filter(|_| use_models) {
@@ -211,8 +211,8 @@ impl Free {
         clamp(summary.fits(wanted).min(summary.pods))
     }
 
-    /// The accurate estimator: how many replicas the nodes take. `None` where the nodes are not known.
-    pub fn by_nodes(&self, known: Option<&Arc<ClusterNodes>>, wanted: &Wanted<'_>) -> Option<i32> {
+    /// The accurate estimator: replicas that the nodes can run. `None` if the nodes are not known.
+    pub fn by_nodes(&self, known: Option<&Arc<ClusterNodes>>, wanted: &ResolvedDemand<'_>) -> Option<i32> {
         let free = self.nodes.as_ref()?;
         let known = known?;
         let fits = |node: &NodeFree| match node.accepts(known, wanted.demand) {
@@ -222,18 +222,18 @@ impl Free {
         Some(clamp(total(free.iter().map(fits))))
     }
 
-    /// How many replicas the quotas of their namespace allow; `None` where none limits them.
+    /// Replicas that the quotas of their namespace allow; `None` if no quota applies.
     pub fn by_quotas(&self, known: Option<&Arc<ClusterNodes>>, demand: &Demand) -> Option<i32> {
         self.quotas.replicas(known?, demand).map(clamp)
     }
 
-    /// How many whole sets of components the quotas of their namespace allow.
-    pub fn sets_by_quotas(&self, known: Option<&Arc<ClusterNodes>>, parts: &[Part]) -> Option<i32> {
+    /// Whole sets of components that the quotas of their namespace allow.
+    pub fn sets_by_quotas(&self, known: Option<&Arc<ClusterNodes>>, parts: &[ComponentDemand]) -> Option<i32> {
         self.quotas.sets(known?, parts).map(clamp)
     }
 
-    /// How many whole sets of components the summary and the models allow.
-    pub fn sets_by_summary(&self, names: &ResourceNames, parts: &[Part], use_models: bool) -> i32 {
+    /// Whole sets of components that the summary and the models allow.
+    pub fn sets_by_summary(&self, names: &ResourceNames, parts: &[ComponentDemand], use_models: bool) -> i32 {
         let Some(summary) = self.summary.as_ref().filter(|summary| summary.pods > 0) else { return 0 };
         let pods: i64 = parts.iter().map(|part| part.replicas).sum();
         if pods <= 0 {
@@ -250,12 +250,12 @@ impl Free {
         }
     }
 
-    /// How many whole sets of components the nodes take.
+    /// Whole sets of components that the nodes can run.
     pub fn sets_by_nodes(
         &self,
         known: Option<&Arc<ClusterNodes>>,
         names: &ResourceNames,
-        parts: &[Part],
+        parts: &[ComponentDemand],
     ) -> Option<i32> {
         let free = self.nodes.as_ref()?;
         let pods: i64 = parts.iter().map(|part| part.replicas).sum();
@@ -265,9 +265,9 @@ impl Free {
         Some(clamp(simulate(free.clone(), Some(known?), names, parts, i64::from(i32::MAX))))
     }
 
-    /// Takes away what is on its way to the cluster.
-    pub fn deduct(&mut self, known: Option<&Arc<ClusterNodes>>, names: &ResourceNames, part: &Part) {
-        let wanted = Wanted::new(names, &part.demand);
+    /// Subtracts replicas reserved in the cluster.
+    pub fn deduct(&mut self, known: Option<&Arc<ClusterNodes>>, names: &ResourceNames, part: &ComponentDemand) {
+        let wanted = ResolvedDemand::new(names, &part.demand);
         if let Some(summary) = &mut self.summary {
             summary.pods -= part.replicas;
             for resource in &wanted.resources {
@@ -309,7 +309,7 @@ impl SummaryFree {
         free
     }
 
-    fn fits(&self, wanted: &Wanted<'_>) -> i64 {
+    fn fits(&self, wanted: &ResolvedDemand<'_>) -> i64 {
         let mut fits = i64::MAX;
         for resource in &wanted.resources {
             let left = resource.id.and_then(|id| self.amounts.get(id).copied().flatten()).unwrap_or(0);
@@ -320,7 +320,7 @@ impl SummaryFree {
 }
 
 impl NodeFree {
-    fn fits(&self, wanted: &Wanted<'_>) -> i64 {
+    fn fits(&self, wanted: &ResolvedDemand<'_>) -> i64 {
         let mut fits = self.pods;
         for resource in wanted.resources.iter().filter(|resource| resource.is_counted) {
             let left = resource.id.and_then(|id| self.amounts.get(id).copied()).unwrap_or(0);
@@ -334,7 +334,7 @@ impl NodeFree {
         node.is_none_or(|node| demand.claim.accepts(node))
     }
 
-    fn take(&mut self, wanted: &Wanted<'_>, replicas: i64) {
+    fn take(&mut self, wanted: &ResolvedDemand<'_>, replicas: i64) {
         self.pods -= replicas;
         for resource in &wanted.resources {
             if let Some(left) = resource.id.and_then(|id| self.amounts.get_mut(id)) {
@@ -351,8 +351,8 @@ fn set_amount(amounts: &mut Vec<i64>, id: usize, value: i64) {
     amounts[id] = value;
 }
 
-/// As many nodes of each grade as are counted, each with the least its grade promises. `None` without models or counts,
-/// and where a count cannot be.
+/// As many nodes of each grade as are counted, each with the minimum of its grade. `None` without models or counts,
+/// or with an invalid count.
 fn model_nodes(names: &mut ResourceNames, spec: &ClusterSpec, summary: &ResourceSummary) -> Option<Vec<NodeFree>> {
     let counts = &summary.allocatable_modelings;
     if counts.is_empty() || spec.resource_models.is_empty() || counts.iter().any(|model| model.count < 0) {
@@ -388,8 +388,8 @@ fn real_nodes(names: &mut ResourceNames, known: &ClusterNodes) -> Vec<NodeFree> 
     known.nodes.iter().enumerate().map(free).collect()
 }
 
-/// What all parts ask for together, by resource.
-fn sum_of(parts: &[Part]) -> Vec<(&str, i64)> {
+/// The sum of all components' requests, by resource.
+fn sum_of(parts: &[ComponentDemand]) -> Vec<(&str, i64)> {
     let mut sums: Vec<(&str, i64)> = Vec::new();
     for part in parts.iter().filter(|part| part.replicas > 0) {
         for (name, amount) in &part.demand.amounts {
@@ -403,15 +403,15 @@ fn sum_of(parts: &[Part]) -> Vec<(&str, i64)> {
     sums
 }
 
-/// Puts whole sets on the nodes, first fit, until one does not fit.
+/// Places whole sets on the nodes, first fit, until one does not fit.
 fn simulate(
     mut nodes: Vec<NodeFree>,
     known: Option<&Arc<ClusterNodes>>,
     names: &ResourceNames,
-    parts: &[Part],
+    parts: &[ComponentDemand],
     sets_max: i64,
 ) -> i64 {
-    let wanted: Vec<_> = parts.iter().map(|part| (Wanted::new(names, &part.demand), part.replicas)).collect();
+    let wanted: Vec<_> = parts.iter().map(|part| (ResolvedDemand::new(names, &part.demand), part.replicas)).collect();
     let mut sets = 0;
     while sets < sets_max
         && wanted.iter().all(|(wanted, replicas)| place(&mut nodes, known.map(|known| &**known), wanted, *replicas))
@@ -421,8 +421,8 @@ fn simulate(
     sets
 }
 
-/// Puts replicas on nodes, first fit; says whether all found a place.
-fn place(nodes: &mut Vec<NodeFree>, known: Option<&ClusterNodes>, wanted: &Wanted<'_>, replicas: i64) -> bool {
+/// Places replicas on nodes, first fit; returns whether all fit.
+fn place(nodes: &mut Vec<NodeFree>, known: Option<&ClusterNodes>, wanted: &ResolvedDemand<'_>, replicas: i64) -> bool {
     let mut left = replicas;
     let mut at = 0;
     while left > 0 && at < nodes.len() {
@@ -444,7 +444,7 @@ fn place(nodes: &mut Vec<NodeFree>, known: Option<&ClusterNodes>, wanted: &Wante
     left <= 0
 }
 
-/// Changes the first `count` of nodes that were alike; returns the place after them.
+/// Changes the first `count` nodes of a group; returns the index after them.
 fn split(nodes: &mut Vec<NodeFree>, at: usize, count: i64, change: impl FnOnce(&mut NodeFree)) -> usize {
     if nodes[at].count > count {
         let mut rest = nodes[at].clone();
@@ -464,19 +464,19 @@ fn clamp(number: i64) -> i32 {
     number.clamp(0, i64::from(i32::MAX)) as i32
 }
 
-/// The parts of a set of components.
-pub fn parts_of(spec: &BindingSpec) -> Vec<Part> {
-    let part = |component: &api::work::Component| Part {
+/// The components of a binding as one set.
+pub fn parts_of(spec: &BindingSpec) -> Vec<ComponentDemand> {
+    let part = |component: &api::work::Component| ComponentDemand {
         replicas: i64::from(component.replicas),
         demand: Demand::new(spec, component.replica_requirements.as_ref()),
     };
     spec.components.iter().map(part).collect()
 }
 
-/// What a binding with so many replicas in a cluster asks of it.
-pub fn parts_in_cluster(spec: &BindingSpec, replicas: i64) -> Vec<Part> {
+/// The demand of a binding with that many replicas in one cluster.
+pub fn parts_in_cluster(spec: &BindingSpec, replicas: i64) -> Vec<ComponentDemand> {
     if spec.components.is_empty() {
-        vec![Part { replicas, demand: Demand::new(spec, spec.replica_requirements.as_ref()) }]
+        vec![ComponentDemand { replicas, demand: Demand::new(spec, spec.replica_requirements.as_ref()) }]
     } else {
         parts_of(spec)
     }

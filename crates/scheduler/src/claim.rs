@@ -1,4 +1,4 @@
-//! Which nodes a pod may run on: node selector, required node affinity, tolerations.
+//! Node constraints of a pod: node selector, required node affinity, tolerations.
 
 use api::core::{Taint, Toleration};
 use api::work::NodeClaim;
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use api::capacity::NodeCapacity;
 
-/// A node claim, read once for many nodes.
+/// A node claim, parsed once for many nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
     selector: Vec<(String, String)>,
-    /// One of these must hold; `None` when there is no affinity.
+    /// One of these must match; `None` without an affinity.
     terms: Option<Vec<Term>>,
     tolerations: Vec<Toleration>,
 }
 
-/// All of these must hold; an empty term holds for no node.
+/// All requirements must match; an empty term matches no node.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Term {
     labels: Vec<Requirement>,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_and_cordons_keep_pods_away_unless_tolerated() {
+    fn untolerated_taints_and_cordons_exclude_nodes() {
         let taint = |effect: &str| Taint {
             key: "k".to_owned(),
             value: "v".to_owned(),

@@ -1,4 +1,4 @@
-//! Shares the replicas out among the selected clusters.
+//! Divides the replicas among the selected clusters.
 
 use api::policy::{Placement, StaticClusterWeight};
 use api::work::{BindingSpec, TargetCluster};
@@ -6,14 +6,14 @@ use api::work::{BindingSpec, TargetCluster};
 use crate::explanation::{Division, Listener, TURNS_MAX, Weight};
 use crate::filter::observed_term;
 use crate::schedule::{Request, ScheduleError};
-use crate::snapshot::Snapshot;
+use crate::snapshot::ClusterSnapshot;
 use crate::spread::Pick;
 use crate::webster::{Party, TieBreak, share_out};
 
-/// How replicas are shared out.
+/// The replica division strategy of a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Strategy {
-    /// Each cluster has all of them.
+pub(crate) enum DivisionStrategy {
+    /// Each cluster gets all replicas.
     Duplicated,
     Aggregated,
     StaticWeight,
@@ -21,7 +21,7 @@ pub(crate) enum Strategy {
     Unknown,
 }
 
-impl Strategy {
+impl DivisionStrategy {
     pub fn of(placement: &Placement) -> Self {
         let Some(strategy) = placement.replica_scheduling.as_ref() else { return Self::Duplicated };
         let is_dynamic =
@@ -49,20 +49,20 @@ impl Strategy {
 /// A cluster and its share.
 pub(crate) type Share = (usize, i32);
 
-/// What a division is made of, apart from the clusters.
+/// The inputs of a division, apart from the clusters.
 struct Work<'a, 'l, L: Listener> {
-    snapshot: &'a Snapshot,
+    snapshot: &'a ClusterSnapshot,
     spec: &'a BindingSpec,
     placement: &'a Placement,
-    strategy: Strategy,
+    strategy: DivisionStrategy,
     tie: TieBreak,
     is_fresh: bool,
     listener: &'l mut L,
 }
 
-/// Who gets how many. What needs no replicas, and what is placed as a whole, goes to every selected cluster.
+/// Divides the replicas. Objects without replicas, and sets placed as a whole, go to every selected cluster.
 pub(crate) fn divide<L: Listener>(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     request: &Request<'_>,
     placement: &Placement,
     picks: &[Pick],
@@ -77,14 +77,14 @@ pub(crate) fn divide<L: Listener>(
         snapshot,
         spec,
         placement,
-        strategy: Strategy::of(placement),
+        strategy: DivisionStrategy::of(placement),
         tie: TieBreak::of_uid(&spec.resource.uid),
         is_fresh: request.is_reschedule(),
         listener,
     };
     let mut shares = if !has_replicas {
         let all: Vec<Share> = picks.iter().map(|pick| (pick.place, 0)).collect();
-        work.tell("None", "no replicas to share out: every selected cluster", 0, &all);
+        work.report("None", "no replicas to share out: every selected cluster", 0, &all);
         all
     } else if has_overflow(request, placement) {
         work.by_tiers(picks)?
@@ -105,7 +105,7 @@ fn has_overflow(request: &Request<'_>, placement: &Placement) -> bool {
 }
 
 impl<L: Listener> Work<'_, '_, L> {
-    /// Fills tier after tier; the next gets what the one before has no room for.
+    /// Fills tier after tier; the next gets what the previous one has no capacity for.
     fn by_tiers(&mut self, picks: &[Pick]) -> Result<Vec<Share>, ScheduleError> {
         let mut orders: Vec<u32> = picks.iter().map(|pick| pick.overflow_order).collect();
         orders.sort_unstable();
@@ -128,17 +128,17 @@ impl<L: Listener> Work<'_, '_, L> {
         Ok(shares)
     }
 
-    /// Without the clusters that got nothing.
+    /// Omits clusters that got nothing.
     fn one_tier(&mut self, picks: &[Pick], replicas: i32) -> Result<Vec<Share>, ScheduleError> {
         let mut shares = match self.strategy {
-            Strategy::Duplicated => {
+            DivisionStrategy::Duplicated => {
                 let all: Vec<Share> = picks.iter().map(|pick| (pick.place, replicas)).collect();
-                self.tell("Duplicated", "every selected cluster has all replicas", replicas, &all);
+                self.report("Duplicated", "every selected cluster has all replicas", replicas, &all);
                 all
             }
-            Strategy::StaticWeight => self.by_static_weight(picks, replicas),
-            Strategy::Aggregated | Strategy::DynamicWeight => self.by_room(picks, replicas)?,
-            Strategy::Unknown => {
+            DivisionStrategy::StaticWeight => self.by_static_weight(picks, replicas),
+            DivisionStrategy::Aggregated | DivisionStrategy::DynamicWeight => self.by_room(picks, replicas)?,
+            DivisionStrategy::Unknown => {
                 let strategy = self.placement.replica_scheduling.clone().unwrap_or_default();
                 return Err(failed(&format!(
                     "unsupported replica scheduling strategy, replicaSchedulingType: {}, replicaDivisionPreference: {}, \
@@ -151,7 +151,7 @@ impl<L: Listener> Work<'_, '_, L> {
         Ok(shares)
     }
 
-    /// By the weights in the list, whatever was before and whatever room there is.
+    /// By the weights in the list, regardless of capacity and the previous division.
     fn by_static_weight(&mut self, picks: &[Pick], replicas: i32) -> Vec<Share> {
         let preference = self.placement.replica_scheduling.as_ref().and_then(|own| own.weight_preference.as_ref());
         let list = preference.map(|preference| preference.static_weight_list.as_slice()).unwrap_or_default();
@@ -170,14 +170,14 @@ impl<L: Listener> Work<'_, '_, L> {
         if let Some(standby) = self.first_standby(list, picks) {
             let shares = vec![(standby, replicas)];
             let step = "no cluster with a positive weight is feasible: the first feasible one of weight 0 has all";
-            self.tell("StaticWeight", step, replicas, &shares);
+            self.report("StaticWeight", step, replicas, &shares);
             return shares;
         }
         let alike: Vec<(usize, i64)> = picks.iter().map(|pick| (pick.place, 1)).collect();
         self.share("evenly: the list weighs none of the clusters", replicas, &alike, &[])
     }
 
-    /// Clusters of weight 0 stand by: the first of them in the order of the list, and of the names in an entry.
+    /// Clusters of weight 0 are standbys: the first in the order of the list, and of the names within an entry.
     fn first_standby(&self, list: &[StaticClusterWeight], picks: &[Pick]) -> Option<usize> {
         list.iter().filter(|rule| rule.weight == 0).find_map(|rule| {
             let meant = self.snapshot.matching(&rule.target_cluster);
@@ -190,7 +190,7 @@ impl<L: Listener> Work<'_, '_, L> {
         })
     }
 
-    /// By what the clusters have room for: what runs stays where it is, unless all is to be placed anew.
+    /// By free capacity: running replicas stay, unless a fresh placement was requested.
     fn by_room(&mut self, picks: &[Pick], replicas: i32) -> Result<Vec<Share>, ScheduleError> {
         let had: Vec<Share> = self
             .spec
@@ -204,22 +204,22 @@ impl<L: Listener> Work<'_, '_, L> {
         if self.is_fresh {
             let room =
                 picks.iter().map(|pick| (pick.place, i64::from(pick.allocatable) + i64::from(had_in(pick.place))));
-            return self.fill("placed anew, by all the room there is", replicas, room.collect(), &[], "do fresh scale");
+            return self.fill("fresh placement, by total capacity", replicas, room.collect(), &[], "do fresh scale");
         }
         if assigned > i64::from(replicas) {
             let room = had.iter().map(|(place, replicas)| (*place, i64::from(*replicas)));
-            return self.fill("scaled down, by what each cluster has", replicas, room.collect(), &[], "scale down");
+            return self.fill("scaled down, by current replicas", replicas, room.collect(), &[], "scale down");
         }
         if assigned < i64::from(replicas) {
             let more = i32::try_from(i64::from(replicas) - assigned).unwrap_or(i32::MAX);
             let room = picks.iter().map(|pick| (pick.place, i64::from(pick.allocatable))).collect();
-            return self.fill("scaled up, by the room there is", more, room, &had, "scale up");
+            return self.fill("scaled up, by free capacity", more, room, &had, "scale up");
         }
-        self.tell(self.strategy.name(), "as before: the clusters have them all", replicas, &had);
+        self.report(self.strategy.name(), "as before: the clusters have them all", replicas, &had);
         Ok(had)
     }
 
-    /// Shares `replicas` out by room and adds what is kept.
+    /// Divides `replicas` by capacity and adds the kept ones.
     fn fill(
         &mut self,
         step: &str,
@@ -228,7 +228,7 @@ impl<L: Listener> Work<'_, '_, L> {
         kept: &[Share],
         action: &str,
     ) -> Result<Vec<Share>, ScheduleError> {
-        // Stable: clusters with equal room stay in the order of the candidates.
+        // Stable: clusters of equal capacity keep the order of the candidates.
         room.sort_by_key(|(_, room)| std::cmp::Reverse(*room));
         let total: i64 = room.iter().map(|(_, room)| *room).sum();
         if total < i64::from(replicas) {
@@ -236,8 +236,8 @@ impl<L: Listener> Work<'_, '_, L> {
                 "failed to {action}: Clusters available replicas {total} are not enough to schedule."
             )));
         }
-        if self.strategy == Strategy::Aggregated {
-            // As few clusters as possible: those that have some go first.
+        if self.strategy == DivisionStrategy::Aggregated {
+            // As few clusters as possible: those that already have replicas first.
             let has_some = |place: usize| kept.iter().any(|(own, replicas)| *own == place && *replicas > 0);
             room.sort_by_key(|(place, _)| !has_some(*place));
             let mut sum = 0;
@@ -250,7 +250,7 @@ impl<L: Listener> Work<'_, '_, L> {
         Ok(self.share(step, replicas, &room, kept))
     }
 
-    /// Webster's division, with what is kept added.
+    /// Webster's division, plus the kept replicas.
     fn share(&mut self, step: &str, replicas: i32, weights: &[(usize, i64)], kept: &[Share]) -> Vec<Share> {
         let parties = weights.iter().map(|(place, votes)| Party { index: *place, votes: *votes, seats: 0 }).collect();
         let mut turns = Vec::new();
@@ -270,7 +270,7 @@ impl<L: Listener> Work<'_, '_, L> {
         only_kept.sort_unstable();
         shares.extend(only_kept);
         let (snapshot, strategy) = (self.snapshot, self.strategy.name());
-        self.listener.tell(|attempt| {
+        self.listener.report(|attempt| {
             attempt.divisions.push(Division {
                 strategy: strategy.to_owned(),
                 step: step.to_owned(),
@@ -284,9 +284,9 @@ impl<L: Listener> Work<'_, '_, L> {
         shares
     }
 
-    fn tell(&mut self, strategy: &str, step: &str, replicas: i32, shares: &[Share]) {
+    fn report(&mut self, strategy: &str, step: &str, replicas: i32, shares: &[Share]) {
         let snapshot = self.snapshot;
-        self.listener.tell(|attempt| {
+        self.listener.report(|attempt| {
             attempt.divisions.push(Division {
                 strategy: strategy.to_owned(),
                 step: step.to_owned(),
@@ -298,12 +298,12 @@ impl<L: Listener> Work<'_, '_, L> {
     }
 }
 
-fn weight_of(snapshot: &Snapshot, place: usize, weight: i64) -> Weight {
+fn weight_of(snapshot: &ClusterSnapshot, place: usize, weight: i64) -> Weight {
     Weight { cluster: snapshot.members[place].name.clone(), weight }
 }
 
 /// Shares with the names of their clusters.
-pub(crate) fn named(snapshot: &Snapshot, shares: &[Share]) -> Vec<TargetCluster> {
+pub(crate) fn named(snapshot: &ClusterSnapshot, shares: &[Share]) -> Vec<TargetCluster> {
     let target =
         |(place, replicas): &Share| TargetCluster { name: snapshot.members[*place].name.clone(), replicas: *replicas };
     shares.iter().map(target).collect()

@@ -1,29 +1,29 @@
-//! How many replicas each candidate can take: the least of what its summary, its nodes and its quotas allow.
+//! Replica estimates per candidate: the minimum of what its summary, its nodes and its quotas allow.
 
 use api::work::BindingSpec;
 
-use crate::capacity::{Demand, Part, Wanted, parts_of};
+use crate::capacity::{ComponentDemand, Demand, ResolvedDemand, parts_of};
 use crate::explanation::Estimate;
-use crate::schedule::{Options, Request};
-use crate::snapshot::{Member, Snapshot};
+use crate::schedule::{Request, SchedulerOptions};
+use crate::snapshot::{ClusterSnapshot, Member};
 
 pub const GENERAL: &str = "general-estimator";
 pub const ACCURATE: &str = "scheduler-estimator";
-/// A plugin of the accurate estimator, told of on its own: it is another reason.
+/// A plugin of the accurate estimator, reported separately because it is another reason.
 pub const QUOTAS: &str = "ResourceQuotaEstimator";
 
-/// What is to be estimated, prepared for many clusters.
-pub(crate) enum Question<'a> {
-    /// It needs no room.
+/// The estimate to make, prepared for many clusters.
+pub(crate) enum EstimateRequest<'a> {
+    /// It needs no capacity.
     Nothing,
-    /// Replicas of one kind; without requirements only pods are counted.
-    Replicas { wanted: Wanted<'a>, has_requirements: bool },
+    /// Replicas of one kind; without requirements only pods count.
+    Replicas { wanted: ResolvedDemand<'a>, has_requirements: bool },
     /// Whole sets of components.
-    Sets(Vec<Part>),
+    Sets(Vec<ComponentDemand>),
 }
 
-/// Is the workload placed as a whole, in one cluster?
-pub(crate) fn is_set(spec: &BindingSpec, options: &Options) -> bool {
+/// Reports whether the workload is placed as a whole, in one cluster.
+pub(crate) fn is_set(spec: &BindingSpec, options: &SchedulerOptions) -> bool {
     let constraints = spec.placement.iter().flat_map(|placement| &placement.spread_constraints);
     options.multiple_pod_templates
         && !spec.components.is_empty()
@@ -32,8 +32,8 @@ pub(crate) fn is_set(spec: &BindingSpec, options: &Options) -> bool {
             .any(|constraint| constraint.min_groups == 1 && constraint.max_groups == 1)
 }
 
-impl<'a> Question<'a> {
-    pub fn new(snapshot: &Snapshot, request: &Request<'_>, demand: &'a Demand) -> Self {
+impl<'a> EstimateRequest<'a> {
+    pub fn new(snapshot: &ClusterSnapshot, request: &Request<'_>, demand: &'a Demand) -> Self {
         let spec = request.spec;
         if spec.replicas == 0 && spec.components.is_empty() {
             return Self::Nothing;
@@ -42,11 +42,11 @@ impl<'a> Question<'a> {
             return Self::Sets(parts_of(spec));
         }
         let has_requirements = spec.replica_requirements.is_some();
-        Self::Replicas { wanted: Wanted::new(&snapshot.resources, demand), has_requirements }
+        Self::Replicas { wanted: ResolvedDemand::new(&snapshot.resources, demand), has_requirements }
     }
 
-    /// The answer for one cluster.
-    pub fn ask(&self, snapshot: &Snapshot, member: &Member, request: &Request<'_>) -> i32 {
+    /// The estimate for one cluster.
+    pub fn ask(&self, snapshot: &ClusterSnapshot, member: &Member, request: &Request<'_>) -> i32 {
         if matches!(self, Self::Nothing) {
             return i32::MAX;
         }
@@ -57,8 +57,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// What each estimator says; none where it is not asked.
-    fn estimates(&self, snapshot: &Snapshot, member: &Member, options: &Options) -> [Option<i32>; 3] {
+    /// The estimate of each estimator; `None` if it does not apply.
+    fn estimates(&self, snapshot: &ClusterSnapshot, member: &Member, options: &SchedulerOptions) -> [Option<i32>; 3] {
         let (free, nodes) = (&member.free, member.nodes.as_ref());
         let has_nodes = options.estimate_from_nodes && free.has_nodes();
         let has_quotas = has_nodes && options.resource_quotas;
@@ -77,8 +77,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The answers with the names of who gave them.
-    pub fn explain(&self, snapshot: &Snapshot, member: &Member, options: &Options) -> Vec<Estimate> {
+    /// The estimates with the names of their estimators.
+    pub fn explain(&self, snapshot: &ClusterSnapshot, member: &Member, options: &SchedulerOptions) -> Vec<Estimate> {
         let named = [GENERAL, ACCURATE, QUOTAS].into_iter().zip(self.estimates(snapshot, member, options));
         named
             .filter_map(|(name, replicas)| Some(Estimate { estimator: name.to_owned(), replicas: replicas? }))

@@ -1,13 +1,13 @@
-//! Why a decision came out as it did, as data: what `why` and `plan` print.
+//! The reasons of a decision as data, printed by `why` and `plan`.
 
 use api::work::TargetCluster;
 use serde::{Deserialize, Serialize};
 
-/// The whole story of one decision.
+/// The reasons of one decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Explanation {
-    /// One per affinity group that was tried, in order; exactly one where there are no groups.
+    /// One per affinity group tried, in order; exactly one without groups.
     pub attempts: Vec<Attempt>,
     pub clusters: Vec<TargetCluster>,
     /// `Success`, `NoClusterFit`, `Unschedulable` or `SchedulerError`.
@@ -21,19 +21,19 @@ pub struct Explanation {
 pub struct Attempt {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub affinity_name: String,
-    /// How many clusters there are.
+    /// Number of clusters.
     pub clusters_known: usize,
     pub left_out: Vec<LeftOut>,
     pub candidates: Vec<Candidate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
     pub divisions: Vec<Division>,
-    /// Why it failed.
+    /// The error it failed with.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
 }
 
-/// A cluster that may not have the workload, and every reason why.
+/// A cluster that was filtered out, with every reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeftOut {
@@ -48,20 +48,20 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// A cluster that may have the workload.
+/// A cluster that passed all filters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Candidate {
     pub cluster: String,
     pub scores: Vec<Score>,
     pub estimates: Vec<Estimate>,
-    /// What it can take in addition: the least of the estimates.
+    /// Additional replicas it can run: the minimum of the estimates.
     pub allocatable: i32,
-    /// That and what it has already.
+    /// `allocatable` plus the replicas it already has.
     pub available: i64,
     /// 0 for the affinity itself, then the overflow affinities in order.
     pub overflow_order: u32,
-    /// Replicas of other decisions on their way there, which the estimates allow for.
+    /// Replicas reserved there by other decisions, already deducted from the estimates.
     pub reserved: i64,
 }
 
@@ -79,12 +79,12 @@ pub struct Estimate {
     pub replicas: i32,
 }
 
-/// Which of the candidates were taken, and by which rule.
+/// The selected candidates, and the rule that selected them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selection {
     pub rule: String,
-    /// The regions that were weighed, where there are any.
+    /// The scored regions, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupScore>,
     pub clusters: Vec<String>,
@@ -99,22 +99,22 @@ pub struct GroupScore {
     pub is_chosen: bool,
 }
 
-/// One sharing out of replicas.
+/// One division of replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Division {
-    /// `Duplicated`, `StaticWeight`, `DynamicWeight`, `Aggregated`, or `None` for what has no replicas.
+    /// `Duplicated`, `StaticWeight`, `DynamicWeight`, `Aggregated`, or `None` without replicas.
     pub strategy: String,
-    /// What kind of step it is, in words.
+    /// A description of the step.
     pub step: String,
-    /// How many replicas were shared out.
+    /// Number of replicas divided.
     pub replicas: i32,
-    /// What each cluster weighed.
+    /// The weight of each cluster.
     pub weights: Vec<Weight>,
-    /// What clusters had and keep.
+    /// Replicas that clusters had and keep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<TargetCluster>,
-    /// Who got the last replicas, one by one.
+    /// The clusters that got the last replicas, one by one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<String>,
     pub result: Vec<TargetCluster>,
@@ -127,57 +127,57 @@ pub struct Weight {
     pub weight: i64,
 }
 
-/// Turns told of in one division.
+/// Turns reported in one division.
 pub const TURNS_MAX: usize = 100;
 
-/// Who wants to hear of the steps of a decision. The hot path has a listener that hears nothing and costs nothing.
+/// Receives the steps of a decision. On the hot path a no-op listener makes it free.
 pub(crate) trait Listener {
-    fn tell(&mut self, what: impl FnOnce(&mut Attempt));
+    fn report(&mut self, what: impl FnOnce(&mut Attempt));
     fn begin(&mut self, affinity_name: &str);
-    fn passed(&mut self, step: Step);
+    fn passed(&mut self, step: ScheduleStage);
 }
 
-/// The steps of a decision, under Karmada's names.
+/// The stages of a decision, with Karmada's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ScheduleStage {
     Filter,
     Score,
     Select,
     AssignReplicas,
 }
 
-/// Explains, and says when each step is done: whoever listens may have a clock.
-pub(crate) struct Paced<'a> {
+/// Explains, and reports when each stage is done so that the caller can time it.
+pub(crate) struct TimedExplanation<'a> {
     pub explanation: Explanation,
-    pub passed: &'a mut dyn FnMut(Step),
+    pub passed: &'a mut dyn FnMut(ScheduleStage),
 }
 
-impl Listener for Paced<'_> {
-    fn tell(&mut self, what: impl FnOnce(&mut Attempt)) {
-        self.explanation.tell(what);
+impl Listener for TimedExplanation<'_> {
+    fn report(&mut self, what: impl FnOnce(&mut Attempt)) {
+        self.explanation.report(what);
     }
 
     fn begin(&mut self, affinity_name: &str) {
         self.explanation.begin(affinity_name);
     }
 
-    fn passed(&mut self, step: Step) {
+    fn passed(&mut self, step: ScheduleStage) {
         (self.passed)(step);
     }
 }
 
-pub(crate) struct Nobody;
+pub(crate) struct NoListener;
 
-impl Listener for Nobody {
-    fn tell(&mut self, _: impl FnOnce(&mut Attempt)) {}
+impl Listener for NoListener {
+    fn report(&mut self, _: impl FnOnce(&mut Attempt)) {}
 
     fn begin(&mut self, _: &str) {}
 
-    fn passed(&mut self, _: Step) {}
+    fn passed(&mut self, _: ScheduleStage) {}
 }
 
 impl Listener for Explanation {
-    fn tell(&mut self, what: impl FnOnce(&mut Attempt)) {
+    fn report(&mut self, what: impl FnOnce(&mut Attempt)) {
         if let Some(attempt) = self.attempts.last_mut() {
             what(attempt);
         }
@@ -187,5 +187,5 @@ impl Listener for Explanation {
         self.attempts.push(Attempt { affinity_name: affinity_name.to_owned(), ..Attempt::default() });
     }
 
-    fn passed(&mut self, _: Step) {}
+    fn passed(&mut self, _: ScheduleStage) {}
 }

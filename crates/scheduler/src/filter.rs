@@ -1,4 +1,4 @@
-//! Which clusters may have a workload at all, and why the others may not.
+//! Cluster filters, and the reasons for excluding clusters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::explanation::{LeftOut, Refusal};
 use crate::plugins::{Plugin, Plugins};
 use crate::schedule::{Request, ScheduleError};
 use crate::set::ClusterSet;
-use crate::snapshot::{Member, Snapshot};
+use crate::snapshot::{ClusterSnapshot, Member};
 
-/// The clusters each filter lets pass, and those that pass all.
+/// The clusters that pass each filter, and those that pass all.
 pub(crate) struct Filtered {
-    /// In the order the reasons are given.
+    /// In the order the reasons are reported.
     passed: Vec<(Plugin, ClusterSet)>,
     pub feasible: ClusterSet,
 }
 
-/// The affinity group in use: the term whose name was observed.
+/// The affinity group in use: the term with the observed name.
 pub(crate) fn observed_term<'a>(placement: &'a Placement, status: &BindingStatus) -> Option<&'a ClusterAffinityTerm> {
     if placement.cluster_affinity.is_some() {
         return None;
@@ -28,9 +28,9 @@ pub(crate) fn observed_term<'a>(placement: &'a Placement, status: &BindingStatus
     placement.cluster_affinities.iter().find(|term| term.affinity_name == status.scheduler_observed_affinity_name)
 }
 
-/// Clusters that may have it. What a cluster has already it keeps, as far as API, taints and neighbours go: those are
-/// others' reasons to take it away.
-pub(crate) fn filter(snapshot: &Snapshot, request: &Request<'_>, placement: &Placement) -> Filtered {
+/// The feasible clusters. A cluster that has the workload passes the API, taint and peer filters: removing it for
+/// those reasons is left to other controllers.
+pub(crate) fn filter(snapshot: &ClusterSnapshot, request: &Request<'_>, placement: &Placement) -> Filtered {
     let spec = request.spec;
     let plugins = &request.options.plugins;
     let targets = snapshot.set_of(spec.clusters.iter().map(|target| target.name.as_str()));
@@ -57,7 +57,7 @@ pub(crate) fn filter(snapshot: &Snapshot, request: &Request<'_>, placement: &Pla
 }
 
 fn affinity(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     spec: &BindingSpec,
     status: &BindingStatus,
     placement: &Placement,
@@ -67,7 +67,7 @@ fn affinity(
     }
     let term = observed_term(placement, status)?;
     let mut set = ClusterSet::clone(&snapshot.matching(&term.affinity));
-    // What needs no room has no reason to overflow.
+    // Objects that need no capacity never overflow.
     if spec.is_workload() {
         for overflow in term.overflow_affinities.iter().flatten() {
             set.unite(&snapshot.matching(&overflow.affinity));
@@ -76,7 +76,7 @@ fn affinity(
     Some(set)
 }
 
-fn eviction(snapshot: &Snapshot, spec: &BindingSpec) -> Option<ClusterSet> {
+fn eviction(snapshot: &ClusterSnapshot, spec: &BindingSpec) -> Option<ClusterSet> {
     if spec.graceful_eviction_tasks.is_empty() {
         return None;
     }
@@ -86,7 +86,7 @@ fn eviction(snapshot: &Snapshot, spec: &BindingSpec) -> Option<ClusterSet> {
     Some(set)
 }
 
-fn taints(snapshot: &Snapshot, placement: &Placement, targets: &ClusterSet) -> Option<ClusterSet> {
+fn taints(snapshot: &ClusterSnapshot, placement: &Placement, targets: &ClusterSet) -> Option<ClusterSet> {
     let mut tainted = ClusterSet::full(snapshot.len());
     tainted.subtract(&snapshot.shape.untainted);
     tainted.subtract(targets);
@@ -106,7 +106,7 @@ fn untolerated<'a>(member: &'a Member, tolerations: &[Toleration]) -> Option<&'a
     member.taints.iter().find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
 }
 
-fn apis(snapshot: &Snapshot, spec: &BindingSpec, targets: &ClusterSet) -> ClusterSet {
+fn apis(snapshot: &ClusterSnapshot, spec: &BindingSpec, targets: &ClusterSet) -> ClusterSet {
     let mut set = targets.clone();
     if let Some(enabled) = snapshot.with_api(&spec.resource.api_version, &spec.resource.kind) {
         set.unite(enabled);
@@ -114,7 +114,7 @@ fn apis(snapshot: &Snapshot, spec: &BindingSpec, targets: &ClusterSet) -> Cluste
     set
 }
 
-fn spread(snapshot: &Snapshot, placement: &Placement) -> Option<ClusterSet> {
+fn spread(snapshot: &ClusterSnapshot, placement: &Placement) -> Option<ClusterSet> {
     if placement.spread_constraints.is_empty() {
         return None;
     }
@@ -130,8 +130,8 @@ fn spread(snapshot: &Snapshot, placement: &Placement) -> Option<ClusterSet> {
     Some(set)
 }
 
-/// Only where every placed workload of the group is.
-fn together(snapshot: &Snapshot, request: &Request<'_>, targets: &ClusterSet) -> Option<ClusterSet> {
+/// Keeps only clusters that have every placed workload of the group.
+fn together(snapshot: &ClusterSnapshot, request: &Request<'_>, targets: &ClusterSet) -> Option<ClusterSet> {
     let peers = request.peers.together.iter().filter(|clusters| !clusters.is_empty());
     let mut set: Option<ClusterSet> = None;
     for clusters in peers {
@@ -147,8 +147,8 @@ fn together(snapshot: &Snapshot, request: &Request<'_>, targets: &ClusterSet) ->
     set
 }
 
-/// Only where no other workload of the group is.
-fn apart(snapshot: &Snapshot, request: &Request<'_>, targets: &ClusterSet) -> Option<ClusterSet> {
+/// Keeps only clusters that have no other workload of the group.
+fn apart(snapshot: &ClusterSnapshot, request: &Request<'_>, targets: &ClusterSet) -> Option<ClusterSet> {
     if request.peers.apart.is_empty() {
         return None;
     }
@@ -161,8 +161,8 @@ fn apart(snapshot: &Snapshot, request: &Request<'_>, targets: &ClusterSet) -> Op
 }
 
 impl Filtered {
-    /// Every cluster that is left out, with all that speaks against it.
-    pub fn left_out(&self, snapshot: &Snapshot, placement: &Placement) -> Vec<LeftOut> {
+    /// Every excluded cluster, with all its reasons.
+    pub fn left_out(&self, snapshot: &ClusterSnapshot, placement: &Placement) -> Vec<LeftOut> {
         let out = snapshot.members.iter().enumerate().filter(|(place, _)| !self.feasible.contains(*place));
         out.map(|(place, member)| {
             let refusals = self.refusals(place).map(|plugin| Refusal {
@@ -179,9 +179,9 @@ impl Filtered {
         .collect()
     }
 
-    /// No cluster fits: how many were refused for which first reason. Clusters on their way out count among all, but
-    /// have no reason.
-    pub fn error(&self, snapshot: &Snapshot, placement: &Placement) -> ScheduleError {
+    /// No cluster fits: counts clusters by their first reason. Clusters being deleted count in the total but have no
+    /// reason.
+    pub fn error(&self, snapshot: &ClusterSnapshot, placement: &Placement) -> ScheduleError {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for place in snapshot.shape.staying.iter() {
             if let Some(plugin) = self.refusals(place).next() {
@@ -228,7 +228,7 @@ fn missing_property(member: &Member, placement: &Placement) -> &'static str {
     missing.unwrap_or_default()
 }
 
-/// A taint as Kubernetes writes it.
+/// A taint in Kubernetes' notation.
 fn taint_text(taint: &Taint) -> String {
     match (taint.effect.as_str(), taint.value.as_str()) {
         ("", "") => taint.key.clone(),
@@ -238,9 +238,9 @@ fn taint_text(taint: &Taint) -> String {
     }
 }
 
-/// The place in the overflow order of every cluster; `None`: all are first.
+/// The index in the overflow order of every cluster; `None` if all come first.
 pub(crate) fn overflow_sets(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     placement: &Placement,
     status: &BindingStatus,
 ) -> Option<Vec<Arc<ClusterSet>>> {

@@ -1,8 +1,8 @@
-//! Picks the groups (regions) that together have enough clusters and weigh the most.
+//! Picks the groups (regions) that together have enough clusters and the highest weight.
 
 use std::cmp::Reverse;
 
-/// A group: its name, how many clusters it has, and what it is worth.
+/// A group: its name, its number of clusters, and its weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub name: String,
@@ -10,9 +10,9 @@ pub struct Group {
     pub weight: i64,
 }
 
-/// Groups that are looked at; of more, the heaviest.
+/// Groups considered; of more, the heaviest.
 pub const GROUPS_MAX: usize = 128;
-/// Steps of the search; after these the best of what was found is taken. Twenty groups without a bound take as many.
+/// Steps of the search; after these the best result so far is taken. Twenty groups without a bound take as many.
 pub const STEPS_MAX: usize = 1 << 20;
 
 /// A choice of groups: bits by rank, heaviest first.
@@ -26,7 +26,7 @@ struct Path {
 struct Search {
     /// By value; the search takes small groups first.
     groups: Vec<Ranked>,
-    /// The values of the groups from each place on, summed up.
+    /// Suffix sums of the values of the groups.
     values_from: Vec<usize>,
     groups_min: usize,
     groups_max: usize,
@@ -41,7 +41,8 @@ struct Ranked {
     weight: i64,
 }
 
-/// The best groups: at least `groups_min`, at most `groups_max`, with `target` clusters in all. Empty when there are none.
+/// Returns the best groups: at least `groups_min`, at most `groups_max`, with `target` clusters in total. Empty if
+/// there are none.
 pub fn pick_groups(mut groups: Vec<Group>, groups_min: usize, groups_max: usize, target: usize) -> Vec<Group> {
     if groups.is_empty() {
         return groups;
@@ -51,7 +52,7 @@ pub fn pick_groups(mut groups: Vec<Group>, groups_min: usize, groups_max: usize,
     let ranked =
         groups.iter().enumerate().map(|(rank, group)| Ranked { rank, value: group.value, weight: group.weight });
     let mut ranked: Vec<Ranked> = ranked.collect();
-    // Stable: groups of one value stay in the order of their ranks.
+    // Stable: groups of equal value keep the order of their ranks.
     ranked.sort_by_key(|group| group.value);
     let mut values_from = vec![0; ranked.len() + 1];
     for at in (0..ranked.len()).rev() {
@@ -84,21 +85,21 @@ impl Search {
                 value: path.value + group.value,
             };
             self.walk(next, len + 1, at + 1);
-            // All groups are needed: there is one path, and it has been walked.
+            // All groups are needed: there is one path, already visited.
             if self.groups.len() == self.groups_min {
                 break;
             }
         }
     }
 
-    /// Not even the largest groups that are left suffice.
+    /// Reports whether not even the largest remaining groups suffice.
     fn cannot_reach(&self, path: Path, len: usize, begin: usize) -> bool {
         let more = (self.groups_max - len).min(self.groups.len() - begin);
         len + more < self.groups_min || path.value + self.values_from[self.groups.len() - more] < self.target
     }
 }
 
-/// The heaviest path; a path that is its beginning needs fewer groups and is better still.
+/// The heaviest path; a path that is a prefix of it needs fewer groups and is preferred.
 fn best_path(mut paths: Vec<Path>) -> Option<Path> {
     // Stable: of equals, the one found first.
     paths.sort_by_key(|path| (Reverse(path.weight), Reverse(path.value)));
@@ -144,7 +145,7 @@ mod tests {
         check(&[("R4", 1, 60), ("R3", 3, 50), ("R1", 3, 40), ("R2", 4, 30)], (1, 2, 5), &["R3", "R1"]);
         check(&[("R1", 1, 60), ("R2", 2, 50)], (2, 2, 4), &[]);
         check(&[("R1", 1, 60), ("R2", 2, 50)], (2, 2, 3), &["R1", "R2"]);
-        // No upper bound given is taken literally: there is nothing to pick.
+        // A missing upper bound is taken literally: there is nothing to pick.
         check(&[("R1", 1, 60)], (1, 0, 1), &[]);
         check(&[], (0, 3, 0), &[]);
     }

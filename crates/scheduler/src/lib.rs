@@ -1,6 +1,6 @@
-//! Decides where a binding runs: filter, score, spread, divide, and the reasons.
+//! Decides where a binding runs: filter, score, select, divide, with the reasons.
 //!
-//! No I/O, no waiting, no clock, no chance: the same snapshot and the same binding always give the same decision.
+//! No I/O, no clock, no randomness: the same snapshot and the same binding always give the same decision.
 
 mod affinity;
 pub mod capacity;
@@ -20,12 +20,12 @@ mod snapshot;
 mod spread;
 mod webster;
 
-pub use explanation::{Explanation, Step};
+pub use explanation::{Explanation, ScheduleStage};
 pub use need::{Need, need};
 pub use plugins::{Plugin, Plugins};
 pub use reservations::RESERVATION_LIFE;
-pub use schedule::{Decision, Options, Peers, Request, ScheduleError, explain, explain_paced, schedule};
-pub use snapshot::Snapshot;
+pub use schedule::{Decision, Peers, Request, ScheduleError, SchedulerOptions, explain, explain_timed, schedule};
+pub use snapshot::ClusterSnapshot;
 
-/// What the `Scheduled` condition says when all went well.
+/// Message of the `Scheduled` condition on success.
 pub const SUCCESS_MESSAGE: &str = "Binding has been scheduled successfully.";

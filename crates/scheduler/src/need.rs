@@ -1,31 +1,31 @@
-//! Whether a binding has to be scheduled at all.
+//! Decides whether a binding has to be scheduled.
 
 use api::policy::{ClusterAffinityTerm, Placement};
 use api::work::{BindingSpec, BindingStatus};
 use jiff::Timestamp;
 
-use crate::schedule::Options;
-use crate::snapshot::Snapshot;
+use crate::schedule::SchedulerOptions;
+use crate::snapshot::ClusterSnapshot;
 
-/// Why a binding is scheduled.
+/// The reason for scheduling a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     PlacementChanged,
     ReplicasChanged,
-    /// Somebody asked for it.
+    /// A rescheduling was requested.
     Reschedule,
-    /// What every cluster has in full is looked at each time.
+    /// Duplicated workloads are rescheduled every time.
     Duplicated,
     ClusterLeaving,
 }
 
-/// The first reason to schedule; `None`: all is as it should be.
+/// The first reason to schedule; `None` if there is none.
 pub fn need(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     spec: &BindingSpec,
     status: &BindingStatus,
     applied_placement: &str,
-    options: &Options,
+    options: &SchedulerOptions,
 ) -> Option<Need> {
     let placement = spec.placement.as_ref()?;
     if placement_changed(placement, applied_placement, &status.scheduler_observed_affinity_name) {
@@ -44,7 +44,7 @@ pub fn need(
     leaves.then_some(Need::ClusterLeaving)
 }
 
-/// Is the placement another than the one the clusters were chosen by? Of the affinity groups only the one in use counts.
+/// Reports whether the placement differs from the applied one. Of the affinity groups only the one in use counts.
 pub fn placement_changed(placement: &Placement, applied: &str, observed_affinity: &str) -> bool {
     if applied.is_empty() {
         return true;
@@ -70,7 +70,7 @@ pub fn placement_changed(placement: &Placement, applied: &str, observed_affinity
     }
 }
 
-fn replicas_changed(spec: &BindingSpec, placement: &Placement, options: &Options) -> bool {
+fn replicas_changed(spec: &BindingSpec, placement: &Placement, options: &SchedulerOptions) -> bool {
     let Some(strategy) = &placement.replica_scheduling else { return false };
     if options.multiple_pod_templates && !spec.components.is_empty() && spec.clusters.is_empty() {
         return true;
@@ -85,7 +85,7 @@ fn replicas_changed(spec: &BindingSpec, placement: &Placement, options: &Options
     }
 }
 
-/// Was a placement from scratch asked for since the last one?
+/// Reports whether a fresh placement was requested since the last one.
 pub(crate) fn is_reschedule(spec: &BindingSpec, status: &BindingStatus) -> bool {
     let time = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
     match (time(&spec.reschedule_triggered_at), time(&status.last_scheduled_time)) {

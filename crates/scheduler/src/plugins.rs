@@ -1,4 +1,4 @@
-//! The parts of the scheduler that can be switched on and off by name, as `--plugins` does.
+//! Scheduler plugins that `--plugins` enables and disables by name.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
@@ -38,7 +38,7 @@ impl Plugin {
     }
 }
 
-/// Which plugins are on.
+/// The enabled plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plugins {
     bits: u8,
@@ -51,8 +51,8 @@ impl Default for Plugins {
 }
 
 impl Plugins {
-    /// Reads the items of `--plugins`: `*` is all, a name is one, `-name` is all but that one. Names nobody knows change
-    /// nothing.
+    /// Parses the items of `--plugins`: `*` enables all, a name enables one, `-name` disables one. Unknown names are
+    /// ignored.
     pub fn parse<'a>(items: impl IntoIterator<Item = &'a str> + Clone) -> Self {
         let all = items.clone().into_iter().any(|item| item == "*");
         let mut plugins = Self { bits: if all { u8::MAX } else { 0 } };

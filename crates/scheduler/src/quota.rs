@@ -1,23 +1,23 @@
-//! How many replicas the quotas of a namespace in a member allow, as Karmada's estimator counts them.
+//! Replicas that the quotas of a namespace in a member allow, counted as in Karmada's estimator.
 
 use std::collections::HashMap;
 
 use api::capacity::{Amounts, ClusterNodes, QuotaCapacity, QuotaScope};
 
-use crate::capacity::{Demand, Part};
+use crate::capacity::{ComponentDemand, Demand};
 
-/// The one scope that can be told from what a replica asks for; quotas of others limit nothing here.
+/// The one scope that a replica's requirements determine; quotas with other scopes are ignored.
 const PRIORITY_CLASS: &str = "PriorityClass";
 
-/// What replicas that do not show in a member yet take of its quotas.
+/// Quota used by replicas that the member does not report yet.
 #[derive(Clone, Debug, Default)]
 pub struct QuotaUse {
-    /// By namespace, and then in the order of its quotas.
+    /// By namespace, then in the order of its quotas.
     taken: HashMap<String, Vec<Amounts>>,
 }
 
 impl QuotaUse {
-    /// How many replicas may still come; `None` where no quota limits what they ask for.
+    /// Replicas that still fit; `None` if no quota limits their resources.
     pub fn replicas(&self, known: &ClusterNodes, demand: &Demand) -> Option<i64> {
         let quotas = known.quotas.get(demand.namespace())?;
         let allowed = quotas.iter().enumerate().filter(|(_, quota)| means(quota, demand)).filter_map(|(at, quota)| {
@@ -27,8 +27,8 @@ impl QuotaUse {
         allowed.min()
     }
 
-    /// How many whole sets may still come. A quota counts those parts of a set that it means.
-    pub fn sets(&self, known: &ClusterNodes, parts: &[Part]) -> Option<i64> {
+    /// Whole sets that still fit. A quota counts the components of a set that its scopes match.
+    pub fn sets(&self, known: &ClusterNodes, parts: &[ComponentDemand]) -> Option<i64> {
         let namespace = parts.iter().map(|part| part.demand.namespace()).find(|namespace| !namespace.is_empty())?;
         let quotas = known.quotas.get(namespace)?;
         let allowed = quotas.iter().enumerate().filter_map(|(at, quota)| {
@@ -42,8 +42,8 @@ impl QuotaUse {
         allowed.min()
     }
 
-    /// Takes away what is on its way to the member.
-    pub fn take(&mut self, known: &ClusterNodes, part: &Part) {
+    /// Subtracts replicas reserved in the member.
+    pub fn take(&mut self, known: &ClusterNodes, part: &ComponentDemand) {
         let namespace = part.demand.namespace();
         let Some(quotas) = known.quotas.get(namespace) else { return };
         if !self.taken.contains_key(namespace) {
@@ -57,7 +57,7 @@ impl QuotaUse {
         }
     }
 
-    /// What is left of a resource, if the quota limits it.
+    /// The rest of a resource, if the quota limits it.
     fn left(&self, quota: &QuotaCapacity, namespace: &str, at: usize, resource: &str) -> Option<i64> {
         let free = quota.free.get(resource)?;
         let taken = self.taken.get(namespace).and_then(|taken| taken.get(at)?.get(resource)).copied();
@@ -65,21 +65,21 @@ impl QuotaUse {
     }
 }
 
-fn add(sums: &mut Amounts, part: &Part) {
+fn add(sums: &mut Amounts, part: &ComponentDemand) {
     for (name, amount) in part.demand.amounts() {
         let sum = sums.entry(name.clone()).or_insert(0);
         *sum = sum.saturating_add(amount.saturating_mul(part.replicas));
     }
 }
 
-/// Is the quota about these pods? One of its scopes is enough.
+/// Reports whether the quota applies to these pods. One matching scope is enough.
 fn means(quota: &QuotaCapacity, demand: &Demand) -> bool {
     quota.scopes.is_empty() || quota.scopes.iter().any(|scope| is_in(scope, demand.priority_class()))
 }
 
 fn is_in(scope: &QuotaScope, priority_class: &str) -> bool {
     let is_listed = scope.values.iter().any(|value| value == priority_class);
-    // What is not well formed means nobody.
+    // An invalid scope matches nothing.
     scope.name == PRIORITY_CLASS
         && match (scope.operator.as_str(), scope.values.is_empty()) {
             ("Exists", _) => !priority_class.is_empty(),

@@ -1,16 +1,17 @@
-//! Replicas that were given to a cluster and do not show in its figures yet, so that a burst never gives them twice.
+//! Replicas that were assigned to a cluster but do not show in its reported capacity yet, so that a burst of
+//! decisions never assigns the same capacity twice.
 
 use std::collections::{BTreeMap, HashMap};
 
 use api::work::{AggregatedStatusItem, BindingSpec, TargetCluster};
 use jiff::Timestamp;
 
-use crate::capacity::{Part, parts_in_cluster};
-use crate::snapshot::Snapshot;
+use crate::capacity::{ComponentDemand, parts_in_cluster};
+use crate::snapshot::ClusterSnapshot;
 
-/// How long a reservation lives when nothing is heard of the workload; Karmada's figure.
+/// Lifetime of a reservation without a status from the member; Karmada's value.
 pub const RESERVATION_LIFE: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
-/// Reservations kept; beyond these the oldest of a cluster go first.
+/// Reservations kept per cluster; beyond this the oldest are dropped.
 pub const RESERVATIONS_PER_CLUSTER_MAX: usize = 10_000;
 
 /// All reservations, by cluster and then by binding.
@@ -20,21 +21,21 @@ pub(crate) struct Reserved {
 }
 
 struct Reservation {
-    parts: Vec<Part>,
+    parts: Vec<ComponentDemand>,
     replicas: i64,
     expires: Timestamp,
     /// The version of the cluster's capacity when it was made.
     capacity_version: u64,
-    /// The member has the pods; its next figures will tell of them.
+    /// The member has the pods; its next report will include them.
     is_seen: bool,
 }
 
 impl Reserved {
-    pub fn parts_in(&self, cluster: &str) -> impl Iterator<Item = &Part> {
+    pub fn parts_in(&self, cluster: &str) -> impl Iterator<Item = &ComponentDemand> {
         self.by_cluster.get(cluster).into_iter().flat_map(BTreeMap::values).flat_map(|reservation| &reservation.parts)
     }
 
-    /// Drops what the figures of the cluster tell of by now.
+    /// Drops reservations that the cluster's reported capacity already includes.
     pub fn settle(&mut self, cluster: &str, capacity_version: u64) {
         if let Some(reservations) = self.by_cluster.get_mut(cluster) {
             reservations.retain(|_, own| !(own.is_seen && own.capacity_version < capacity_version));
@@ -46,8 +47,8 @@ impl Reserved {
     }
 }
 
-impl Snapshot {
-    /// Lays hands on what a decision gave beyond what the binding had, until the members show it.
+impl ClusterSnapshot {
+    /// Reserves what a decision assigned beyond the binding's previous targets, until the members report it.
     pub fn reserve(&mut self, binding: &str, spec: &BindingSpec, targets: &[TargetCluster], now: Timestamp) {
         if !spec.is_workload() {
             return;
@@ -60,7 +61,7 @@ impl Snapshot {
         }
     }
 
-    /// Takes back what `reserve` did for a placement that was not written.
+    /// Undoes `reserve` for a placement that was not written.
     pub fn unreserve(&mut self, binding: &str, spec: &BindingSpec, targets: &[TargetCluster], now: Timestamp) {
         for target in targets.iter().filter(|_| spec.is_workload()) {
             self.reserve_in(&target.name, binding, spec, -beyond(spec, target), now);
@@ -97,7 +98,7 @@ impl Snapshot {
         }
     }
 
-    /// Lets go of all a binding has reserved: it is gone, or its placement was not written.
+    /// Releases all reservations of a binding: it was deleted, or its placement was not written.
     pub fn release(&mut self, binding: &str) {
         let holds = |own: &BTreeMap<String, Reservation>| own.contains_key(binding);
         let clusters: Vec<String> =
@@ -107,7 +108,7 @@ impl Snapshot {
         }
     }
 
-    /// Lets go of what the members tell they have: healthy at once; pods that exist as soon as figures come with them.
+    /// Releases what the members report: healthy workloads at once, existing pods with the next capacity report.
     pub fn release_seen(&mut self, binding: &str, spec: &BindingSpec, statuses: &[AggregatedStatusItem]) {
         for item in statuses {
             let Some(own) = self.reserved.by_cluster.get_mut(&item.cluster_name) else { continue };
@@ -126,7 +127,7 @@ impl Snapshot {
         }
     }
 
-    /// Lets go of what nobody has told of for too long.
+    /// Releases reservations older than [`RESERVATION_LIFE`].
     pub fn release_expired(&mut self, now: Timestamp) {
         let mut touched = Vec::new();
         for (cluster, own) in &mut self.reserved.by_cluster {
@@ -142,12 +143,12 @@ impl Snapshot {
         }
     }
 
-    /// Has the binding laid hands on anything in the cluster?
+    /// Reports whether the binding has a reservation in the cluster.
     pub fn has_reserved(&self, binding: &str, cluster: &str) -> bool {
         self.reserved.by_cluster.get(cluster).is_some_and(|own| own.contains_key(binding))
     }
 
-    /// How many replicas of how many bindings are on their way to a cluster.
+    /// Number of replicas reserved in a cluster.
     pub fn reserved_in(&self, cluster: &str) -> i64 {
         let own = self.reserved.by_cluster.get(cluster);
         own.into_iter().flat_map(BTreeMap::values).map(|reservation| reservation.replicas).sum()
@@ -172,7 +173,7 @@ impl Snapshot {
     }
 }
 
-/// What a target has more than before: replicas, or whether it has the whole set of components.
+/// The increase of a target: in replicas, or 1 for a set of components that is new there.
 fn beyond(spec: &BindingSpec, target: &TargetCluster) -> i64 {
     let had = spec.target(&target.name);
     match spec.components.is_empty() {
@@ -181,7 +182,7 @@ fn beyond(spec: &BindingSpec, target: &TargetCluster) -> i64 {
     }
 }
 
-/// Does the member have all pods it was given? `None` where its status does not say.
+/// Reports whether the member has all its pods; `None` if its status does not include it.
 fn has_all(spec: &BindingSpec, item: &AggregatedStatusItem) -> Option<bool> {
     let given = i64::from(spec.target(&item.cluster_name)?.replicas);
     let has = item.status.as_ref()?.get("replicas")?.as_i64()?;

@@ -1,4 +1,4 @@
-//! One decision: filter, score, select, divide; and the ordered affinity groups around them.
+//! One decision: filter, score, select, divide, for each of the ordered affinity groups.
 
 use api::features::Features;
 use api::policy::Placement;
@@ -7,19 +7,19 @@ use thiserror::Error;
 
 use crate::capacity::Demand;
 use crate::divide::{divide, named};
-use crate::estimate::Question;
-use crate::explanation::{Candidate, Explanation, Listener, Nobody, Paced, Score, Step};
+use crate::estimate::EstimateRequest;
+use crate::explanation::{Candidate, Explanation, Listener, NoListener, ScheduleStage, Score, TimedExplanation};
 use crate::filter::{filter, overflow_sets};
 use crate::plugins::Plugins;
-use crate::snapshot::Snapshot;
+use crate::snapshot::ClusterSnapshot;
 use crate::spread::{Pick, select};
 
-/// Clusters that no affinity of the group means come after all that one does.
+/// Clusters that no affinity of the group matches come after all that do.
 const OVERFLOW_UNMATCHED: u32 = 1000;
 
-/// How decisions are made, whatever the binding.
+/// Scheduler configuration, independent of the binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SchedulerOptions {
     pub plugins: Plugins,
     /// Feature gate CustomizedClusterResourceModeling.
     pub resource_models: bool,
@@ -27,15 +27,15 @@ pub struct Options {
     pub multiple_pod_templates: bool,
     /// Feature gate WorkloadAffinity.
     pub workload_affinity: bool,
-    /// Ask the nodes of members somebody watches, beside their summaries.
+    /// Use the nodes of watched members in addition to their summaries.
     pub estimate_from_nodes: bool,
-    /// Feature gate ResourceQuotaEstimate: the quotas of those members limit what fits.
+    /// Feature gate ResourceQuotaEstimate: the quotas of watched members limit the estimates.
     pub resource_quotas: bool,
-    /// Selected clusters get the workload even if they get no replica.
+    /// Selected clusters get the workload even without a replica.
     pub empty_workload_propagation: bool,
 }
 
-impl Options {
+impl SchedulerOptions {
     pub fn new(features: &Features) -> Self {
         Self {
             plugins: Plugins::default(),
@@ -49,30 +49,30 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for SchedulerOptions {
     fn default() -> Self {
         Self::new(&Features::default())
     }
 }
 
-/// Where the other bindings of the same namespace and group are: one list of clusters each.
+/// The clusters of the other bindings in the same namespace and group, one list each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
     pub together: Vec<Vec<String>>,
     pub apart: Vec<Vec<String>>,
 }
 
-/// What is to be decided.
+/// The binding to decide on.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub spec: &'a BindingSpec,
     pub status: &'a BindingStatus,
     pub peers: &'a Peers,
-    pub options: &'a Options,
+    pub options: &'a SchedulerOptions,
 }
 
 impl Request<'_> {
-    /// Somebody asked for a placement from scratch since the last one.
+    /// Reports whether a fresh placement was requested since the last one.
     pub(crate) fn is_reschedule(&self) -> bool {
         crate::need::is_reschedule(self.spec, self.status)
     }
@@ -80,10 +80,10 @@ impl Request<'_> {
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ScheduleError {
-    /// No cluster may have it: what it has is taken away.
+    /// No cluster is feasible: current targets are removed.
     #[error("{0}")]
     NoFit(String),
-    /// The clusters have not room enough: try again later.
+    /// The clusters lack capacity: retry later.
     #[error("{0}")]
     NotEnough(String),
     #[error("{0}")]
@@ -101,34 +101,34 @@ impl ScheduleError {
     }
 }
 
-/// What came out.
+/// The result of scheduling a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Where the workload goes, or the error of the first affinity group.
+    /// The targets, or the error of the first affinity group.
     pub result: Result<Vec<TargetCluster>, ScheduleError>,
-    /// The affinity group that is in use then; as before when none worked.
+    /// The affinity group in use; unchanged if all failed.
     pub affinity_name: String,
-    /// Affinity groups that did not work, by their place in the list.
+    /// Affinity groups that failed, by index.
     pub failed_groups: Vec<(usize, ScheduleError)>,
 }
 
-/// Decides where a binding goes.
-pub fn schedule(snapshot: &Snapshot, request: &Request<'_>) -> Decision {
-    decide(snapshot, request, &mut Nobody)
+/// Decides where a binding runs.
+pub fn schedule(snapshot: &ClusterSnapshot, request: &Request<'_>) -> Decision {
+    decide(snapshot, request, &mut NoListener)
 }
 
-/// Decides the same and tells why.
-pub fn explain(snapshot: &Snapshot, request: &Request<'_>) -> (Decision, Explanation) {
-    explain_paced(snapshot, request, &mut |_| {})
+/// Decides the same and returns the reasons.
+pub fn explain(snapshot: &ClusterSnapshot, request: &Request<'_>) -> (Decision, Explanation) {
+    explain_timed(snapshot, request, &mut |_| {})
 }
 
-/// The same, and `passed` hears when each step is done.
-pub fn explain_paced(
-    snapshot: &Snapshot,
+/// Same as [`explain`]; calls `passed` after each stage.
+pub fn explain_timed(
+    snapshot: &ClusterSnapshot,
     request: &Request<'_>,
-    passed: &mut dyn FnMut(Step),
+    passed: &mut dyn FnMut(ScheduleStage),
 ) -> (Decision, Explanation) {
-    let mut paced = Paced { explanation: Explanation::default(), passed };
+    let mut paced = TimedExplanation { explanation: Explanation::default(), passed };
     let decision = decide(snapshot, request, &mut paced);
     let mut explanation = paced.explanation;
     match &decision.result {
@@ -145,7 +145,7 @@ pub fn explain_paced(
     (decision, explanation)
 }
 
-fn decide(snapshot: &Snapshot, request: &Request<'_>, listener: &mut impl Listener) -> Decision {
+fn decide(snapshot: &ClusterSnapshot, request: &Request<'_>, listener: &mut impl Listener) -> Decision {
     let observed = &request.status.scheduler_observed_affinity_name;
     let Some(placement) = &request.spec.placement else {
         let error = ScheduleError::Failed("the binding has no placement".to_owned());
@@ -155,7 +155,7 @@ fn decide(snapshot: &Snapshot, request: &Request<'_>, listener: &mut impl Listen
         let result = attempt(snapshot, request, placement, listener);
         return Decision { result, affinity_name: observed.clone(), failed_groups: Vec::new() };
     }
-    // A group that failed is not gone back to: only a change of the placement does that.
+    // Earlier groups that failed are not retried until the placement changes.
     let start = placement.cluster_affinities.iter().position(|term| term.affinity_name == *observed).unwrap_or(0);
     let mut failed_groups = Vec::new();
     let mut status =
@@ -170,12 +170,12 @@ fn decide(snapshot: &Snapshot, request: &Request<'_>, listener: &mut impl Listen
         }
     }
     let first = failed_groups.first().map(|(_, error)| error.clone());
-    let error = first.unwrap_or_else(|| ScheduleError::Failed("there is no affinity group".to_owned()));
+    let error = first.unwrap_or_else(|| ScheduleError::Failed("no affinity group".to_owned()));
     Decision { result: Err(error), affinity_name: observed.clone(), failed_groups }
 }
 
 fn attempt(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     request: &Request<'_>,
     placement: &Placement,
     listener: &mut impl Listener,
@@ -185,8 +185,8 @@ fn attempt(
         false => &request.status.scheduler_observed_affinity_name,
     });
     let filtered = filter(snapshot, request, placement);
-    listener.passed(Step::Filter);
-    listener.tell(|attempt| {
+    listener.passed(ScheduleStage::Filter);
+    listener.report(|attempt| {
         attempt.clusters_known = snapshot.len();
         attempt.left_out = filtered.left_out(snapshot, placement);
     });
@@ -194,22 +194,22 @@ fn attempt(
         Err(filtered.error(snapshot, placement))
     } else {
         let picks = score(snapshot, request, placement, &filtered.feasible, listener);
-        listener.passed(Step::Score);
+        listener.passed(ScheduleStage::Score);
         let selected = select(snapshot, request, placement, picks, listener);
-        listener.passed(Step::Select);
+        listener.passed(ScheduleStage::Select);
         let divided = selected.and_then(|picks| divide(snapshot, request, placement, &picks, listener));
-        listener.passed(Step::AssignReplicas);
+        listener.passed(ScheduleStage::AssignReplicas);
         divided.map(|shares| named(snapshot, &shares))
     };
     if let Err(error) = &result {
-        listener.tell(|attempt| attempt.error = error.to_string());
+        listener.report(|attempt| attempt.error = error.to_string());
     }
     result
 }
 
 /// Scores and estimates every feasible cluster.
 fn score(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     request: &Request<'_>,
     placement: &Placement,
     feasible: &crate::set::ClusterSet,
@@ -217,7 +217,7 @@ fn score(
 ) -> Vec<Pick> {
     let spec = request.spec;
     let demand = Demand::new(spec, spec.replica_requirements.as_ref());
-    let question = Question::new(snapshot, request, &demand);
+    let question = EstimateRequest::new(snapshot, request, &demand);
     let tiers = overflow_sets(snapshot, placement, request.status);
     let order = |place: usize| {
         let tiers = tiers.as_ref()?;
@@ -243,7 +243,7 @@ fn score(
         }
     };
     let picks: Vec<Pick> = feasible.iter().map(pick).collect();
-    listener.tell(|attempt| {
+    listener.report(|attempt| {
         let describe = |pick: &Pick| {
             let member = &snapshot.members[pick.place];
             let scores = request.options.plugins.scores(spec.target(&member.name).is_some());

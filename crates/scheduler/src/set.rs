@@ -1,4 +1,4 @@
-//! A set of clusters as bits, by their place in a snapshot.
+//! A set of clusters as a bitmap, by their index in a snapshot.
 
 /// One bit per cluster. All sets of one snapshot have the same length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_hold_what_was_put_in_across_words() {
+    fn sets_span_several_words() {
         let mut set = ClusterSet::empty(130);
         for index in [0, 63, 64, 129] {
             set.insert(index);

@@ -1,4 +1,4 @@
-//! The clusters as decisions see them: read once per change, asked many times.
+//! The clusters as decisions see them: parsed once per change, read many times.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::capacity::{Free, ResourceNames};
 use crate::reservations::Reserved;
 use crate::set::ClusterSet;
 
-/// All clusters of a control plane, and what earlier decisions have laid hands on.
+/// All clusters of a control plane, and the reservations of earlier decisions.
 #[derive(Default)]
-pub struct Snapshot {
-    /// By name, so that a place in the list is a place in the order of names.
+pub struct ClusterSnapshot {
+    /// Sorted by name, so that index order is name order.
     pub(crate) members: Vec<Member>,
     pub(crate) resources: ResourceNames,
     pub(crate) reserved: Reserved,
     pub(crate) shape: Shape,
     pub(crate) affinities: AffinityCache,
-    /// The clusters have changed in more than their capacity since `shape` was made.
+    /// The clusters have changed in more than their capacity since `shape` was computed.
     is_shape_stale: bool,
 }
 
@@ -30,19 +30,19 @@ pub(crate) struct Member {
     pub name: String,
     pub object: Arc<Object>,
     pub spec: ClusterSpec,
-    /// Taints that keep workloads away.
+    /// Taints that exclude workloads.
     pub taints: Vec<Taint>,
     summary: Option<ResourceSummary>,
     pub nodes: Option<Arc<ClusterNodes>>,
     pub free: Free,
-    /// It has more free than `free` says: reservations were let go of.
+    /// It has more free capacity than `free` shows: reservations were released.
     pub is_stale: bool,
-    /// Counts the changes of its capacity.
+    /// Counts changes of its capacity.
     pub capacity_version: u64,
     enablements: Vec<api::cluster::ApiEnablement>,
 }
 
-/// What filters ask, for all clusters at once.
+/// The filter inputs, for all clusters at once.
 #[derive(Default)]
 pub(crate) struct Shape {
     apis: HashMap<String, HashMap<String, ClusterSet>>,
@@ -53,8 +53,8 @@ pub(crate) struct Shape {
     pub with_zones: ClusterSet,
 }
 
-impl Snapshot {
-    /// A snapshot of these clusters; one that cannot be read is an error.
+impl ClusterSnapshot {
+    /// A snapshot of these clusters. Fails if one cannot be parsed.
     pub fn of<'a>(clusters: impl IntoIterator<Item = &'a Arc<Object>>) -> Result<Self, Status> {
         let mut snapshot = Self::default();
         for cluster in clusters {
@@ -78,8 +78,8 @@ impl Snapshot {
         self.members.iter().map(|member| member.name.as_str())
     }
 
-    /// Makes ready for decisions after changes. What was let go of is given back to the clusters only here: until then
-    /// they seem to have less than they do, which is safe, and letting go of many costs no more than of one.
+    /// Prepares for decisions after changes. Released reservations are returned to the clusters only here: until then
+    /// they seem to have less, which is safe, and releasing many costs no more than releasing one.
     pub fn settle(&mut self) {
         self.settle_clusters();
         for at in 0..self.members.len() {
@@ -89,14 +89,14 @@ impl Snapshot {
         }
     }
 
-    /// Makes ready for decisions, leaving aside what was let go of.
+    /// Prepares for decisions without returning released reservations.
     pub fn settle_clusters(&mut self) {
         if self.is_shape_stale {
             self.reshape();
         }
     }
 
-    /// Takes in a cluster that is new or has changed; `settle` before the next decision.
+    /// Adds or replaces a cluster; call `settle` before the next decision.
     pub fn put(&mut self, cluster: &Arc<Object>) -> Result<(), Status> {
         let Some(at) = self.place(cluster.name()) else {
             let at = self.members.partition_point(|member| member.name.as_str() < cluster.name());
@@ -117,7 +117,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Forgets a cluster; `settle` before the next decision.
+    /// Removes a cluster; call `settle` before the next decision.
     pub fn remove(&mut self, cluster: &str) {
         if let Some(at) = self.place(cluster) {
             self.members.remove(at);
@@ -125,7 +125,7 @@ impl Snapshot {
         }
     }
 
-    /// The nodes of a member as somebody who watches it knows them; `None`: nobody does.
+    /// Sets the nodes of a member; `None` if it is not watched.
     pub fn set_nodes(&mut self, cluster: &str, nodes: Option<Arc<ClusterNodes>>) {
         let Some(at) = self.place(cluster) else { return };
         let member = &mut self.members[at];
@@ -141,7 +141,7 @@ impl Snapshot {
         }
     }
 
-    /// Is a cluster on its way out?
+    /// Reports whether a cluster is being deleted.
     pub fn is_leaving(&self, cluster: &str) -> bool {
         self.place(cluster).is_some_and(|at| self.members[at].object.is_deleting())
     }
@@ -154,7 +154,7 @@ impl Snapshot {
         self.members.binary_search_by(|member| member.name.as_str().cmp(cluster)).ok()
     }
 
-    /// The clusters of these names that there are.
+    /// The existing clusters among these names.
     pub(crate) fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> ClusterSet {
         let mut set = ClusterSet::empty(self.len());
         for place in names.into_iter().filter_map(|name| self.place(name)) {
@@ -167,7 +167,7 @@ impl Snapshot {
         self.shape.apis.get(api_version)?.get(kind)
     }
 
-    /// Works out anew what a cluster has left: its own figures less what is on its way there.
+    /// Recomputes a cluster's free capacity: its own figures less the reservations.
     pub(crate) fn restore(&mut self, at: usize) {
         let member = &mut self.members[at];
         member.is_stale = false;

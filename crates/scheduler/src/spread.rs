@@ -1,63 +1,63 @@
-//! Selects among the candidates as the spread constraints ask.
+//! Selects among the candidates according to the spread constraints.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use api::policy::{Placement, SpreadConstraint};
 
-use crate::divide::Strategy;
+use crate::divide::DivisionStrategy;
 use crate::estimate::is_set;
 use crate::explanation::{GroupScore, Listener, Selection};
 use crate::groups::{Group, pick_groups};
 use crate::schedule::{Request, ScheduleError};
-use crate::snapshot::Snapshot;
+use crate::snapshot::ClusterSnapshot;
 
-/// Replicas come before scores in what a group is worth.
+/// In the weight of a group, replicas come before scores.
 const REPLICA_WORTH: i64 = 1000;
 
-/// A cluster that may have the workload, with all that decides whether it does.
+/// A feasible cluster with everything that decides its selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub place: usize,
     pub overflow_order: u32,
     pub score: i64,
-    /// What it can take and what it has.
+    /// Replicas it can run in addition, plus those it has.
     pub available: i64,
-    /// What it can take in addition.
+    /// Replicas it can run in addition.
     pub allocatable: i32,
 }
 
-/// The best first.
+/// Best first.
 pub(crate) fn sort(picks: &mut [Pick]) {
     picks.sort_unstable_by_key(|pick| (pick.overflow_order, Reverse(pick.score), Reverse(pick.available), pick.place));
 }
 
-/// Which of the candidates, best first, are to have the workload.
+/// The candidates that get the workload, best first.
 pub(crate) fn select(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     request: &Request<'_>,
     placement: &Placement,
     mut picks: Vec<Pick>,
     listener: &mut impl Listener,
 ) -> Result<Vec<Pick>, ScheduleError> {
     sort(&mut picks);
-    let strategy = Strategy::of(placement);
+    let strategy = DivisionStrategy::of(placement);
     let selected = if placement.spread_constraints.is_empty() {
-        tell(snapshot, listener, "every candidate: there are no spread constraints", &picks);
+        report(snapshot, listener, "every candidate: no spread constraints", &picks);
         picks
     } else if ignores_constraints(placement) {
-        tell(snapshot, listener, "every candidate: static weights take no account of spread constraints", &picks);
+        report(snapshot, listener, "every candidate: static weights take no account of spread constraints", &picks);
         picks
     } else {
         let need = if is_set(request.spec, request.options) { 1 } else { i64::from(request.spec.replicas) };
-        // Every cluster gets all replicas whether it has room or not.
-        let need = (strategy != Strategy::Duplicated).then_some(need);
+        // Every cluster gets all replicas, regardless of capacity.
+        let need = (strategy != DivisionStrategy::Duplicated).then_some(need);
         by_constraints(snapshot, request, placement, picks, need, listener)?
     };
     Ok(selected)
 }
 
-/// Static weights say themselves how many clusters there are. `weightPreference: {}` is no list and does not.
+/// Static weights determine the clusters themselves. `weightPreference: {}` is not a list and does not.
 fn ignores_constraints(placement: &Placement) -> bool {
     let Some(strategy) = &placement.replica_scheduling else { return false };
     strategy.is_divided()
@@ -69,14 +69,14 @@ fn ignores_constraints(placement: &Placement) -> bool {
 }
 
 fn by_constraints(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     request: &Request<'_>,
     placement: &Placement,
     picks: Vec<Pick>,
     need: Option<i64>,
     listener: &mut impl Listener,
 ) -> Result<Vec<Pick>, ScheduleError> {
-    // Of two constraints on one field the later counts.
+    // Of two constraints on one field the later one applies.
     let constraint = |field: &str| placement.spread_constraints.iter().rfind(|own| own.spread_by_field == field);
     let cluster = constraint("cluster");
     let selected = match (constraint("region"), cluster) {
@@ -87,9 +87,9 @@ fn by_constraints(
     let rule = match constraint("region") {
         Some(_) => "the best of each chosen region, then the best of the rest",
         None if need.is_none() => "the best candidates",
-        None => "the best candidates that have room together",
+        None => "the best candidates with enough capacity together",
     };
-    listener.tell(|attempt| {
+    listener.report(|attempt| {
         let selection = attempt.selection.get_or_insert_default();
         selection.rule = rule.to_owned();
         selection.clusters = names(snapshot, &selected);
@@ -105,7 +105,7 @@ fn by_cluster(
     if (picks.len() as i64) < constraint.min_groups {
         return Err(failed("the number of feasible clusters is less than spreadConstraint.MinGroups"));
     }
-    // No upper bound given is taken literally, as Karmada does: nothing may be selected.
+    // A missing upper bound is taken literally, as in Karmada: nothing may be selected.
     let count = picks.len().min(usize::try_from(constraint.max_groups).unwrap_or(0));
     if let Some(need) = need {
         let enough = |picks: &[Pick]| picks.iter().map(|pick| pick.available).sum::<i64>() >= need;
@@ -126,7 +126,7 @@ fn by_cluster(
     Ok(picks)
 }
 
-/// The first of those with the most room, if they have more than `available`.
+/// The first of those with the most capacity, if they have more than `available`.
 fn best_of_rest(rest: &[Pick], available: i64) -> Option<usize> {
     let mut best = None;
     let mut most = available;
@@ -140,7 +140,7 @@ fn best_of_rest(rest: &[Pick], available: i64) -> Option<usize> {
 }
 
 fn by_region(
-    snapshot: &Snapshot,
+    snapshot: &ClusterSnapshot,
     request: &Request<'_>,
     placement: &Placement,
     (region, cluster): (&SpreadConstraint, Option<&SpreadConstraint>),
@@ -165,7 +165,7 @@ fn by_region(
         .collect();
     let size = |number: i64| usize::try_from(number).unwrap_or(0);
     let chosen = pick_groups(groups.clone(), size(region.min_groups), size(region.max_groups), size(clusters_min));
-    tell_groups(listener, &groups, &chosen);
+    report_groups(listener, &groups, &chosen);
     if chosen.is_empty() {
         return Err(failed("the number of clusters is less than the cluster spreadConstraint.MinGroups"));
     }
@@ -178,13 +178,13 @@ fn by_region(
     }
     let count = (rest.len() + selected.len()).min(size(cluster.map_or(0, |cluster| cluster.max_groups)));
     sort(&mut rest);
-    // Every chosen region keeps its head, even where that makes more clusters than asked for.
+    // Every chosen region keeps its best cluster, even if that makes more clusters than requested.
     rest.truncate(count.saturating_sub(selected.len()));
     selected.append(&mut rest);
     Ok(selected)
 }
 
-/// What a region is worth: first what it can take, then how good its clusters are.
+/// The weight of a region: first its capacity, then the scores of its clusters.
 fn group_worth(
     request: &Request<'_>,
     placement: &Placement,
@@ -220,19 +220,19 @@ fn failed(message: &str) -> ScheduleError {
     ScheduleError::Failed(format!("failed to select clusters: {message}"))
 }
 
-fn names(snapshot: &Snapshot, picks: &[Pick]) -> Vec<String> {
+fn names(snapshot: &ClusterSnapshot, picks: &[Pick]) -> Vec<String> {
     picks.iter().map(|pick| snapshot.members[pick.place].name.clone()).collect()
 }
 
-fn tell(snapshot: &Snapshot, listener: &mut impl Listener, rule: &str, picks: &[Pick]) {
-    listener.tell(|attempt| {
+fn report(snapshot: &ClusterSnapshot, listener: &mut impl Listener, rule: &str, picks: &[Pick]) {
+    listener.report(|attempt| {
         let clusters = names(snapshot, picks);
         attempt.selection = Some(Selection { rule: rule.to_owned(), groups: Vec::new(), clusters });
     });
 }
 
-fn tell_groups(listener: &mut impl Listener, groups: &[Group], chosen: &[Group]) {
-    listener.tell(|attempt| {
+fn report_groups(listener: &mut impl Listener, groups: &[Group], chosen: &[Group]) {
+    listener.report(|attempt| {
         let score = |group: &Group| GroupScore {
             name: group.name.clone(),
             clusters: group.value,
@@ -247,7 +247,7 @@ fn tell_groups(listener: &mut impl Listener, groups: &[Group], chosen: &[Group])
 mod tests {
     use super::*;
 
-    /// Scores and room as in karmada v1.18.2, select_clusters_by_cluster_test.go, best first.
+    /// Scores and capacity as in karmada v1.18.2, select_clusters_by_cluster_test.go, best first.
     #[track_caller]
     fn check(need: Option<i64>, clusters_max: i64, expected: &[usize]) {
         let pick = |(place, score, available): (usize, i64, i64)| Pick {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn room_comes_before_score_only_where_it_is_needed() {
+    fn capacity_comes_before_score_only_when_needed() {
         check(None, 2, &[4, 2]);
         check(Some(100), 2, &[4, 2]);
         check(Some(120), 2, &[4, 3]);

@@ -1,11 +1,11 @@
-//! Shares seats out among parties by votes, as Webster and Sainte-Laguë did: every division of replicas is one of these.
+//! Webster's (Sainte-Laguë) apportionment of seats to parties by votes; every division of replicas uses it.
 
 use api::apportion::give_out;
 pub use api::apportion::{Party, TieBreak};
 
-/// Gives out `seats` more seats; `told` hears who got each that was decided singly. Parties come back in the order of
-/// names. Where nobody has votes nothing is given.
-pub fn share_out(seats: i32, mut parties: Vec<Party>, tie: TieBreak, told: impl FnMut(usize)) -> Vec<Party> {
+/// Distributes `seats` more seats; `on_single_seat` is called with the index of each party that gets a seat singly. Parties are
+/// returned in the order of names. Without votes nothing is distributed.
+pub fn share_out(seats: i32, mut parties: Vec<Party>, tie: TieBreak, on_single_seat: impl FnMut(usize)) -> Vec<Party> {
     let total: i128 = parties.iter().map(|party| i128::from(party.votes)).sum();
     if total <= 0 || seats <= 0 {
         parties.sort_by_key(|party| party.index);
@@ -15,13 +15,13 @@ pub fn share_out(seats: i32, mut parties: Vec<Party>, tie: TieBreak, told: impl 
     if parties.iter().all(|party| party.seats == 0) {
         left -= head_start(seats, total, &mut parties);
     }
-    give_out(left, parties, tie, told)
+    give_out(left, parties, tie, on_single_seat)
 }
 
-/// Gives every party what it gets in any case, so that a million replicas cost no more than ten.
+/// Gives every party its guaranteed seats, so that a million replicas cost no more than ten.
 ///
-/// With `n` seats, `m` parties and `t` votes in all, a party with `v` votes ends with at least `v*(n - m/2)/t - 1/2`
-/// seats; two less than that leaves room for rounding.
+/// With `n` seats, `m` parties and `t` votes in total, a party with `v` votes ends with at least `v*(n - m/2)/t -
+/// 1/2` seats; two less than that allows for rounding.
 fn head_start(seats: i32, total: i128, parties: &mut [Party]) -> i32 {
     let sure = i128::from(seats) - parties.len().div_ceil(2) as i128;
     let mut given = 0;
@@ -90,10 +90,10 @@ mod tests {
 
     #[test]
     fn a_huge_number_of_replicas_is_no_work() {
-        let mut told = 0;
-        let shared = share_out(i32::MAX, parties(&[3, 2, 1], &[]), TieBreak::NameAscending, |_| told += 1);
+        let mut on_single_seat = 0;
+        let shared = share_out(i32::MAX, parties(&[3, 2, 1], &[]), TieBreak::NameAscending, |_| on_single_seat += 1);
         assert_eq!(seats(&shared).iter().map(|seats| i64::from(*seats)).sum::<i64>(), i64::from(i32::MAX));
-        assert!(told < 20, "{told} seats were given singly");
+        assert!(on_single_seat < 20, "{on_single_seat} seats were given singly");
     }
 
     fn one_by_one(replicas: i32, votes: &[i64], tie: TieBreak) -> Vec<i32> {
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_head_start_changes_nothing(
+        fn the_head_start_does_not_change_results(
             replicas in 1..400i32,
             votes in proptest::collection::vec(0..60i64, 1..12),
             descending: bool,
@@ -121,7 +121,7 @@ mod tests {
         }
 
         #[test]
-        fn who_has_more_votes_gets_no_less(
+        fn more_votes_never_get_fewer_seats(
             replicas in 0..300i32,
             votes in proptest::collection::vec(1..1000i64, 2..10),
         ) {

@@ -4,21 +4,21 @@ mod fixtures;
 
 use api::work::BindingStatus;
 use fixtures::{aggregated, binding, cluster, decide, dynamic, snapshot, static_weights, targets, text};
-use scheduler::{Options, ScheduleError};
+use scheduler::{ScheduleError, SchedulerOptions};
 use serde_json::{Value, json};
 
 fn group(name: &str, clusters: &[&str]) -> Value {
     json!({"affinityName": name, "clusterNames": clusters})
 }
 
-/// What is observed so far, and what comes out: the clusters, the group in use, how many groups failed.
+/// The observed group so far, and the expected clusters, group in use and number of failed groups.
 #[track_caller]
 fn check(observed: &str, replicas: i32, expected: (&str, &str, usize)) {
     let groups = json!([group("first", &["m1"]), group("second", &["m2"]), group("third", &["m3"])]);
     let clusters = snapshot(&[cluster("m1").taint("k", "NoSchedule"), cluster("m2").pods(5), cluster("m3").pods(50)]);
     let spec = binding(replicas, json!({"clusterAffinities": groups, "replicaScheduling": dynamic()}));
     let status = BindingStatus { scheduler_observed_affinity_name: observed.to_owned(), ..BindingStatus::default() };
-    let decision = decide(&clusters, &spec, &status, &Options::default());
+    let decision = decide(&clusters, &spec, &status, &SchedulerOptions::default());
     let seen = (text(&decision.result), decision.affinity_name, decision.failed_groups.len());
     assert_eq!((seen.0.as_str(), seen.1.as_str(), seen.2), expected, "{observed:?}, {replicas}");
 }
@@ -29,7 +29,7 @@ fn groups_are_tried_in_order_from_the_one_in_use() {
     check("", 30, ("m3:30", "third", 2));
     check("second", 3, ("m2:3", "second", 0));
     check("third", 3, ("m3:3", "third", 0));
-    // A group that is gone: from the start again.
+    // A removed group: start from the first.
     check("gone", 3, ("m2:3", "second", 1));
     let no_fit = "0/3 clusters are available: 1 cluster(s) had untolerated taint {k:NoSchedule}, \
                   2 cluster(s) did not match the placement cluster affinity constraint.";
@@ -43,12 +43,13 @@ fn groups_are_tried_in_order_from_the_one_in_use() {
 fn the_error_of_the_first_group_is_the_error() {
     let groups = json!([group("first", &["m1"]), group("second", &["x"])]);
     let spec = binding(9, json!({"clusterAffinities": groups, "replicaScheduling": aggregated()}));
-    let decision = decide(&snapshot(&[cluster("m1").pods(1)]), &spec, &BindingStatus::default(), &Options::default());
+    let decision =
+        decide(&snapshot(&[cluster("m1").pods(1)]), &spec, &BindingStatus::default(), &SchedulerOptions::default());
     assert!(matches!(decision.result, Err(ScheduleError::NotEnough(_))), "{:?}", decision.result);
     assert!(matches!(decision.failed_groups[1].1, ScheduleError::NoFit(_)));
 }
 
-/// Clusters with their tier and room, what they had, how many replicas, and what comes out.
+/// Clusters with their tier and capacity, their current replicas, the wanted replicas, and the expected division.
 #[track_caller]
 fn check_overflow(
     strategy: Value,
@@ -67,7 +68,7 @@ fn check_overflow(
     let mut spec = binding(replicas, json!({"clusterAffinities": [first], "replicaScheduling": strategy}));
     spec.clusters = targets(had);
     let status = BindingStatus { scheduler_observed_affinity_name: "only".to_owned(), ..BindingStatus::default() };
-    let decision = decide(&snapshot(&all), &spec, &status, &Options::default());
+    let decision = decide(&snapshot(&all), &spec, &status, &SchedulerOptions::default());
     assert_eq!(text(&decision.result), expected, "{replicas} in {clusters:?} that had {had:?}");
 }
 
@@ -85,12 +86,16 @@ fn a_tier_overflows_into_the_next_and_draws_back_from_it() {
 }
 
 #[test]
-fn what_needs_no_room_does_not_overflow() {
+fn objects_without_requests_do_not_overflow() {
     let mut first = group("only", &["m1"]);
     first["overflowAffinities"] = json!([group("more", &["m2"])]);
     let mut spec = binding(0, json!({"clusterAffinities": [first]}));
     spec.replica_requirements = None;
-    let decision =
-        decide(&snapshot(&[cluster("m1"), cluster("m2")]), &spec, &BindingStatus::default(), &Options::default());
+    let decision = decide(
+        &snapshot(&[cluster("m1"), cluster("m2")]),
+        &spec,
+        &BindingStatus::default(),
+        &SchedulerOptions::default(),
+    );
     assert_eq!(text(&decision.result), "m1:0");
 }

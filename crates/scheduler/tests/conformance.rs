@@ -1,17 +1,17 @@
-//! Karmada's own scheduler decided these cases (tools/scheduler); ours has to decide them alike.
+//! Cases decided by Karmada's own scheduler (tools/scheduler); ours must decide the same.
 
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use api::work::{BindingSpec, BindingStatus};
 use object::Object;
-use scheduler::{Options, Peers, Request, ScheduleError, Snapshot};
+use scheduler::{ClusterSnapshot, Peers, Request, ScheduleError, SchedulerOptions};
 use serde_json::Value;
 
-/// One more file of cases, for more than are kept here.
+/// An additional file of cases.
 const MORE: &str = "SCHEDULER_CASES";
 
-/// What differs, if anything does.
+/// The difference, if there is one.
 fn difference(line: &str) -> Option<String> {
     let case: Value = serde_json::from_str(line).expect("json");
     let clusters: Vec<Arc<Object>> = case["clusters"]
@@ -22,8 +22,8 @@ fn difference(line: &str) -> Option<String> {
         .collect();
     let spec: BindingSpec = serde_json::from_value(case["spec"].clone()).expect("a spec");
     let status: BindingStatus = serde_json::from_value(case["status"].clone()).expect("a status");
-    let snapshot = Snapshot::of(&clusters).expect("clusters");
-    let (peers, options) = (Peers::default(), Options::default());
+    let snapshot = ClusterSnapshot::of(&clusters).expect("clusters");
+    let (peers, options) = (Peers::default(), SchedulerOptions::default());
     let request = Request { spec: &spec, status: &status, peers: &peers, options: &options };
     let decision = scheduler::schedule(&snapshot, &request);
     let text = match decision.result {
@@ -32,7 +32,7 @@ fn difference(line: &str) -> Option<String> {
             let list: Vec<String> = targets.iter().map(|t| format!("{}:{}", t.name, t.replicas)).collect();
             list.join(", ")
         }
-        // Which of several reasons Karmada tells is chance.
+        // Karmada reports one of several reasons in random order.
         Err(ScheduleError::NoFit(_)) => "no cluster fits".to_owned(),
         Err(error) => error.to_string(),
     };

@@ -1,4 +1,4 @@
-//! How replicas are shared out, case by case as Karmada does it (v1.18.2, pkg/scheduler/core/assignment_test.go and
+//! Replica division, with Karmada's cases (v1.18.2, pkg/scheduler/core/assignment_test.go and
 //! division_algorithm_test.go).
 
 mod fixtures;
@@ -7,12 +7,12 @@ use api::work::BindingStatus;
 use fixtures::{
     aggregated, binding, cluster, decide, divided, dynamic, outcome, snapshot, static_weights, targets, text,
 };
-use scheduler::Options;
+use scheduler::SchedulerOptions;
 use serde_json::{Value, json};
 
 type Clusters<'a> = &'a [(&'a str, i32)];
 
-/// Clusters with so much room, those that had replicas, how many are wanted, and what comes out.
+/// Clusters with their capacity, the current replicas, the wanted replicas, and the expected division.
 #[track_caller]
 fn check(strategy: &Value, room: Clusters<'_>, had: Clusters<'_>, replicas: i32, expected: &str) {
     check_at(strategy, room, had, replicas, (None, None), expected);
@@ -37,7 +37,7 @@ fn check_at(
     spec.clusters = targets(had);
     spec.reschedule_triggered_at = asked.map(str::to_owned);
     let status = BindingStatus { last_scheduled_time: last.map(str::to_owned), ..BindingStatus::default() };
-    let decision = decide(&snapshot(&clusters), &spec, &status, &Options::default());
+    let decision = decide(&snapshot(&clusters), &spec, &status, &SchedulerOptions::default());
     assert_eq!(text(&decision.result), expected, "{replicas} replicas, room {room:?}, had {had:?}, {strategy}");
 }
 
@@ -55,7 +55,7 @@ fn duplicated_gives_every_cluster_all() {
 }
 
 #[test]
-fn a_dynamic_division_goes_by_room_and_keeps_what_runs() {
+fn a_dynamic_division_uses_free_capacity_and_keeps_running_replicas() {
     let three = |a, b, c| [("m1", a), ("m2", b), ("m3", c)];
     let had = [("m1", 2), ("m2", 4), ("m3", 6)];
     check(&dynamic(), &three(10, 10, 10), &had, 6, "m1:1, m2:2, m3:3");
@@ -65,7 +65,7 @@ fn a_dynamic_division_goes_by_room_and_keeps_what_runs() {
     check(&dynamic(), &three(6, 8, 10), &[], 12, "m1:3, m2:4, m3:5");
     check(&dynamic(), &three(8, 8, 10), &[], 12, "m1:4, m2:4, m3:4");
     check(&dynamic(), &three(3, 3, 3), &[], 12, &not_enough("scale up", 9));
-    // Room is no matter when there is less to run.
+    // Capacity does not matter when scaling down.
     check(&dynamic(), &three(0, 0, 0), &had, 1, "m3:1");
 }
 
@@ -76,7 +76,7 @@ fn an_aggregated_division_uses_few_clusters_and_first_those_that_have_some() {
     check(&agg, &[("m1", 9), ("m2", 9)], &[("m1", 4), ("m2", 8)], 8, "m2:8");
     check(&agg, &[("m1", 4), ("m2", 6), ("m3", 8)], &[("m1", 4), ("m2", 8)], 24, "m1:7, m2:12, m3:5");
     check(&agg, &[("m1", 6), ("m2", 6), ("m3", 20)], &[("m1", 4), ("m2", 8)], 24, "m1:10, m2:14");
-    // What a cluster had that may have it no longer is placed elsewhere.
+    // Replicas of a cluster that is no longer feasible are placed elsewhere.
     check(&agg, &[("m1", 4), ("m3", 8), ("m4", 12)], &[("m1", 4), ("m2", 8)], 24, "m1:7, m3:7, m4:10");
     check(&agg, &[("m1", 6), ("m2", 8), ("m3", 10)], &[], 12, "m2:5, m3:7");
     check(&agg, &[("m1", 12), ("m2", 8), ("m3", 10)], &[], 12, "m1:12");
@@ -85,38 +85,38 @@ fn an_aggregated_division_uses_few_clusters_and_first_those_that_have_some() {
 }
 
 #[test]
-fn asked_for_anew_nothing_is_kept() {
+fn rescheduling_keeps_nothing() {
     let times = (Some("2026-01-02T00:00:00Z"), Some("2026-01-01T00:00:00Z"));
     let room = [("m1", 10), ("m2", 10)];
     let had = [("m1", 2), ("m2", 6)];
     check_at(&dynamic(), &room, &had, 8, times, "m1:3, m2:5");
     check_at(&aggregated(), &[("m1", 10), ("m2", 0)], &had, 8, times, "m1:8");
     check_at(&dynamic(), &[("m1", 0), ("m2", 0)], &had, 9, times, &not_enough("do fresh scale", 8));
-    // Asked for before the last time: that has been done.
+    // Requested before the last scheduling: already done.
     let done = (Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"));
     check_at(&dynamic(), &room, &had, 8, done, "m1:2, m2:6");
-    // Never placed yet: the first placement is what was asked for.
+    // Never placed yet: the first placement satisfies the request.
     check_at(&dynamic(), &room, &had, 8, (Some("2026-01-01T00:00:00Z"), None), "m1:2, m2:6");
 }
 
 #[test]
-fn static_weights_divide_without_regard_to_room_or_history() {
+fn static_weights_ignore_capacity_and_history() {
     let room = [("m1", 0), ("m2", 0), ("m3", 0)];
     check(&static_weights(&[("m1", 3), ("m2", 2), ("m3", 1)]), &room, &[("m3", 12)], 12, "m1:6, m2:4, m3:2");
     check(&static_weights(&[("m1", 1), ("m2", 1)]), &room, &[], 5, "m1:3, m2:2");
-    // A cluster that is not in the list has nothing, and one named twice its highest weight.
+    // A cluster that is not in the list gets nothing, one listed twice gets its highest weight.
     check(&static_weights(&[("m1", 1), ("m1", 3), ("m2", 1)]), &room, &[], 4, "m1:3, m2:1");
     check(&static_weights(&[("other", 3)]), &room, &[], 5, "m1:2, m2:2, m3:1");
     let evenly = divided(json!({"replicaDivisionPreference": "Weighted"}));
     check(&evenly, &room, &[], 5, "m1:2, m2:2, m3:1");
     let empty = divided(json!({"replicaDivisionPreference": "Weighted", "weightPreference": {}}));
     check(&empty, &room, &[], 3, "m1:1, m2:1, m3:1");
-    // With room for fewer than there are clusters, the light ones have none.
+    // With fewer replicas than clusters, the light ones get none.
     check(&static_weights(&[("m1", 9), ("m2", 1)]), &room, &[], 1, "m1:1");
 }
 
 #[test]
-fn the_uid_of_the_template_decides_who_has_the_odd_replica() {
+fn the_template_uid_decides_which_cluster_gets_the_odd_replica() {
     let two = snapshot(&[cluster("a"), cluster("b")]);
     let mut spec = binding(5, json!({"replicaScheduling": static_weights(&[("a", 1), ("b", 1)])}));
     for (uid, expected) in [
@@ -130,22 +130,22 @@ fn the_uid_of_the_template_decides_who_has_the_odd_replica() {
 }
 
 #[test]
-fn a_strategy_nobody_knows_is_an_error() {
+fn an_unknown_strategy_is_an_error() {
     let text = "failed to assign replicas: unsupported replica scheduling strategy, replicaSchedulingType: Divided, \
                 replicaDivisionPreference: , please try another scheduling strategy";
     check(&divided(json!({})), &[("m1", 1)], &[], 1, text);
 }
 
 #[test]
-fn what_has_no_replicas_goes_to_every_cluster() {
+fn objects_without_replicas_go_to_every_cluster() {
     let two = snapshot(&[cluster("m1"), cluster("m2")]);
     let mut spec = binding(0, json!({"replicaScheduling": dynamic()}));
     spec.replica_requirements = None;
     assert_eq!(outcome(&two, &spec), "m1:0, m2:0");
-    // A workload scaled to nothing is nowhere, unless empty workloads are wanted.
+    // A workload scaled to zero is placed nowhere, unless empty workloads are propagated.
     let spec = binding(0, json!({"replicaScheduling": dynamic()}));
     assert_eq!(outcome(&two, &spec), "");
-    let options = Options { empty_workload_propagation: true, ..Options::default() };
+    let options = SchedulerOptions { empty_workload_propagation: true, ..SchedulerOptions::default() };
     let decision = decide(&two, &spec, &BindingStatus::default(), &options);
     assert_eq!(text(&decision.result), "m1:0, m2:0");
 }

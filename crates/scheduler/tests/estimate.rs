@@ -1,4 +1,4 @@
-//! How many replicas a cluster can take, from its summary, its models and its nodes.
+//! Replica estimates from a cluster's summary, models and nodes.
 
 mod fixtures;
 
@@ -8,11 +8,11 @@ use api::capacity::{Amounts, ClusterNodes, NodeCapacity};
 use api::core::Taint;
 use api::work::BindingSpec;
 use fixtures::{Cluster, aggregated, binding, cluster, snapshot};
-use scheduler::{Options, Peers, Request, Snapshot};
+use scheduler::{ClusterSnapshot, Peers, Request, SchedulerOptions};
 use serde_json::{Value, json};
 
-/// What the estimators say for `m1`.
-fn estimates(snapshot: &Snapshot, spec: &BindingSpec, options: &Options) -> Vec<i32> {
+/// The estimates for `m1`.
+fn estimates(snapshot: &ClusterSnapshot, spec: &BindingSpec, options: &SchedulerOptions) -> Vec<i32> {
     let (peers, status) = (Peers::default(), Default::default());
     let (_, told) = scheduler::explain(snapshot, &Request { spec, status: &status, peers: &peers, options });
     told.attempts[0].candidates[0].estimates.iter().map(|estimate| estimate.replicas).collect()
@@ -29,7 +29,8 @@ fn asking(requests: Value) -> BindingSpec {
 
 #[track_caller]
 fn check(cluster: &Cluster, requests: Value, expected: i32) {
-    let seen = estimates(&snapshot(std::slice::from_ref(cluster)), &asking(requests.clone()), &Options::default());
+    let seen =
+        estimates(&snapshot(std::slice::from_ref(cluster)), &asking(requests.clone()), &SchedulerOptions::default());
     assert_eq!(seen, [expected], "{requests} in {}", cluster.0["status"]["resourceSummary"]);
 }
 
@@ -38,7 +39,7 @@ fn m1() -> Cluster {
 }
 
 #[test]
-fn the_summary_allows_what_is_left_of_every_resource() {
+fn the_summary_allows_the_rest_of_every_resource() {
     check(&m1().pods(7), Value::Null, 7);
     check(&m1().pods(7).uses("pods", "3"), Value::Null, 4);
     check(&m1().pods(7).uses("pods", "3").set("status.resourceSummary.allocating.pods", json!("2")), Value::Null, 2);
@@ -54,7 +55,7 @@ fn the_summary_allows_what_is_left_of_every_resource() {
     check(&big.uses("cpu", "5"), json!({"cpu": "1m"}), 0);
 }
 
-/// Two grades: nodes with next to nothing, and nodes with at least 2 cpu and 4Gi.
+/// Two grades: nodes with almost nothing, and nodes with at least 2 cpu and 4Gi.
 fn modelled(counts: &[(u32, i32)]) -> Cluster {
     let range = |name: &str, min: &str, max: &str| json!({"name": name, "min": min, "max": max});
     let counts: Vec<Value> = counts.iter().map(|(grade, count)| json!({"grade": grade, "count": count})).collect();
@@ -77,11 +78,11 @@ fn models_count_nodes_by_the_least_their_grade_promises() {
     check(&modelled(&[(1, 3)]), json!({"cpu": "1", "memory": "3Gi"}), 3);
     check(&modelled(&[(1, 3)]), json!({"cpu": "1m"}), 100);
     check(&modelled(&[(1, 3)]), json!({"example.com/x": "1"}), 0);
-    // Without requirements, without models, with counts that cannot be: the summary.
+    // Without requirements, without models, or with invalid counts: the summary.
     check(&modelled(&[(1, 3)]), Value::Null, 100);
     check(&modelled(&[(1, 3)]).set("spec.resourceModels", json!([])), json!({"cpu": "1"}), 100);
     check(&modelled(&[(1, -3)]), json!({"cpu": "1"}), 100);
-    let off = Options { resource_models: false, ..Options::default() };
+    let off = SchedulerOptions { resource_models: false, ..SchedulerOptions::default() };
     let spec = asking(json!({"cpu": "1"}));
     assert_eq!(estimates(&snapshot(&[modelled(&[(1, 3)])]), &spec, &off), [100]);
 }
@@ -100,14 +101,14 @@ fn node(name: &str, cpu: i64, pods: i64) -> NodeCapacity {
 fn check_nodes(nodes: Vec<NodeCapacity>, spec: &BindingSpec, expected: i32) {
     let mut clusters = snapshot(&[m1().has("cpu", "1000").has("memory", "1Ti").has("example.com/gpu", "50")]);
     clusters.set_nodes("m1", Some(Arc::new(ClusterNodes { nodes: nodes.clone(), ..Default::default() })));
-    assert_eq!(estimates(&clusters, spec, &Options::default())[1], expected, "{nodes:?}");
+    assert_eq!(estimates(&clusters, spec, &SchedulerOptions::default())[1], expected, "{nodes:?}");
 }
 
 #[test]
 fn nodes_are_counted_one_by_one() {
     let two = || vec![node("n1", 2500, 10), node("n2", 1400, 3)];
     check_nodes(two(), &asking(json!({"cpu": "500m"})), 4 + 1);
-    // In sum there is room for one more than the nodes have each.
+    // The sum would allow one more than the nodes do individually.
     check_nodes(two(), &asking(json!({"cpu": "1"})), 2);
     check_nodes(two(), &asking(Value::Null), 9 + 2);
     check_nodes(two(), &asking(json!({"cpu": "1m"})), 9 + 2);
@@ -148,11 +149,11 @@ fn the_least_of_the_estimates_counts() {
     let mut clusters = snapshot(&[m1().has("cpu", "1")]);
     clusters.set_nodes("m1", Some(Arc::new(ClusterNodes { nodes: vec![node("n1", 9500, 100)], ..Default::default() })));
     let spec = BindingSpec { replicas: 2, ..asking(json!({"cpu": "1"})) };
-    assert_eq!(estimates(&clusters, &spec, &Options::default()), [1, 9]);
+    assert_eq!(estimates(&clusters, &spec, &SchedulerOptions::default()), [1, 9]);
     let text =
         "failed to assign replicas: failed to scale up: Clusters available replicas 1 are not enough to schedule.";
     assert_eq!(fixtures::outcome(&clusters, &spec), text);
-    let off = Options { estimate_from_nodes: false, ..Options::default() };
+    let off = SchedulerOptions { estimate_from_nodes: false, ..SchedulerOptions::default() };
     assert_eq!(estimates(&clusters, &spec, &off), [1]);
 }
 
@@ -167,7 +168,7 @@ fn set_of(parts: &[(i32, &str)]) -> BindingSpec {
 
 #[test]
 fn components_are_counted_as_whole_sets() {
-    let options = Options { multiple_pod_templates: true, ..Options::default() };
+    let options = SchedulerOptions { multiple_pod_templates: true, ..SchedulerOptions::default() };
     let check = |cluster: Cluster, parts: &[(i32, &str)], expected: i32| {
         assert_eq!(estimates(&snapshot(&[cluster]), &set_of(parts), &options), [expected], "{parts:?}");
     };
@@ -177,7 +178,7 @@ fn components_are_counted_as_whole_sets() {
     check(m1().has("cpu", "1900m"), &parts, 0);
     check(m1(), &parts, 0);
     check(m1().pods(7), &[(0, "1")], 7);
-    // On modelled nodes of 2 cpu a pod of 1.5 leaves no room for one of 1.
+    // On modelled nodes of 2 cpu a pod of 1.5 leaves no capacity for one of 1.
     check(modelled(&[(1, 4)]), &[(1, "1500m"), (1, "1")], 2);
     let mut with_nodes = snapshot(&[m1().has("cpu", "100")]);
     let nodes = vec![node("n1", 2500, 10), node("n2", 2500, 10)];
@@ -187,8 +188,8 @@ fn components_are_counted_as_whole_sets() {
 }
 
 #[test]
-fn a_set_needs_room_for_one_in_one_cluster() {
-    let options = Options { multiple_pod_templates: true, ..Options::default() };
+fn a_set_needs_capacity_in_one_cluster() {
+    let options = SchedulerOptions { multiple_pod_templates: true, ..SchedulerOptions::default() };
     let clusters = snapshot(&[cluster("m1").has("cpu", "1"), cluster("m2").has("cpu", "9")]);
     let decide = |parts: &[(i32, &str)]| {
         fixtures::text(&fixtures::decide(&clusters, &set_of(parts), &Default::default(), &options).result)

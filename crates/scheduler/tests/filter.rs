@@ -1,17 +1,17 @@
-//! Which clusters are left out, and in which words.
+//! Excluded clusters and the messages for them.
 
 mod fixtures;
 
 use api::work::{BindingSpec, BindingStatus};
 use fixtures::{Cluster, binding, cluster, explanation, outcome, snapshot, targets, text};
-use scheduler::{Options, Peers, Plugins, Request};
+use scheduler::{Peers, Plugins, Request, SchedulerOptions};
 use serde_json::{Value, json};
 
 const AFFINITY: &str = "cluster(s) did not match the placement cluster affinity constraint";
 const NO_API: &str = "cluster(s) did not have the API resource";
 const EVICTED: &str = "cluster(s) is in the process of eviction";
 
-/// Is the one cluster left out, and why? Empty: it is not.
+/// The reasons for excluding the only cluster; empty if it is feasible.
 #[track_caller]
 fn check(cluster: Cluster, spec: &BindingSpec, expected: &str) {
     let result = outcome(&snapshot(std::slice::from_ref(&cluster)), spec);
@@ -26,7 +26,7 @@ fn placed(placement: Value) -> BindingSpec {
     binding(1, placement)
 }
 
-/// The same, and the cluster has it already.
+/// The same, with a cluster that already has the workload.
 fn kept(placement: Value) -> BindingSpec {
     BindingSpec { clusters: targets(&[("m1", 1)]), ..placed(placement) }
 }
@@ -49,7 +49,7 @@ fn a_cluster_must_serve_the_kind_unless_it_has_it() {
 }
 
 #[test]
-fn taints_keep_new_workloads_away_unless_tolerated() {
+fn untolerated_taints_exclude_new_workloads() {
     check(m1().taint("k", "NoSchedule"), &placed(json!({})), "cluster(s) had untolerated taint {k:NoSchedule}");
     check(m1().taint("k", "NoExecute"), &placed(json!({})), "cluster(s) had untolerated taint {k:NoExecute}");
     check(m1().taint("k", "PreferNoSchedule"), &placed(json!({})), "");
@@ -63,7 +63,7 @@ fn taints_keep_new_workloads_away_unless_tolerated() {
 }
 
 #[test]
-fn the_affinity_is_held_to_even_where_the_workload_is() {
+fn the_affinity_applies_to_current_targets_too() {
     let affinity = |value: Value| json!({"clusterAffinity": value});
     check(m1(), &placed(affinity(json!({}))), "");
     check(m1(), &placed(affinity(json!({"clusterNames": ["m1"]}))), "");
@@ -83,7 +83,7 @@ fn the_affinity_is_held_to_even_where_the_workload_is() {
 }
 
 #[test]
-fn what_is_spread_by_a_property_needs_clusters_that_have_it() {
+fn spreading_by_a_property_requires_it() {
     for (field, property) in [("provider", "provider"), ("region", "region"), ("zone", "zones")] {
         let constraints = json!({"spreadConstraints": [
             {"spreadByField": field, "minGroups": 1, "maxGroups": 1},
@@ -106,7 +106,7 @@ fn a_cluster_the_workload_is_evicted_from_does_not_get_it_back() {
 }
 
 #[test]
-fn a_cluster_on_its_way_out_is_no_candidate_and_no_reason() {
+fn a_cluster_being_deleted_is_excluded_without_a_reason() {
     assert_eq!(
         outcome(&snapshot(&[m1().leaving()]), &kept(json!({}))),
         "0/1 clusters are available: no cluster exists."
@@ -130,13 +130,17 @@ fn reasons_are_counted_and_every_cluster_is_accounted_for() {
     let told = explanation(&all, &placed(placement));
     let d = &told.attempts[0].left_out[3];
     let plugins: Vec<&str> = d.reasons.iter().map(|reason| reason.plugin.as_str()).collect();
-    assert_eq!((d.cluster.as_str(), plugins), ("d", vec!["TaintToleration", "APIEnablement"]), "all reasons are told");
+    assert_eq!(
+        (d.cluster.as_str(), plugins),
+        ("d", vec!["TaintToleration", "APIEnablement"]),
+        "all reasons are reported"
+    );
     assert_eq!((told.reason.as_str(), told.message.as_str()), ("NoClusterFit", text));
 }
 
 #[track_caller]
 fn check_peers(peers: &Peers, spec: &BindingSpec, is_on: bool, expected: &str) {
-    let options = Options { workload_affinity: is_on, ..Options::default() };
+    let options = SchedulerOptions { workload_affinity: is_on, ..SchedulerOptions::default() };
     let clusters = snapshot(&[cluster("m1"), cluster("m2"), cluster("m3")]);
     let status = BindingStatus::default();
     let decision = scheduler::schedule(&clusters, &Request { spec, status: &status, peers, options: &options });
@@ -144,7 +148,7 @@ fn check_peers(peers: &Peers, spec: &BindingSpec, is_on: bool, expected: &str) {
 }
 
 #[test]
-fn workloads_are_kept_together_and_apart_where_the_gate_is_on() {
+fn workload_affinity_requires_the_feature_gate() {
     let lists = |lists: &[&[&str]]| -> Vec<Vec<String>> {
         lists.iter().map(|list| list.iter().map(|name| (*name).to_owned()).collect()).collect()
     };
@@ -153,7 +157,7 @@ fn workloads_are_kept_together_and_apart_where_the_gate_is_on() {
     let spec = placed(json!({}));
     check_peers(&together(&[&["m1", "m2"], &["m2", "m3"]]), &spec, true, "m2:1");
     check_peers(&together(&[&["m1", "m2"], &["m2", "m3"]]), &spec, false, "m1:1, m2:1, m3:1");
-    // One that is not placed yet does not bind the others.
+    // An unplaced peer does not constrain the others.
     check_peers(&together(&[&["m1"], &[]]), &spec, true, "m1:1");
     let nowhere =
         "0/3 clusters are available: 3 ResourceBinding with the same affinity group does not target this cluster.";
@@ -167,7 +171,8 @@ fn workloads_are_kept_together_and_apart_where_the_gate_is_on() {
 
 #[test]
 fn plugins_can_be_switched_off() {
-    let options = Options { plugins: Plugins::parse(["*", "-TaintToleration"]), ..Options::default() };
+    let options =
+        SchedulerOptions { plugins: Plugins::parse(["*", "-TaintToleration"]), ..SchedulerOptions::default() };
     let spec = placed(json!({}));
     let decision =
         fixtures::decide(&snapshot(&[m1().taint("k", "NoSchedule")]), &spec, &BindingStatus::default(), &options);

@@ -1,11 +1,12 @@
-//! When a binding is scheduled at all (karmada v1.18.2, pkg/scheduler/{scheduler,helper}_test.go, pkg/util/binding_test.go).
+//! Scheduling triggers of a binding (karmada v1.18.2, pkg/scheduler/{scheduler,helper}_test.go,
+//! pkg/util/binding_test.go).
 
 mod fixtures;
 
 use api::work::{BindingSpec, BindingStatus};
 use fixtures::{binding, cluster, dynamic, placement, snapshot, targets};
 use scheduler::need::placement_changed;
-use scheduler::{Need, Options, need};
+use scheduler::{Need, SchedulerOptions, need};
 use serde_json::{Value, json};
 
 #[track_caller]
@@ -14,7 +15,7 @@ fn check_placement(now: Value, applied: &str, observed: &str, expected: bool) {
 }
 
 #[test]
-fn a_placement_has_changed_when_what_is_in_use_of_it_has() {
+fn a_placement_has_changed_if_the_part_in_use_has() {
     let names = |names: &[&str]| json!({"clusterAffinity": {"clusterNames": names}});
     check_placement(names(&["m1"]), "", "", true);
     check_placement(names(&["m1"]), "no json", "", false);
@@ -27,7 +28,7 @@ fn a_placement_has_changed_when_what_is_in_use_of_it_has() {
     ] {
         check_placement(json!({field: value}), "{}", "used", true);
     }
-    // Not compared on its own, and yet not equal: without a group in use that is a change.
+    // Not compared separately, yet not equal: without a group in use that is a change.
     check_placement(json!({"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}), "{}", "", true);
     let groups = |used: &[&str], other: &[&str]| {
         json!({"clusterAffinities": [
@@ -44,13 +45,13 @@ fn a_placement_has_changed_when_what_is_in_use_of_it_has() {
 struct Case {
     spec: BindingSpec,
     status: BindingStatus,
-    options: Options,
+    options: SchedulerOptions,
 }
 
 fn settled(replicas: i32, strategy: Value, had: &[(&str, i32)]) -> Case {
     let mut spec = binding(replicas, json!({"replicaScheduling": strategy}));
     spec.clusters = targets(had);
-    Case { spec, status: BindingStatus::default(), options: Options::default() }
+    Case { spec, status: BindingStatus::default(), options: SchedulerOptions::default() }
 }
 
 #[track_caller]
@@ -62,7 +63,7 @@ fn check(case: &Case, expected: Option<Need>) {
 }
 
 #[test]
-fn a_divided_workload_is_left_alone_while_its_replicas_add_up() {
+fn a_divided_workload_is_not_rescheduled_while_its_replicas_add_up() {
     check(&settled(3, dynamic(), &[("m1", 3)]), None);
     check(&settled(3, dynamic(), &[("m1", 2)]), Some(Need::ReplicasChanged));
     check(&settled(3, dynamic(), &[]), Some(Need::ReplicasChanged));
@@ -71,7 +72,7 @@ fn a_divided_workload_is_left_alone_while_its_replicas_add_up() {
 }
 
 #[test]
-fn what_is_everywhere_is_looked_at_each_time() {
+fn duplicated_workloads_are_always_rescheduled() {
     let duplicated = json!({"replicaSchedulingType": "Duplicated"});
     check(&settled(3, duplicated.clone(), &[("m1", 3)]), Some(Need::Duplicated));
     check(&settled(3, duplicated, &[("m1", 2)]), Some(Need::ReplicasChanged));
@@ -82,7 +83,7 @@ fn what_is_everywhere_is_looked_at_each_time() {
 }
 
 #[test]
-fn who_asks_for_a_placement_gets_one_and_only_one() {
+fn a_reschedule_request_is_served_once() {
     for (asked, last, expected) in [
         (Some("2026-01-02T00:00:00Z"), Some("2026-01-01T00:00:00Z"), Some(Need::Reschedule)),
         (Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), None),

@@ -1,4 +1,4 @@
-//! What holds for every decision, whatever the clusters and the binding.
+//! Properties of every decision, for arbitrary clusters and bindings.
 
 mod fixtures;
 
@@ -8,7 +8,7 @@ use api::work::{BindingSpec, BindingStatus, TargetCluster};
 use fixtures::{Cluster, aggregated, binding, cluster, decide, dynamic, snapshot, static_weights};
 use jiff::Timestamp;
 use proptest::prelude::*;
-use scheduler::{Options, ScheduleError};
+use scheduler::{ScheduleError, SchedulerOptions};
 use serde_json::{Value, json};
 
 fn clusters(room: &[i32]) -> Vec<Cluster> {
@@ -20,7 +20,7 @@ fn strategies() -> impl Strategy<Value = Value> {
 }
 
 fn placed(room: &[i32], spec: &BindingSpec) -> Result<Vec<TargetCluster>, ScheduleError> {
-    decide(&snapshot(&clusters(room)), spec, &BindingStatus::default(), &Options::default()).result
+    decide(&snapshot(&clusters(room)), spec, &BindingStatus::default(), &SchedulerOptions::default()).result
 }
 
 fn sum(targets: &[TargetCluster]) -> i32 {
@@ -37,7 +37,7 @@ fn room_of(room: &[i32], name: &str) -> i32 {
 
 proptest! {
     #[test]
-    fn a_first_placement_is_complete_and_within_the_room(
+    fn a_first_placement_is_complete_and_within_capacity(
         room in prop::collection::vec(0..40i32, 1..14),
         replicas in 1..120i32,
         strategy in strategies(),
@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn what_runs_stays_and_only_the_difference_moves(
+    fn running_replicas_stay_and_only_the_difference_moves(
         room in prop::collection::vec(0..40i32, 2..10),
         had in prop::collection::vec(0..20i32, 2..10),
         replicas in 1..120i32,
@@ -73,11 +73,11 @@ proptest! {
             let grows = sum(&had) <= replicas;
             for name in old.keys().chain(new.keys()) {
                 let of = |list: &BTreeMap<String, i32>| list.get(name).copied().unwrap_or(0);
-                // Growing takes nothing away from anyone, shrinking gives nobody more.
+                // Scaling up never shrinks a cluster, scaling down never grows one.
                 prop_assert!(if grows { of(&new) >= of(&old) } else { of(&new) <= of(&old) }, "{old:?} to {new:?}");
                 prop_assert!(of(&new) <= of(&old) + room_of(&room, name), "{old:?} to {new:?}");
             }
-            // Placed, it is at rest.
+            // Once placed, it needs no scheduling.
             spec.clusters = targets.clone();
             prop_assert_eq!(placed(&room, &spec).map(|targets| by_name(&targets)), Ok(new));
         } else {
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_clusters_come_in_does_not_matter(
+    fn the_order_of_clusters_does_not_matter(
         room in prop::collection::vec(0..9i32, 2..10),
         replicas in 1..40i32,
         strategy in strategies(),
@@ -128,22 +128,22 @@ proptest! {
     ) {
         let spec = binding(replicas, json!({"replicaScheduling": strategy}));
         let mut all = clusters(&room);
-        let first = decide(&snapshot(&all), &spec, &BindingStatus::default(), &Options::default());
+        let first = decide(&snapshot(&all), &spec, &BindingStatus::default(), &SchedulerOptions::default());
         let turn = turn % all.len();
         all.rotate_left(turn);
-        let turned = decide(&snapshot(&all), &spec, &BindingStatus::default(), &Options::default());
+        let turned = decide(&snapshot(&all), &spec, &BindingStatus::default(), &SchedulerOptions::default());
         prop_assert_eq!(&first, &turned);
-        // One by one is the same as all at once.
-        let mut grown = scheduler::Snapshot::default();
+        // Adding clusters one by one gives the same as adding all at once.
+        let mut grown = scheduler::ClusterSnapshot::default();
         for cluster in &all {
             grown.put(&cluster.object()).expect("read");
         }
         grown.settle();
-        prop_assert_eq!(first, decide(&grown, &spec, &BindingStatus::default(), &Options::default()));
+        prop_assert_eq!(first, decide(&grown, &spec, &BindingStatus::default(), &SchedulerOptions::default()));
     }
 
     #[test]
-    fn a_burst_never_gives_more_than_there_is(
+    fn a_burst_never_exceeds_capacity(
         room in prop::collection::vec(0..30i32, 1..6),
         burst in prop::collection::vec((1..12i32, any::<bool>()), 1..30),
     ) {
@@ -152,7 +152,7 @@ proptest! {
         for (n, (replicas, few)) in burst.into_iter().enumerate() {
             let strategy = if few { aggregated() } else { dynamic() };
             let spec = binding(replicas, json!({"replicaScheduling": strategy}));
-            let decision = decide(&all, &spec, &BindingStatus::default(), &Options::default());
+            let decision = decide(&all, &spec, &BindingStatus::default(), &SchedulerOptions::default());
             let left: i32 = room.iter().sum::<i32>() - given.values().sum::<i32>();
             match decision.result {
                 Ok(targets) => {

@@ -1,5 +1,5 @@
-//! Quotas in the namespaces of members, as Karmada 1.18 counts them under the gate ResourceQuotaEstimate
-//! (pkg/estimator/server/framework/plugins/resourcequota), and as its own end-to-end suite expects them to work.
+//! Quotas in the namespaces of members, as counted by Karmada 1.18 with the gate ResourceQuotaEstimate
+//! (pkg/estimator/server/framework/plugins/resourcequota), and as expected by its end-to-end suite.
 
 mod fixtures;
 
@@ -9,14 +9,14 @@ use api::capacity::{ClusterNodes, NodeCapacity, QuotaCapacity};
 use api::work::{BindingSpec, BindingStatus, TargetCluster};
 use fixtures::{aggregated, binding, cluster, snapshot};
 use jiff::Timestamp;
-use scheduler::{Options, Peers, Request, Snapshot};
+use scheduler::{ClusterSnapshot, Peers, Request, SchedulerOptions};
 use serde_json::{Value, json};
 
-fn options() -> Options {
-    Options { resource_quotas: true, multiple_pod_templates: true, ..Options::default() }
+fn options() -> SchedulerOptions {
+    SchedulerOptions { resource_quotas: true, multiple_pod_templates: true, ..SchedulerOptions::default() }
 }
 
-/// What is left of a resource, and the scopes of the quota.
+/// The rest of a resource, and the scopes of the quota.
 type Quota<'a> = (&'a [(&'a str, i64)], Value);
 
 fn quota((free, scopes): &Quota<'_>) -> QuotaCapacity {
@@ -26,7 +26,7 @@ fn quota((free, scopes): &Quota<'_>) -> QuotaCapacity {
     }
 }
 
-/// A member with more nodes than anybody here asks for, and quotas in the namespace `default`.
+/// A member with ample nodes, and quotas in the namespace `default`.
 fn nodes(quotas: &[Quota<'_>]) -> Option<Arc<ClusterNodes>> {
     let much = [("cpu", 1_000_000), ("memory", 1 << 40), ("pods", 1000), ("example.com/gpu", 1000)];
     let allocatable = much.map(|(name, amount)| (name.to_owned(), amount)).into();
@@ -35,7 +35,7 @@ fn nodes(quotas: &[Quota<'_>]) -> Option<Arc<ClusterNodes>> {
     Some(Arc::new(ClusterNodes { nodes: vec![node], quotas }))
 }
 
-fn member(quotas: &[Quota<'_>]) -> Snapshot {
+fn member(quotas: &[Quota<'_>]) -> ClusterSnapshot {
     let mut clusters = snapshot(&[wide("m1")]);
     clusters.set_nodes("m1", nodes(quotas));
     clusters
@@ -52,8 +52,8 @@ fn asking(requests: Value, priority_class: &str) -> BindingSpec {
     spec
 }
 
-/// What the quotas say of the first candidate; `None` where they say nothing.
-fn allowed(clusters: &Snapshot, spec: &BindingSpec, options: &Options) -> Option<i32> {
+/// The quota estimate for the first candidate; `None` if no quota applies.
+fn allowed(clusters: &ClusterSnapshot, spec: &BindingSpec, options: &SchedulerOptions) -> Option<i32> {
     let (peers, status) = (Peers::default(), BindingStatus::default());
     let (_, told) = scheduler::explain(clusters, &Request { spec, status: &status, peers: &peers, options });
     let estimates = &told.attempts[0].candidates[0].estimates;
@@ -71,7 +71,7 @@ fn priority(operator: &str, values: &[&str]) -> Value {
 }
 
 #[test]
-fn the_tightest_quota_of_the_namespace_limits_what_fits() {
+fn the_tightest_quota_of_the_namespace_applies() {
     let none = || json!([]);
     check(&[(&[("cpu", 1000)], none())], json!({"cpu": "300m"}), "", Some(3));
     check(&[(&[("cpu", 1000)], none()), (&[("cpu", 500)], none())], json!({"cpu": "300m"}), "", Some(1));
@@ -79,7 +79,7 @@ fn the_tightest_quota_of_the_namespace_limits_what_fits() {
     check(&[(&[("cpu", 299)], none())], json!({"cpu": "300m"}), "", Some(0));
     check(&[(&[("cpu", -50)], none())], json!({"cpu": "300m"}), "", Some(0));
     check(&[(&[("example.com/gpu", 4)], none())], json!({"cpu": "1", "example.com/gpu": "2"}), "", Some(2));
-    // What a quota does not name it does not limit, and neither does one that names nothing, or none.
+    // A quota limits only the resources it names.
     check(&[(&[("memory", 0)], none())], json!({"cpu": "1"}), "", None);
     check(&[(&[("cpu", 0)], none())], json!({}), "", None);
     check(&[(&[], none())], json!({"cpu": "1"}), "", None);
@@ -104,7 +104,7 @@ fn a_quota_with_scopes_counts_for_the_priority_classes_it_means() {
         check(priority(operator, values), "high", high);
         check(priority(operator, values), "", none);
     }
-    // Other scopes cannot be told from what a replica asks for.
+    // A replica's requirements do not determine other scopes.
     for scope in ["Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"] {
         check(json!([{"scopeName": scope, "operator": "Exists"}]), "high", None);
     }
@@ -114,20 +114,20 @@ fn a_quota_with_scopes_counts_for_the_priority_classes_it_means() {
 }
 
 #[test]
-fn quotas_of_other_namespaces_and_without_the_gate_limit_nothing() {
+fn other_namespaces_and_a_disabled_gate_impose_no_quota() {
     let clusters = member(&[(&[("cpu", 1000)], json!([]))]);
     let spec = asking(json!({"cpu": "1"}), "");
     assert_eq!(allowed(&clusters, &spec, &options()), Some(1));
     let mut elsewhere = spec.clone();
     elsewhere.resource.namespace = "elsewhere".to_owned();
     assert_eq!(allowed(&clusters, &elsewhere, &options()), None);
-    // What an interpreter says of the namespace counts more than where the workload is.
+    // The namespace reported by an interpreter takes precedence over the workload's.
     elsewhere.replica_requirements.as_mut().expect("requirements").namespace = "default".to_owned();
     assert_eq!(allowed(&clusters, &elsewhere, &options()), Some(1));
     for off in [
-        Options { resource_quotas: false, ..options() },
-        Options { estimate_from_nodes: false, ..options() },
-        Options::default(),
+        SchedulerOptions { resource_quotas: false, ..options() },
+        SchedulerOptions { estimate_from_nodes: false, ..options() },
+        SchedulerOptions::default(),
     ] {
         assert_eq!(allowed(&clusters, &spec, &off), None);
     }
@@ -154,7 +154,7 @@ fn sets_of_components_are_counted_by_the_parts_a_quota_means() {
 }
 
 #[test]
-fn a_burst_takes_no_more_than_the_quota_leaves() {
+fn a_burst_never_exceeds_the_quota() {
     let mut clusters = member(&[(&[("cpu", 1000)], json!([])), (&[("cpu", 700)], priority("In", &["high"]))]);
     let mut placed = Vec::new();
     for (n, class) in ["high", "", "high", "high", ""].into_iter().enumerate() {
@@ -169,7 +169,7 @@ fn a_burst_takes_no_more_than_the_quota_leaves() {
     clusters.release("b1");
     clusters.settle();
     assert_eq!(allowed(&clusters, &asking(json!({"cpu": "300m"}), ""), &options()), Some(1));
-    // The member tells of its pods: then its figures count.
+    // Once the member reports its pods, its figures count.
     clusters.release("b0");
     clusters.release("b2");
     clusters.set_nodes("m1", nodes(&[(&[("cpu", 900)], json!([]))]));

@@ -1,4 +1,4 @@
-//! Reservations: a burst of decisions never gives the same room twice.
+//! Reservations: a burst of decisions never assigns the same capacity twice.
 
 mod fixtures;
 
@@ -8,7 +8,7 @@ use api::capacity::{Amounts, ClusterNodes, NodeCapacity};
 use api::work::{BindingSpec, BindingStatus};
 use fixtures::{Cluster, aggregated, binding, cluster, dynamic, outcome, snapshot, targets};
 use jiff::{SignedDuration, Timestamp};
-use scheduler::{RESERVATION_LIFE, Snapshot};
+use scheduler::{ClusterSnapshot, RESERVATION_LIFE};
 use serde_json::{Value, json};
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
@@ -19,7 +19,7 @@ fn asking(replicas: i32, cpu: &str, strategy: Value) -> BindingSpec {
     spec
 }
 
-fn place(clusters: &mut Snapshot, name: &str, spec: &BindingSpec) -> String {
+fn place(clusters: &mut ClusterSnapshot, name: &str, spec: &BindingSpec) -> String {
     let decision = fixtures::decide(clusters, spec, &BindingStatus::default(), &Default::default());
     if let Ok(targets) = &decision.result {
         clusters.reserve(name, spec, targets, START);
@@ -55,7 +55,7 @@ fn a_burst_fills_the_clusters_and_no_more() {
 fn nodes_are_filled_node_by_node() {
     let mut clusters = snapshot(&[m1().has("cpu", "100")]);
     clusters.set_nodes("m1", Some(nodes(3, 2000)));
-    // Each node takes one of 1.5; the half that is left takes one of 0.5.
+    // Each node takes one pod of 1.5 cpu; the remaining half takes one of 0.5.
     assert_eq!(place(&mut clusters, "large", &asking(2, "1500m", dynamic())), "m1:2");
     let text = |n: i32| {
         format!(
@@ -68,13 +68,13 @@ fn nodes_are_filled_node_by_node() {
 }
 
 #[test]
-fn only_what_is_new_is_reserved() {
+fn only_additional_replicas_are_reserved() {
     let mut clusters = snapshot(&[m1()]);
     let mut spec = asking(6, "1", dynamic());
     spec.clusters = targets(&[("m1", 4)]);
     assert_eq!(place(&mut clusters, "b", &spec), "m1:6");
     assert_eq!(clusters.reserved_in("m1"), 2, "four run and are in the figures of the member");
-    // Scaled again before anything shows: on top of what is on its way.
+    // Scaled again before the member reports: added to the existing reservation.
     spec.clusters = targets(&[("m1", 6)]);
     spec.replicas = 9;
     assert_eq!(place(&mut clusters, "b", &spec), "m1:9");
@@ -86,7 +86,7 @@ fn only_what_is_new_is_reserved() {
 }
 
 #[test]
-fn what_moves_away_or_is_not_written_is_let_go_of() {
+fn moved_and_unwritten_replicas_are_released() {
     let mut clusters = snapshot(&[m1(), cluster("m2")]);
     let spec = asking(5, "1", aggregated());
     clusters.reserve("b", &spec, &targets(&[("m1", 5)]), START);
@@ -102,7 +102,7 @@ fn what_moves_away_or_is_not_written_is_let_go_of() {
 }
 
 #[test]
-fn what_the_members_show_is_let_go_of() {
+fn replicas_reported_by_members_are_released() {
     let mut spec = asking(4, "1", aggregated());
     let status = |health: &str, replicas: Value| -> Vec<api::work::AggregatedStatusItem> {
         let item = json!([{"clusterName": "m1", "applied": true, "health": health, "status": {"replicas": replicas}}]);
@@ -112,17 +112,17 @@ fn what_the_members_show_is_let_go_of() {
     place(&mut clusters, "b", &spec);
     spec.clusters = targets(&[("m1", 4)]);
     clusters.release_seen("b", &spec, &status("Unhealthy", json!(3)));
-    assert_eq!(clusters.reserved_in("m1"), 4, "not all pods are there");
+    assert_eq!(clusters.reserved_in("m1"), 4, "some pods are missing");
     clusters.release_seen("b", &spec, &status("Unhealthy", json!(4)));
-    assert_eq!(clusters.reserved_in("m1"), 4, "they are there, but not in the figures of the member");
+    assert_eq!(clusters.reserved_in("m1"), 4, "pods exist, but not in the member's capacity report");
     clusters.put(&m1().uses("cpu", "4").object()).expect("read");
     clusters.settle();
     assert_eq!(clusters.reserved_in("m1"), 0);
     assert_eq!(outcome(&clusters, &asking(6, "1", aggregated())), "m1:6");
     place(&mut clusters, "c", &BindingSpec { clusters: Vec::new(), ..spec.clone() });
     clusters.release_seen("c", &spec, &status("Healthy", json!(4)));
-    assert_eq!(clusters.reserved_in("m1"), 0, "healthy is said of pods that run");
-    // Healthy is what it was before it was scaled: the new pods are still to come.
+    assert_eq!(clusters.reserved_in("m1"), 0, "healthy means the pods run");
+    // The health is from before scaling: the new pods do not exist yet.
     let scaled = BindingSpec { replicas: 6, ..spec.clone() };
     place(&mut clusters, "c", &scaled);
     let scaled = BindingSpec { clusters: targets(&[("m1", 6)]), ..scaled };
@@ -131,7 +131,7 @@ fn what_the_members_show_is_let_go_of() {
 }
 
 #[test]
-fn reservations_end_when_nothing_is_heard() {
+fn reservations_expire() {
     let mut clusters = snapshot(&[m1()]);
     place(&mut clusters, "b", &asking(4, "1", aggregated()));
     clusters.release_expired(START + RESERVATION_LIFE - SignedDuration::from_secs(1));
@@ -141,7 +141,7 @@ fn reservations_end_when_nothing_is_heard() {
 }
 
 #[test]
-fn what_needs_no_room_reserves_none() {
+fn objects_without_requests_reserve_nothing() {
     let mut clusters = snapshot(&[m1()]);
     let mut spec = binding(0, json!({}));
     spec.replica_requirements = None;

@@ -1,4 +1,4 @@
-//! Which candidates the spread constraints select (karmada v1.18.2, pkg/scheduler/core/spreadconstraint).
+//! Selection by spread constraints (karmada v1.18.2, pkg/scheduler/core/spreadconstraint).
 
 mod fixtures;
 
@@ -38,7 +38,7 @@ fn the_best_clusters_are_selected_and_swapped_for_roomier_ones_where_needed() {
     check(&four(), 200, by_cluster(1, 2), dynamic(), none);
     let few = "failed to select clusters: the number of feasible clusters is less than spreadConstraint.MinGroups";
     check(&four(), 2, by_cluster(5, 6), duplicated.clone(), few);
-    // No upper bound is taken literally.
+    // A missing upper bound is taken literally.
     check(&four(), 2, by_cluster(1, 0), duplicated, "failed to assign replicas: no clusters available to schedule");
     check(
         &four(),
@@ -50,21 +50,21 @@ fn the_best_clusters_are_selected_and_swapped_for_roomier_ones_where_needed() {
 }
 
 #[test]
-fn a_cluster_that_has_the_workload_goes_first_until_room_is_needed() {
+fn current_targets_come_first_until_capacity_is_needed() {
     let placement = |strategy: Value| json!({"spreadConstraints": by_cluster(1, 1), "replicaScheduling": strategy});
     let mut spec = binding(10, placement(aggregated()));
     spec.clusters = targets(&[("m1", 10)]);
     assert_eq!(outcome(&snapshot(&four()), &spec), "m1:10");
     let mut spec = binding(70, placement(aggregated()));
     spec.clusters = targets(&[("m1", 10)]);
-    assert_eq!(outcome(&snapshot(&four()), &spec), "m3:70", "m1 has room for 50 in all");
+    assert_eq!(outcome(&snapshot(&four()), &spec), "m3:70", "m1 has capacity for 50 in total");
 }
 
 #[test]
 fn static_weights_take_no_account_of_constraints() {
     let weights = static_weights(&[("m1", 1), ("m2", 1), ("m3", 1), ("m4", 1)]);
     check(&four(), 4, by_cluster(1, 2), weights, "m1:1, m2:1, m3:1, m4:1");
-    // An empty preference is no list: it divides evenly, but among the selected.
+    // An empty preference is not a list: it divides evenly, but among the selected clusters.
     let empty = fixtures::divided(json!({"replicaDivisionPreference": "Weighted", "weightPreference": {}}));
     check(&four(), 4, by_cluster(1, 2), empty, "m2:2, m3:2");
     let dynamic_list = json!({
@@ -91,11 +91,11 @@ fn regional() -> Vec<Cluster> {
 #[test]
 fn regions_are_picked_first_and_each_keeps_its_best_cluster() {
     let duplicated = json!({"replicaSchedulingType": "Duplicated"});
-    // Two regions with two clusters each that take 5 weigh more than r3 with one.
+    // Two regions with two clusters of capacity 5 each weigh more than r3 with one.
     check(&regional(), 5, by_region((2, 2), (2, 2)), duplicated.clone(), "m2:5, m3:5");
     check(&regional(), 5, by_region((2, 2), (3, 3)), duplicated.clone(), "m2:5, m3:5, m1:5");
     check(&regional(), 5, by_region((3, 3), (3, 3)), duplicated.clone(), "m2:5, m3:5, m5:5");
-    // More regions than clusters: every region keeps its head.
+    // More regions than clusters: every region keeps its best cluster.
     check(&regional(), 5, by_region((2, 2), (1, 1)), duplicated.clone(), "m2:5, m3:5");
     let regions = "failed to select clusters: the number of feasible region is less than spreadConstraint.MinGroups";
     check(&regional(), 5, by_region((4, 4), (4, 4)), duplicated.clone(), regions);
@@ -105,7 +105,7 @@ fn regions_are_picked_first_and_each_keeps_its_best_cluster() {
 }
 
 #[test]
-fn a_region_is_worth_what_it_can_take_and_then_what_its_clusters_score() {
+fn a_region_is_weighted_by_capacity_then_by_score() {
     let told = |replicas: i32, strategy: Value, had: &[(&str, i32)]| {
         let placement = json!({"spreadConstraints": by_region((1, 1), (1, 1)), "replicaScheduling": strategy});
         let mut spec = binding(replicas, placement);

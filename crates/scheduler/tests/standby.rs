@@ -1,4 +1,4 @@
-//! Weight 0 in a static weight list: a cluster that stands by (docs/decisions/0003-weight-zero-stands-by.md).
+//! Weight 0 in a static weight list: a standby cluster (docs/decisions/0003-weight-zero-stands-by.md).
 
 mod fixtures;
 
@@ -7,7 +7,7 @@ use api::work::BindingSpec;
 use fixtures::{Cluster, binding, cluster, outcome, snapshot, static_weights};
 use serde_json::{Value, json};
 
-/// The policy as its users wrote it.
+/// A policy as users wrote it.
 const FAILOVER_POLICY: &str = "
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
@@ -63,7 +63,7 @@ fn sites() -> [Cluster; 3] {
 }
 
 #[test]
-fn the_first_site_has_it_all_and_the_others_stand_by() {
+fn the_first_site_gets_all_replicas_and_the_others_stand_by() {
     assert_eq!(outcome(&snapshot(&sites()), &failover_binding()), "ottawa:3");
 }
 
@@ -104,9 +104,9 @@ fn the_order_is_that_of_the_list_and_of_the_names_in_an_entry() {
     check(&json!([entry(&["c"], 0), entry(&["a"], 0)]), &["a", "b", "c"], "c:4");
     check(&json!([entry(&["z", "b", "a"], 0)]), &["a", "b"], "b:4");
     check(&json!([{"targetCluster": {}, "weight": 0}]), &["b", "a"], "a:4");
-    // Where a positive weight means the same cluster, it has that weight.
+    // A positive weight for the same cluster takes precedence.
     check(&json!([entry(&["a"], 0), entry(&["a", "b"], 1)]), &["a", "b", "c"], "a:2, b:2");
-    // A positive weight anywhere, and those who stand by have nothing.
+    // With any positive weight in the list, standby clusters get nothing.
     check(&json!([entry(&["a"], 0), entry(&["b"], 5)]), &["a", "b"], "b:4");
 }
 

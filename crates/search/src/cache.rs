@@ -1,4 +1,4 @@
-//! Copies of what members have, one for each member and resource, kept packed; everything is answered from these.
+//! Copies of members' objects, one per member and resource, kept packed; all requests are served from these.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use reconcile::{Mirror, MirrorLimits, MirrorSpec};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::registries::{Namespaces, Plan, Wanted};
+use crate::registries::{CachePlan, Namespaces, PlannedCache};
 
-/// How long after its start a cache is waited for by those who ask; after that they are answered without it.
+/// Requests wait this long after a cache's start for its first sync; after that they are served without it.
 pub const FIRST_READING_MAX: Duration = Duration::from_secs(5);
 
-/// Makes clients of members with the control plane's rights.
-pub trait Members: Send + Sync {
-    /// A client that may be made before the member can be reached.
+/// Creates clients of members with the control plane's permissions.
+pub trait MemberClients: Send + Sync {
+    /// A client, possibly before the member is reachable.
     fn client(&self, cluster: &str) -> Result<ClusterClient, Status>;
 }
 
@@ -28,13 +28,13 @@ pub struct Cache {
     pub mirror: Mirror,
     /// The member itself.
     pub client: ClusterClient,
-    wanted: Wanted,
+    wanted: PlannedCache,
     started: Instant,
-    /// Cancelled when the cache is no longer wanted.
+    /// Cancelled when the cache is no longer needed.
     pub stop: CancellationToken,
 }
 
-/// All caches at one moment. Whoever reads holds on to the one it started with.
+/// All caches at one moment. A reader keeps the view it started with.
 #[derive(Default)]
 pub struct View {
     /// Registries have been read.
@@ -44,17 +44,17 @@ pub struct View {
 }
 
 impl View {
-    /// There are no registries.
+    /// A view without registries.
     pub fn empty() -> Self {
         Self { is_known: true, ..Self::default() }
     }
 
-    /// The resource, when any registry names it.
+    /// The resource, if any registry selects it.
     pub fn resource(&self, gvr: &GroupVersionResource) -> Option<&ApiResource> {
         self.registered.get(gvr)
     }
 
-    /// The caches of a resource, in the order of their members' names.
+    /// The caches of a resource, sorted by member.
     pub fn of(&self, gvr: &GroupVersionResource) -> impl Iterator<Item = &Arc<Cache>> {
         self.caches.get(gvr).into_iter().flat_map(BTreeMap::values)
     }
@@ -63,9 +63,9 @@ impl View {
         self.caches.values().map(BTreeMap::len).sum()
     }
 
-    /// What the plan wants: caches that are there already go on, new ones start at once and side by side, and those that
-    /// are not in it end.
-    pub fn changed(&self, plan: Plan, members: &dyn Members, cancel: &CancellationToken) -> Self {
+    /// The view for a plan: existing caches continue, new ones start at once and concurrently, and those not in the
+    /// plan stop.
+    pub fn changed(&self, plan: CachePlan, members: &dyn MemberClients, cancel: &CancellationToken) -> Self {
         let mut next = Self { is_known: true, registered: plan.registered, caches: BTreeMap::new() };
         // One client for all resources of a member: they share its connections.
         let mut clients: BTreeMap<String, ClusterClient> = BTreeMap::new();
@@ -80,7 +80,7 @@ impl View {
                     let client = match clients.get(&cluster).cloned().map_or_else(|| members.client(&cluster), Ok) {
                         Ok(client) => client,
                         Err(error) => {
-                            tracing::warn!(cluster, resource = gvr.resource, %error, "cannot be kept at hand");
+                            tracing::warn!(cluster, resource = gvr.resource, %error, "cannot cache the resource");
                             continue;
                         }
                     };
@@ -105,7 +105,7 @@ impl Cache {
     fn start(
         gvr: &GroupVersionResource,
         cluster: &str,
-        wanted: Wanted,
+        wanted: PlannedCache,
         client: ClusterClient,
         cancel: &CancellationToken,
     ) -> Self {
@@ -125,7 +125,7 @@ impl Cache {
         Self { cluster: cluster.to_owned(), mirror, client, wanted, started: Instant::now(), stop }
     }
 
-    /// Has everything been read? Waits for that while the cache is new.
+    /// Reports whether the cache is synced; waits for that while the cache is new.
     pub async fn settled(&self) -> bool {
         let until = self.started + FIRST_READING_MAX;
         if !self.mirror.is_synced() && Instant::now() < until {
@@ -138,15 +138,15 @@ impl Cache {
         self.mirror.is_synced()
     }
 
-    /// Why it is not complete, for users.
+    /// The reason why it is incomplete, for users.
     pub fn problem(&self) -> String {
-        let trouble = self.mirror.trouble().unwrap_or_else(|| "it has not been read yet".to_owned());
-        format!("cluster {}: {trouble}", self.cluster)
+        let error = self.mirror.error().unwrap_or_else(|| "it has not been synced yet".to_owned());
+        format!("cluster {}: {error}", self.cluster)
     }
 }
 
-/// Kept so that answers need only be copied out. Who manages which field is up to the member, and takes as much room as
-/// the rest.
+/// Prepares an object so that responses can be copied out. managedFields are dropped: they belong to the member and
+/// are as large as the rest.
 pub fn stamp(object: &mut Object, cluster: &str) {
     object.remove(&["metadata", "managedFields"]);
     object.set_annotation(ANNOTATION_CACHED_FROM, cluster);

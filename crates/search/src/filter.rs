@@ -1,4 +1,4 @@
-//! Which objects a list or watch is about, told from their encoding where that is enough.
+//! The filter of a list or watch, evaluated on encoded objects where possible.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub type ReadField = Arc<dyn Fn(&Object, &str) -> String + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Filter {
-    /// All when empty.
+    /// All if empty.
     pub namespace: String,
     pub labels: LabelSelector,
     pub fields: FieldSelector,

@@ -1,7 +1,7 @@
-//! What members have, answered by the control plane: `search.karmada.io`.
+//! `search.karmada.io`: serves objects of members from the control plane.
 //!
-//! Registries say which resources of which members are kept at hand. One copy of each, packed, answers `search/cache` and
-//! `proxying` alike; it is read only, and every replica has its own.
+//! Registries select the resources and members to cache. One packed copy of each object serves both `search/cache`
+//! and `proxying`; it is read-only, and every replica has its own.
 
 mod cache;
 mod filter;
@@ -27,39 +27,39 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::View;
 use crate::registries::{Candidate, KindName, named_kinds, plan_caches};
 
-pub use crate::cache::Members;
+pub use crate::cache::MemberClients;
 pub use crate::filter::{Filter, ReadField};
 pub use crate::paths::{Path, parse as parse_path};
 pub use crate::read::{ListRequest, Listed};
 pub use crate::restore::restore;
-pub use crate::watch::{Event, Watch, WatchRequest};
+pub use crate::watch::{SearchEvent, Watch, WatchRequest};
 
-/// Changes of registries and clusters are gathered for so long before caches follow.
+/// Changes of registries and clusters are batched for this long before caches follow.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How long a request waits for that while the server starts.
+/// Time a request waits for the first plan while the server starts.
 const READY_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How often kinds the control plane does not serve yet are looked for again.
+/// Interval of looking for kinds the control plane does not serve yet.
 const UNKNOWN_KINDS_EVERY: Duration = Duration::from_secs(10);
 
-pub struct Parts {
+pub struct SearchDeps {
     /// The control plane.
     pub client: ClusterClient,
-    pub members: Arc<dyn Members>,
+    pub members: Arc<dyn MemberClients>,
 }
 
-/// Answers out of what is kept. Clones share it.
+/// Serves requests from the caches. Clones share it.
 #[derive(Clone)]
 pub struct Search {
     client: ClusterClient,
-    members: Arc<dyn Members>,
+    members: Arc<dyn MemberClients>,
     mapper: Arc<RestMapper>,
     view: Arc<tokio::sync::watch::Sender<Arc<View>>>,
 }
 
 impl Search {
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: SearchDeps) -> Self {
         Self {
             mapper: Arc::new(RestMapper::new(parts.client.clone())),
             client: parts.client,
@@ -76,8 +76,8 @@ impl Search {
         self.view.subscribe()
     }
 
-    /// Waits until it is known what registries ask for. Before that nobody can tell whether a request is about members or
-    /// about the control plane's own objects of the same name.
+    /// Waits until the registries are known. Before that it is unknown whether a request is about members or about
+    /// the control plane's own objects of the same name.
     pub async fn ready(&self) -> Result<(), Status> {
         let mut view = self.subscribe();
         let known = tokio::time::timeout(READY_WAIT_MAX, view.wait_for(|view| view.is_known)).await;
@@ -89,7 +89,7 @@ impl Search {
         }
     }
 
-    /// Keeps what registries ask for until cancelled. Costs next to nothing while there is no registry.
+    /// Maintains the caches until cancelled. Costs almost nothing without registries.
     pub async fn run(self, cancel: CancellationToken) {
         let registries =
             Mirror::start(self.client.clone(), MirrorSpec::new(&RESOURCE_REGISTRIES.gvr()), cancel.clone());
@@ -108,7 +108,7 @@ impl Search {
         }
     }
 
-    /// Keeps caches for as long as there are registries.
+    /// Maintains caches as long as there are registries.
     async fn keep(&self, registries: &Mirror, changes: &mut Subscription, cancel: &CancellationToken) {
         let term = cancel.child_token();
         let _ends_with_this = term.clone().drop_guard();
@@ -158,12 +158,12 @@ impl Search {
     fn commit(&self, known: &Known, cancel: &CancellationToken) {
         let plan = plan_caches(&known.registries, known.candidates.values(), &known.resources);
         if plan.left_out > 0 {
-            tracing::warn!(left_out = plan.left_out, "registries ask for more than {} caches", registries::CACHES_MAX);
+            tracing::warn!(left_out = plan.left_out, "registries select more than {} caches", registries::CACHES_MAX);
         }
         let before = self.view();
         let view = before.changed(plan, &*self.members, cancel);
         if view.count() != before.count() {
-            tracing::info!(caches = view.count(), "resources of members are kept at hand");
+            tracing::info!(caches = view.count(), "caching resources of members");
         }
         self.view.send_replace(Arc::new(view));
     }
@@ -174,7 +174,7 @@ enum Changed {
     Cluster(Change),
 }
 
-/// What the plan is made from.
+/// The inputs of the plan.
 #[derive(Default)]
 struct Known {
     registries: Vec<RegistrySpec>,
@@ -185,7 +185,7 @@ struct Known {
 }
 
 impl Known {
-    /// Does the control plane serve every kind that is named?
+    /// Reports whether the control plane serves every selected kind.
     fn is_complete(&self) -> bool {
         self.kinds.iter().all(|kind| self.resources.contains_key(kind))
     }
@@ -193,7 +193,7 @@ impl Known {
     async fn read(&mut self, registries: &Mirror, clusters: &Mirror, mapper: &RestMapper) {
         let specs = registries.list().into_iter().filter_map(|registry| {
             let spec = api::read::<RegistrySpec>(&registry);
-            spec.inspect_err(|error| tracing::warn!(%error, "a registry cannot be read")).ok()
+            spec.inspect_err(|error| tracing::warn!(%error, "invalid registry")).ok()
         });
         self.registries = specs.collect();
         let kinds = named_kinds(&self.registries);
@@ -218,7 +218,7 @@ impl Known {
         self.are_registries_read = true;
     }
 
-    /// Takes in a change of a cluster; false when it changes nothing here, as most heartbeats do.
+    /// Applies a change of a cluster; returns false if it has no effect here, as most heartbeats.
     fn note(&mut self, change: &Change) -> bool {
         let now = change.now.as_ref().and_then(|cluster| Candidate::of(cluster, &self.kinds).ok());
         match now {

@@ -1,8 +1,8 @@
-//! Reads what follows `search/cache/`: a path of Kubernetes' API.
+//! Parses the part after `search/cache/`: a path of the Kubernetes API.
 
 use object::GroupVersionResource;
 
-/// What is looked for.
+/// The objects to search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     pub gvr: GroupVersionResource,

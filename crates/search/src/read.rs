@@ -12,27 +12,27 @@ use reconcile::{Kept, ObjectKey};
 use crate::Search;
 use crate::cache::{Cache, View, stamp};
 use crate::filter::Filter;
-use crate::version::{Place, Versions};
+use crate::version::{ContinueToken, Versions};
 
-/// Objects looked at in one turn.
+/// Objects visited per turn.
 const CHUNK: usize = 512;
 
-/// How long the member is given to show an object itself; after that the copy is shown.
+/// Time for the member itself to return an object; after that the copy is returned.
 const LIVE_GET_MAX: Duration = Duration::from_secs(3);
 
-/// How long a list waits for caches to reach the version it asks for, as kube-apiserver does.
+/// Time a list waits for caches to reach the requested version, as in kube-apiserver.
 const VERSION_WAIT_MAX: Duration = Duration::from_secs(3);
 const VERSION_LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a list asks for.
+/// The parameters of a list.
 #[derive(Clone, Debug)]
 pub struct ListRequest {
     pub filter: Filter,
-    /// Objects in one answer; all when 0.
+    /// Objects per page; all if 0.
     pub limit: usize,
     /// Empty for the first page.
     pub continue_token: String,
-    /// Empty, `0`, or as an earlier answer said.
+    /// Empty, `0`, or a version from an earlier response.
     pub version: String,
     /// Exactly that version, and no later one.
     pub is_exact: bool,
@@ -40,24 +40,24 @@ pub struct ListRequest {
 
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// Encoded objects in the order of members' names, namespaces and names.
+    /// Encoded objects sorted by member, namespace and name.
     pub items: Vec<Bytes>,
     pub version: String,
-    /// Empty when there is no more.
+    /// Empty if there are no more.
     pub continue_token: String,
-    /// False where no member keeps the resource: there is not even a kind of list to tell.
+    /// False if no member caches the resource: not even the kind of the list is known.
     pub is_cached: bool,
-    /// Members that are left out, and why.
+    /// Members that are missing, with the reasons.
     pub unread: Vec<String>,
 }
 
 impl Search {
-    /// The resource, when any registry names it.
+    /// The resource, if any registry selects it.
     pub fn registered(&self, gvr: &GroupVersionResource) -> Option<ApiResource> {
         self.view().resource(gvr).cloned()
     }
 
-    /// One object of one member. A client that does not name a version gets what the member has now.
+    /// One object of one member. Without a version, a client gets the member's current state.
     pub async fn get(
         &self,
         gvr: &GroupVersionResource,
@@ -75,8 +75,8 @@ impl Search {
         Ok(Arc::new(object))
     }
 
-    /// The member that has the object. What not all members have told is never taken for the whole truth: a write must
-    /// not go to the wrong one of two.
+    /// The member that has the object. Fails while some member is not synced: a write must not go to the wrong one of
+    /// two.
     pub async fn owner(&self, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<String, Status> {
         let view = self.view();
         let unread = settle(&view, gvr).await;
@@ -96,7 +96,7 @@ impl Search {
         }
     }
 
-    /// A page of what members have. It is never waited for a member for long: who has not told is named in the answer.
+    /// A page of members' objects. Never waits long for a member: missing ones are named in the response.
     pub async fn list(&self, gvr: &GroupVersionResource, request: &ListRequest) -> Result<Listed, Status> {
         let view = self.view();
         let unread = settle(&view, gvr).await;
@@ -104,7 +104,7 @@ impl Search {
         let read: Vec<&Arc<Cache>> = caches.iter().copied().filter(|cache| cache.mirror.is_synced()).collect();
         let place = match request.continue_token.as_str() {
             "" => None,
-            token => Some(Place::parse(token)?),
+            token => Some(ContinueToken::parse(token)?),
         };
         let mut versions = match &place {
             Some(place) => place.versions.clone(),
@@ -134,7 +134,7 @@ impl Search {
                 (None, _) => None,
             };
             if let Some((cluster, after)) = next {
-                listed.continue_token = Place { versions: versions.clone(), cluster, after }.to_string();
+                listed.continue_token = ContinueToken { versions: versions.clone(), cluster, after }.to_string();
                 break;
             }
             walk = rest;
@@ -143,7 +143,7 @@ impl Search {
         Ok(listed)
     }
 
-    /// What `search/cache` answers: everything that fits, of every member that has told.
+    /// The response to `search/cache`: all matching objects of every synced member.
     pub async fn find(&self, gvr: &GroupVersionResource, name: &str, filter: &Filter) -> Vec<Bytes> {
         let view = self.view();
         settle(&view, gvr).await;
@@ -160,7 +160,7 @@ impl Search {
     }
 }
 
-/// Waits for new caches, all at once, and tells which have nothing to show yet.
+/// Waits for new caches, all at once, and returns those that are not synced.
 pub async fn settle(view: &View, gvr: &GroupVersionResource) -> Vec<String> {
     futures::future::join_all(view.of(gvr).map(|cache| cache.settled())).await;
     let unread = view.of(gvr).filter(|cache| !cache.mirror.is_synced());
@@ -184,7 +184,7 @@ fn the_one(view: &View, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<(
     found.pop().ok_or_else(|| Status::not_found(&resource, &key.name))
 }
 
-/// The object as the member has it now; `None` where the member does not answer.
+/// The current object from the member; `None` if the member does not respond.
 async fn live(cache: &Cache, key: &ObjectKey) -> Result<Option<Object>, Status> {
     let target: ResourceRef = cache.mirror.target(key);
     match tokio::time::timeout(LIVE_GET_MAX, cache.client.get(target)).await {
@@ -198,7 +198,8 @@ async fn live(cache: &Cache, key: &ObjectKey) -> Result<Option<Object>, Status> 
     }
 }
 
-/// What the caches are the state of, before any is looked at. Asked for any version and without a cache, that is the answer.
+/// The versions of the caches before reading any. If any version was requested and there is no cache, the requested
+/// one.
 fn present(caches: &[&Arc<Cache>], asked: &str) -> Versions {
     let mut versions = if caches.is_empty() { Versions::parse(asked) } else { Versions::default() };
     for cache in caches {
@@ -207,7 +208,7 @@ fn present(caches: &[&Arc<Cache>], asked: &str) -> Versions {
     versions
 }
 
-/// Waits until no cache is older than what the client has seen, on another replica perhaps.
+/// Waits until no cache is older than the version the client has seen, possibly on another replica.
 async fn reach(caches: &[&Arc<Cache>], asked: &Versions, is_exact: bool) -> Result<(), Status> {
     let number = |text: &str| text.parse::<u64>().unwrap_or(0);
     let deadline = tokio::time::Instant::now() + VERSION_WAIT_MAX;
@@ -228,7 +229,7 @@ async fn reach(caches: &[&Arc<Cache>], asked: &Versions, is_exact: bool) -> Resu
     Ok(())
 }
 
-/// Clusters from this one on. One that is gone has taken the rest of its list with it: the client begins again.
+/// Clusters from this one on. If it is gone, its part of the list is incomplete: the client starts again.
 fn from_cluster<'a, 'c>(caches: &'a [&'c Arc<Cache>], cluster: &str) -> Result<&'a [&'c Arc<Cache>], Status> {
     let at = caches.iter().position(|cache| cache.cluster == cluster);
     let at = at.ok_or_else(|| {
@@ -237,7 +238,8 @@ fn from_cluster<'a, 'c>(caches: &'a [&'c Arc<Cache>], cluster: &str) -> Result<&
     Ok(&caches[at..])
 }
 
-/// Adds what fits, up to the limit, which must not be reached yet; tells the last object added when there are more behind it.
+/// Adds matching objects up to the limit, which must not be reached yet; returns the last object added if there are
+/// more.
 async fn fill(
     cache: &Cache,
     filter: &Filter,
@@ -261,7 +263,7 @@ async fn fill(
             last = Some(key);
         }
         after = Some(end);
-        // Others want this thread too.
+        // Yields to other tasks.
         tokio::task::yield_now().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Which resources of which members are to be kept at hand: registries and clusters in, a plan out.
+//! Plans the caches from registries and clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,38 +7,38 @@ use api::search::RegistrySpec;
 use cluster_client::ApiResource;
 use object::{GroupVersionResource, Object, Status};
 
-/// Caches that are kept at the same time, each with a watch on a member.
+/// Maximum number of caches, each with a watch on a member.
 pub const CACHES_MAX: usize = 5_000;
 
-/// A kind as selectors name it: apiVersion and kind.
+/// A kind in a selector: apiVersion and kind.
 pub type KindName = (String, String);
 
-/// The namespaces that are kept.
+/// The cached namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespaces {
     All,
     Only(BTreeSet<String>),
 }
 
-/// A cache that is wanted. It is started anew when any of this changes.
+/// A planned cache. It is restarted if any of this changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PlannedCache {
     pub namespaces: Namespaces,
-    /// Tells a member from another that took its name, and from itself at another place.
+    /// Distinguishes a member from another of the same name, and from itself at another address.
     pub identity: String,
 }
 
-/// What is to be kept.
+/// The planned caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// Resources that some registry names, whether or not any member has them.
+pub struct CachePlan {
+    /// Resources selected by some registry, whether or not any member has them.
     pub registered: BTreeMap<GroupVersionResource, ApiResource>,
-    pub caches: BTreeMap<(GroupVersionResource, String), Wanted>,
-    /// Caches beyond `CACHES_MAX`.
+    pub caches: BTreeMap<(GroupVersionResource, String), PlannedCache>,
+    /// Number of caches beyond `CACHES_MAX`.
     pub left_out: usize,
 }
 
-/// What of a cluster the plan depends on.
+/// The parts of a cluster the plan depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// Its name and labels.
@@ -52,7 +52,7 @@ pub struct Candidate {
 impl Candidate {
     pub fn of(cluster: &Object, kinds: &BTreeSet<KindName>) -> Result<Self, Status> {
         let mut spec: ClusterSpec = api::read(cluster)?;
-        // Come and go with every trouble, and do not matter here.
+        // Taints change often and do not matter here.
         spec.taints = Vec::new();
         let status: ClusterStatus = api::read_at(cluster, &["status"])?;
         let mut head = Object::default();
@@ -71,19 +71,19 @@ impl Candidate {
     }
 }
 
-/// The kinds registries name.
+/// The kinds selected by registries.
 pub fn named_kinds(registries: &[RegistrySpec]) -> BTreeSet<KindName> {
     let selectors = registries.iter().flat_map(|registry| &registry.resource_selectors);
     selectors.map(|selector| (selector.api_version.clone(), selector.kind.clone())).collect()
 }
 
-/// `resources` holds what the control plane serves of the kinds named; others are left out.
+/// `resources` contains the selected kinds that the control plane serves; others are skipped.
 pub fn plan_caches<'a>(
     registries: &[RegistrySpec],
     candidates: impl Iterator<Item = &'a Candidate> + Clone,
     resources: &BTreeMap<KindName, ApiResource>,
-) -> Plan {
-    let mut plan = Plan::default();
+) -> CachePlan {
+    let mut plan = CachePlan::default();
     for registry in registries {
         for selector in &registry.resource_selectors {
             let kind = (selector.api_version.clone(), selector.kind.clone());
@@ -103,14 +103,14 @@ pub fn plan_caches<'a>(
     plan
 }
 
-impl Plan {
+impl CachePlan {
     fn add(&mut self, gvr: &GroupVersionResource, candidate: &Candidate, namespace: &str) {
         let key = (gvr.clone(), candidate.name().to_owned());
         if self.caches.len() >= CACHES_MAX && !self.caches.contains_key(&key) {
             self.left_out += 1;
             return;
         }
-        let wanted = self.caches.entry(key).or_insert_with(|| Wanted {
+        let wanted = self.caches.entry(key).or_insert_with(|| PlannedCache {
             namespaces: Namespaces::Only(BTreeSet::new()),
             identity: candidate.identity.clone(),
         });
@@ -119,7 +119,7 @@ impl Plan {
 }
 
 impl Namespaces {
-    /// The empty name means all.
+    /// An empty name means all.
     fn add(&mut self, namespace: &str) {
         match self {
             Self::Only(_) if namespace.is_empty() => *self = Self::All,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_keeps_its_resources_in_the_clusters_it_means() {
+    fn a_registry_caches_its_resources_in_selected_clusters() {
         let clusters = [cluster("a", "True", json!({})), cluster("b", "True", json!({}))];
         let pods = [("v1", "Pod", "")];
         check(json!([registry(json!({}), &pods)]), &clusters, &["+pods", "pods a", "pods b"]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_a_cluster_is_known_to_lack_is_not_asked_for() {
+    fn an_api_that_a_cluster_lacks_is_not_cached() {
         let enabled = json!([{"groupVersion": "v1", "resources": [{"name": "pods", "kind": "Pod"}]}]);
         let complete = json!([{"type": "Ready", "status": "True"},
             {"type": "CompleteAPIEnablements", "status": "True"}]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_caches_than_allowed() {
+    fn the_number_of_caches_is_bounded() {
         let registries: Vec<RegistrySpec> =
             serde_json::from_value(json!([registry(json!({}), &[("v1", "Pod", "")])])).expect("registries");
         let kinds = named_kinds(&registries);

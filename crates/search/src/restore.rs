@@ -1,14 +1,14 @@
-//! Makes what clients send back fit for the member it came from: what was added on the way out is taken off.
+//! Restores bodies sent by clients for the member they came from: removes what was added on the way out.
 
 use api::search::ANNOTATION_CACHED_FROM;
 use serde_json::Value;
 
 use crate::version;
 
-/// Where a body may name a version: an object, and the options of a deletion.
+/// Fields of a body that may contain a version: in an object, and in the options of a deletion.
 const VERSIONS: [[&str; 2]; 2] = [["metadata", "resourceVersion"], ["preconditions", "resourceVersion"]];
 
-/// True when something had to be changed.
+/// Returns true if something was changed.
 pub fn restore(body: &mut Value, cluster: &str) -> bool {
     let annotations = body.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
     let stamp = annotations.and_then(Value::as_object_mut).and_then(|map| map.remove(ANNOTATION_CACHED_FROM));

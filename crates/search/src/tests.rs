@@ -1,4 +1,4 @@
-//! The whole room over APIs in memory: registries come and go, members too, and clients read, page and watch.
+//! The whole crate over in-memory APIs: registries and members come and go, clients read, page and watch.
 
 use std::collections::BTreeMap;
 
@@ -48,14 +48,14 @@ struct World {
 
 struct Doors(BTreeMap<&'static str, MemoryApi>);
 
-impl Members for Doors {
+impl MemberClients for Doors {
     fn client(&self, cluster: &str) -> Result<ClusterClient, Status> {
         self.0.get(cluster).map(MemoryApi::client).ok_or_else(|| Status::unavailable("no such member"))
     }
 }
 
 impl World {
-    /// Members `a` and `b` are ready, `c` is not; each has been given a different number of versions already.
+    /// Members `a` and `b` are ready, `c` is not; each already has a different number of versions.
     async fn start() -> Self {
         let members = BTreeMap::from(["a", "b", "c"].map(|name| (name, MemoryApi::default())));
         for (count, member) in members.values().enumerate() {
@@ -64,12 +64,12 @@ impl World {
             }
         }
         let plane = MemoryApi::default();
-        // A kind the plane has seen is one it serves.
+        // The in-memory API serves the kinds it has seen.
         plane.seed(&pods(), pod("plane", "own", "own"));
         for (name, ready) in [("a", "True"), ("b", "True"), ("c", "False")] {
             plane.seed(&CLUSTERS.gvr(), cluster(name, ready));
         }
-        let parts = Parts { client: plane.client(), members: Arc::new(Doors(members.clone())) };
+        let parts = SearchDeps { client: plane.client(), members: Arc::new(Doors(members.clone())) };
         let world = Self { plane, members, search: Search::new(parts), cancel: CancellationToken::new() };
         tokio::spawn(world.search.clone().run(world.cancel.clone()));
         world.search.ready().await.expect("ready");
@@ -83,7 +83,7 @@ impl World {
         world
     }
 
-    /// Waits until the pods of these members are kept.
+    /// Waits until the pods of these members are cached.
     async fn keeps(&self, clusters: &[&str]) {
         let mut view = self.search.subscribe();
         let is_so =
@@ -104,7 +104,7 @@ impl World {
         self.search.list(&pods(), &request).await.expect("listed")
     }
 
-    /// Waits until everything is there, and tells it with its version.
+    /// Waits until all expected objects are listed, and returns the list.
     async fn settled(&self, expected: &[&str]) -> Listed {
         let all = async {
             loop {
@@ -144,17 +144,19 @@ fn from(version: &str) -> WatchRequest {
     WatchRequest { filter, version: version.to_owned(), bookmarks: false, initial_events: None, duration: None }
 }
 
-fn describe(event: &Event) -> String {
+fn describe(event: &SearchEvent) -> String {
     match event {
-        Event::Added(object) => format!("+{}", named(object)),
-        Event::Modified(object) => format!("~{}", named(object)),
-        Event::Deleted(object) => format!("-{}", named(object)),
-        Event::Bookmark { initial_events_end, .. } => format!("@{}", if *initial_events_end { "end" } else { "" }),
-        Event::Error(status) => format!("E{}", status.code),
+        SearchEvent::Added(object) => format!("+{}", named(object)),
+        SearchEvent::Modified(object) => format!("~{}", named(object)),
+        SearchEvent::Deleted(object) => format!("-{}", named(object)),
+        SearchEvent::Bookmark { initial_events_end, .. } => {
+            format!("@{}", if *initial_events_end { "end" } else { "" })
+        }
+        SearchEvent::Error(status) => format!("E{}", status.code),
     }
 }
 
-/// The next events, as many as are expected; `None` at the end.
+/// The next `count` events; fewer if the watch ends.
 async fn told(watch: &mut Watch, count: usize) -> Vec<String> {
     let mut said = Vec::new();
     while said.len() < count {
@@ -189,7 +191,7 @@ async fn lists_show_all_members_in_order_and_in_pages() {
         loop {
             let page = world.list(request.clone()).await;
             assert!(page.items.len() <= limit);
-            assert_eq!(page.version, listed.version, "nothing has happened since");
+            assert_eq!(page.version, listed.version, "nothing has changed since");
             pages.extend(names(&page));
             if page.continue_token.is_empty() {
                 break;
@@ -203,7 +205,7 @@ async fn lists_show_all_members_in_order_and_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_between_two_pages_is_told_by_a_watch_from_the_list() {
+async fn changes_between_two_pages_are_seen_by_a_watch_from_the_list() {
     let world = World::with_registry().await;
     world.seed("a", "x", "p1", "web");
     world.seed("a", "x", "p2", "web");
@@ -238,7 +240,7 @@ async fn an_object_is_got_from_the_one_member_that_has_it() {
         assert_eq!(named(&mine), "a:x/mine");
         assert_eq!(mine.resource_version(), version::Versions::one("a", own.resource_version()).to_string());
     }
-    let missing = get("missing", None).await.expect_err("nobody has it");
+    let missing = get("missing", None).await.expect_err("no member has it");
     assert_eq!((missing.code, missing.message.as_str()), (404, "pods \"missing\" not found"));
     let both = get("shared", None).await.expect_err("two have it");
     assert_eq!(both.code, 409);
@@ -266,7 +268,7 @@ async fn a_member_that_cannot_be_read_hangs_no_list_and_stops_every_write() {
     assert!(world.search.get(&pods(), &here, None).await.is_ok());
     assert_eq!(world.search.get(&pods(), &missing, None).await.map_err(|status| status.code), Err(503));
     assert_eq!(world.search.owner(&pods(), &here).await.map_err(|status| status.code), Err(503));
-    // A watch from the list tells of the member when it can be read.
+    // A watch from the list delivers the member's objects once it can be read.
     let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
     world.seed("b", "x", "p2", "web");
     world.members["b"].clear_fault();
@@ -274,7 +276,7 @@ async fn a_member_that_cannot_be_read_hangs_no_list_and_stops_every_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_goes_on_from_a_list_and_sees_what_its_selectors_see() {
+async fn a_watch_continues_from_a_list_and_applies_its_selectors() {
     let world = World::with_registry().await;
     world.seed("a", "x", "p1", "web");
     let listed = world.settled(&["a:x/p1"]).await;
@@ -291,7 +293,7 @@ async fn a_watch_goes_on_from_a_list_and_sees_what_its_selectors_see() {
     world.seed("a", "y", "p3", "web");
     assert_eq!(told(&mut watch, 1).await, ["+a:y/p3"]);
     let mut of_web = told(&mut of_web, 3).await;
-    // Members are told of side by side.
+    // The order between members is undefined.
     of_web.sort();
     assert_eq!(of_web, ["+b:x/p2", "-a:x/p1", "-b:x/p2"]);
     let field = Filter { fields: FieldSelector::parse("metadata.name=p3").expect("one"), ..Filter::everything("") };
@@ -299,7 +301,7 @@ async fn a_watch_goes_on_from_a_list_and_sees_what_its_selectors_see() {
     assert_eq!(told(&mut of_p3, 1).await, ["+a:y/p3"]);
 }
 
-/// Every version a watch tells is one a client can come back with, without missing or repeating anything.
+/// A client can resume from every version a watch delivers, without missing or repeating anything.
 #[tokio::test(start_paused = true)]
 async fn a_watch_can_be_taken_up_from_any_of_its_events() {
     let world = World::with_registry().await;
@@ -311,7 +313,7 @@ async fn a_watch_can_be_taken_up_from_any_of_its_events() {
     for (member, name) in steps {
         world.seed(member, "x", name, &format!("app{}", expected.len()));
         let events = timeout(LIMIT, watch.next()).await.expect("in time").expect("goes on");
-        let [Event::Added(object) | Event::Modified(object)] = &events[..] else { panic!("{events:?}") };
+        let [SearchEvent::Added(object) | SearchEvent::Modified(object)] = &events[..] else { panic!("{events:?}") };
         versions.push(object.resource_version().to_owned());
         expected.extend(events.iter().map(describe));
     }
@@ -319,7 +321,7 @@ async fn a_watch_can_be_taken_up_from_any_of_its_events() {
         let mut again = world.search.watch(&pods(), from(version)).await;
         let mut said = told(&mut again, expected.len() - index).await;
         let mut rest = expected[index..].to_vec();
-        // Members are told of side by side.
+        // The order between members is undefined.
         said.sort();
         rest.sort();
         assert_eq!(said, rest, "after {index} events");
@@ -327,7 +329,7 @@ async fn a_watch_can_be_taken_up_from_any_of_its_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_when_members_come_or_go_and_is_refused_when_it_comes_too_late() {
+async fn a_watch_ends_when_members_change_and_is_rejected_when_too_old() {
     let world = World::with_registry().await;
     let listed = world.settled(&[]).await;
     let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
@@ -344,7 +346,7 @@ async fn a_watch_ends_when_members_come_or_go_and_is_refused_when_it_comes_too_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_tells_its_end_and_bookmarks_move_on() {
+async fn a_streaming_list_marks_its_end_and_bookmarks_advance() {
     let world = World::with_registry().await;
     world.seed("a", "x", "p1", "web");
     world.seed("b", "x", "p2", "web");
@@ -355,10 +357,10 @@ async fn a_streaming_list_tells_its_end_and_bookmarks_move_on() {
     assert_eq!(said.pop().as_deref(), Some("@end"));
     said.sort();
     assert_eq!(said, ["+a:x/p1", "+b:x/p2"]);
-    // Something the watch has nothing to tell of, but for how far it is.
+    // A change outside the watch only advances its bookmark.
     world.members["a"].seed(&GroupVersionResource::new("", "v1", "configmaps"), pod("x", "counts", "more"));
     let bookmark = timeout(LIMIT, watch.next()).await.expect("in time").expect("goes on");
-    let [Event::Bookmark { version, initial_events_end: false }] = &bookmark[..] else { panic!("{bookmark:?}") };
+    let [SearchEvent::Bookmark { version, initial_events_end: false }] = &bookmark[..] else { panic!("{bookmark:?}") };
     let (now, before) = (version::Versions::parse(version), version::Versions::parse(&listed.version));
     let number = |versions: &version::Versions| versions.get("a").parse::<u64>().expect("a number");
     assert!(number(&now) > number(&before));
@@ -366,7 +368,7 @@ async fn a_streaming_list_tells_its_end_and_bookmarks_move_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_kept_when_no_registry_asks() {
+async fn nothing_is_cached_without_registries() {
     let world = World::start().await;
     assert!(world.search.registered(&pods()).is_none());
     assert!(world.members.values().all(|member| member.watches().is_empty()));
@@ -379,11 +381,11 @@ async fn nothing_is_kept_when_no_registry_asks() {
     world.keeps(&[]).await;
     assert!(world.search.registered(&pods()).is_none());
     assert!(caches.iter().all(|cache| cache.stop.is_cancelled()));
-    assert!(world.members["c"].watches().is_empty(), "a member that is not ready is left alone");
+    assert!(world.members["c"].watches().is_empty(), "a member that is not ready is not cached");
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_of_a_registry_are_all_that_is_kept() {
+async fn only_namespaces_of_a_registry_are_cached() {
     let world = World::start().await;
     for (namespace, name) in [("x", "p1"), ("y", "p2"), ("z", "p3")] {
         world.seed("a", namespace, name, "web");
@@ -400,7 +402,7 @@ async fn namespaces_of_a_registry_are_all_that_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_goes_nowhere_back_in_time_and_does_not_wait_for_ever() {
+async fn a_list_never_goes_back_in_time_and_its_wait_is_bounded() {
     let world = World::with_registry().await;
     world.seed("a", "x", "p1", "web");
     let listed = world.settled(&["a:x/p1"]).await;
@@ -414,7 +416,7 @@ async fn a_list_goes_nowhere_back_in_time_and_does_not_wait_for_ever() {
     let future = version::Versions::one("a", "4000000").to_string();
     let late = world.search.list(&pods(), &ListRequest { version: future, ..all() }).await;
     assert_eq!(late.map(|_| ()).map_err(|status| status.code), Err(504));
-    let token = version::Place { versions: Default::default(), cluster: "c".into(), after: None }.to_string();
+    let token = version::ContinueToken { versions: Default::default(), cluster: "c".into(), after: None }.to_string();
     let gone = world.search.list(&pods(), &ListRequest { continue_token: token, ..all() }).await;
     assert_eq!(gone.map(|_| ()).map_err(|status| status.code), Err(410));
 }

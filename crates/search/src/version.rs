@@ -1,4 +1,4 @@
-//! Versions and continue tokens of lists that come from many members, as Karmada's clients know them.
+//! Resource versions and continue tokens of lists over many members, compatible with Karmada's clients.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use object::Status;
 use reconcile::ObjectKey;
 use serde::{Deserialize, Serialize};
 
-/// The version of each member; what a client is told is base64 of a JSON map with sorted keys.
+/// The version of each member, encoded as base64 of a JSON map with sorted keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Versions {
     by_cluster: BTreeMap<String, String>,
-    /// `0` was asked for, which means any version of every member.
+    /// `0` was requested, which means any version of every member.
     is_any: bool,
 }
 
 impl Versions {
-    /// What is not understood counts as not said, as in Karmada.
+    /// Invalid text counts as no version, as in Karmada.
     pub fn parse(text: &str) -> Self {
         Self { by_cluster: read(text).unwrap_or_default(), is_any: text == "0" }
     }
@@ -29,7 +29,7 @@ impl Versions {
         versions
     }
 
-    /// Empty when nothing is said of the member.
+    /// Empty if the member has no version.
     pub fn get(&self, cluster: &str) -> &str {
         if self.is_any { "0" } else { self.by_cluster.get(cluster).map_or("", String::as_str) }
     }
@@ -68,19 +68,19 @@ impl fmt::Display for Versions {
     }
 }
 
-/// `None` where the text is no such version; a member's own is never one, since it is a number.
+/// Returns `None` if the text is not such a version; a member's own is a number and never one.
 pub fn read(text: &str) -> Option<BTreeMap<String, String>> {
     let json = URL_SAFE_NO_PAD.decode(text).ok()?;
     serde_json::from_slice(&json).ok()
 }
 
-/// Where the next page begins.
+/// The start of the next page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// What the first page was the state of: a watch from there misses nothing that later pages were too late to show.
+pub struct ContinueToken {
+    /// The versions of the first page: a watch from there misses nothing that later pages show late.
     pub versions: Versions,
     pub cluster: String,
-    /// Behind this object; from the first one on when `None`.
+    /// The last object of the previous page; `None` for the first one.
     pub after: Option<ObjectKey>,
 }
 
@@ -94,7 +94,7 @@ struct Token {
     within: String,
 }
 
-impl Place {
+impl ContinueToken {
     pub fn parse(text: &str) -> Result<Self, Status> {
         let json = URL_SAFE_NO_PAD.decode(text).ok();
         let token = json.and_then(|json| serde_json::from_slice::<Token>(&json).ok());
@@ -109,7 +109,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ContinueToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let within = self.after.as_ref().map(|key| format!("{}/{}", key.namespace, key.name)).unwrap_or_default();
         let token = Token { rv: self.versions.to_string(), cluster: self.cluster.clone(), within };
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Pairs as Karmada 1.18 encodes them (pkg/search/proxy/store/util.go).
+    /// Pairs as encoded by Karmada 1.18 (pkg/search/proxy/store/util.go).
     #[test]
     fn versions_are_written_as_karmada_writes_them() {
         let mut versions = Versions::default();
@@ -141,16 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_counts_as_none_and_what_is_no_token_is_refused() {
+    fn invalid_versions_are_ignored_and_invalid_tokens_rejected() {
         for text in ["", "12345", "!!", "bm90IGpzb24", "WzFd"] {
             assert_eq!(Versions::parse(text), Versions::default(), "{text}");
         }
         for text in ["", "!!", "bm90IGpzb24", &URL_SAFE_NO_PAD.encode(r#"{"rv":"x"}"#)] {
-            assert_eq!(Place::parse(text).map_err(|status| status.code), Err(400), "{text}");
+            assert_eq!(ContinueToken::parse(text).map_err(|status| status.code), Err(400), "{text}");
         }
         let token = URL_SAFE_NO_PAD.encode(r#"{"rv":"","cluster":"m2"}"#);
-        let expected = Place { versions: Versions::default(), cluster: "m2".into(), after: None };
-        assert_eq!(Place::parse(&token), Ok(expected.clone()));
+        let expected = ContinueToken { versions: Versions::default(), cluster: "m2".into(), after: None };
+        assert_eq!(ContinueToken::parse(&token), Ok(expected.clone()));
         assert_eq!(expected.to_string(), token);
     }
 
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn versions_and_places_survive_the_way_to_a_client_and_back(
+        fn versions_and_continue_tokens_round_trip(
             by_cluster in prop::collection::btree_map("[a-z][a-z0-9-]{0,12}", "[1-9][0-9]{0,9}", 0..6),
             cluster in "[a-z][a-z0-9-]{0,12}",
             after in prop::option::of(("[a-z0-9-]{0,8}", "[a-z0-9.:-]{1,12}")),
@@ -173,14 +173,14 @@ mod tests {
             let versions = Versions { by_cluster, is_any: false };
             prop_assert_eq!(&Versions::parse(&versions.to_string()), &versions);
             let after = after.map(|(namespace, name)| ObjectKey::new(&namespace, &name));
-            let place = Place { versions, cluster, after };
-            prop_assert_eq!(Place::parse(&place.to_string()), Ok(place));
+            let place = ContinueToken { versions, cluster, after };
+            prop_assert_eq!(ContinueToken::parse(&place.to_string()), Ok(place));
         }
 
         #[test]
         fn no_text_is_too_strange(text in ".{0,64}") {
             let _ = Versions::parse(&text);
-            let _ = Place::parse(&text);
+            let _ = ContinueToken::parse(&text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Watches over the caches of all members: one stream out of many, each from its own version on.
+//! Watches over the caches of all members: many streams merged into one, each from its own version on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::stream::{self, BoxStream, SelectAll, StreamExt};
 use object::{GroupVersionResource, Object, Status};
-use reconcile::{Follower, Kept, ObjectKey, Step, TooOld};
+use reconcile::{Follower, Kept, ObjectKey, RecordedChange, TooOld};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -16,29 +16,29 @@ use crate::filter::Filter;
 use crate::read::settle;
 use crate::version::Versions;
 
-/// Bookmarks come this often to those who asked for them.
+/// Interval of bookmarks, if requested.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// Watches without a time of their own end after this; their clients open them again.
+/// Default duration of a watch; clients reconnect.
 const DURATION: Duration = Duration::from_secs(2700);
 
-/// Objects of the present state told at once.
+/// Objects of the initial state sent at once.
 const CHUNK: usize = 256;
 
-/// What a watch asks for.
+/// The parameters of a watch.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
     pub filter: Filter,
-    /// Empty, `0`, or as an earlier answer said.
+    /// Empty, `0`, or a version from an earlier response.
     pub version: String,
     pub bookmarks: bool,
-    /// A streaming list: what there is comes first, and a bookmark tells its end.
+    /// A streaming list: existing objects come first, and a bookmark marks their end.
     pub initial_events: Option<bool>,
     pub duration: Option<Duration>,
 }
 
 #[derive(Debug)]
-pub enum Event {
+pub enum SearchEvent {
     Added(Arc<Object>),
     Modified(Arc<Object>),
     Deleted(Arc<Object>),
@@ -50,16 +50,16 @@ pub enum Event {
     Error(Status),
 }
 
-/// A watch under way. Ask for the next events until there are none.
+/// An open watch. Poll for the next events until there are none.
 pub struct Watch {
     gvr: GroupVersionResource,
     filter: Filter,
-    /// What the client has been told up to.
+    /// The versions sent to the client so far.
     versions: Versions,
-    sources: SelectAll<BoxStream<'static, (Arc<Cache>, Told)>>,
-    /// The members that are watched.
+    sources: SelectAll<BoxStream<'static, (Arc<Cache>, StreamItem)>>,
+    /// The watched members.
     clusters: BTreeSet<String>,
-    /// Members whose present state a streaming list still owes.
+    /// Members whose initial state is not complete yet.
     owed: BTreeSet<String>,
     owes_initial_end: bool,
     bookmarks: bool,
@@ -69,19 +69,19 @@ pub struct Watch {
     is_over: bool,
 }
 
-/// What one cache says.
-enum Told {
-    /// Some of what there is.
+/// An item from one cache.
+enum StreamItem {
+    /// A part of the initial state.
     State(Vec<(ObjectKey, Kept)>),
-    /// That was all there is at this version.
+    /// The initial state is complete at this version.
     StateEnd(String),
-    Steps(Vec<Step>, Option<String>),
+    Steps(Vec<RecordedChange>, Option<String>),
     TooOld(TooOld),
     /// The member is no longer watched.
     Closed,
 }
 
-/// Where a source begins.
+/// The start of a cache's stream.
 enum Start {
     State,
     Now,
@@ -89,7 +89,8 @@ enum Start {
 }
 
 impl Search {
-    /// Opens a watch. It ends when a member joins or leaves the resource, and the client begins again with all of them.
+    /// Opens a watch. It ends when a member starts or stops serving the resource, and the client starts again with
+    /// all of them.
     pub async fn watch(&self, gvr: &GroupVersionResource, request: WatchRequest) -> Watch {
         let mut view = self.subscribe();
         let present = Arc::clone(&view.borrow_and_update());
@@ -97,7 +98,7 @@ impl Search {
         let asked = Versions::parse(&request.version);
         let mut owed = BTreeSet::new();
         if is_streaming {
-            // A member that has nothing to show yet is not waited for: its objects come as they are read.
+            // A member that is not synced is not waited for: its objects arrive as they are read.
             settle(&present, gvr).await;
             let read = present.of(gvr).filter(|cache| cache.mirror.is_synced());
             owed = read.map(|cache| cache.cluster.clone()).collect();
@@ -133,8 +134,8 @@ impl Search {
 }
 
 impl Watch {
-    /// What happened since; `None` when the watch is over.
-    pub async fn next(&mut self) -> Option<Vec<Event>> {
+    /// The next events; `None` when the watch is over.
+    pub async fn next(&mut self) -> Option<Vec<SearchEvent>> {
         loop {
             if self.is_over {
                 return None;
@@ -170,64 +171,65 @@ impl Watch {
         }
     }
 
-    /// A member that was not there when the watch began cannot be told of without a list.
+    /// A member that was missing when the watch began requires a new list.
     fn has_grown(&mut self) -> bool {
         let view = Arc::clone(&self.view.borrow_and_update());
         view.of(&self.gvr).any(|cache| !self.clusters.contains(&cache.cluster))
     }
 
-    fn bookmark(&self, initial_events_end: bool) -> Event {
-        Event::Bookmark { version: self.versions.to_string(), initial_events_end }
+    fn bookmark(&self, initial_events_end: bool) -> SearchEvent {
+        SearchEvent::Bookmark { version: self.versions.to_string(), initial_events_end }
     }
 
-    fn take(&mut self, cache: &Cache, told: Told) -> Vec<Event> {
+    fn take(&mut self, cache: &Cache, told: StreamItem) -> Vec<SearchEvent> {
         match told {
-            Told::State(objects) => {
+            StreamItem::State(objects) => {
                 let fitting = objects.iter().filter(|(key, kept)| self.filter.matches(key, kept));
                 fitting.map(|(_, kept)| self.present(cache, kept)).collect()
             }
-            Told::StateEnd(version) => {
+            StreamItem::StateEnd(version) => {
                 self.versions.advance(&cache.cluster, &version);
                 self.owed.remove(&cache.cluster);
                 Vec::new()
             }
-            Told::Steps(steps, version) => {
+            StreamItem::Steps(steps, version) => {
                 let events = steps.iter().filter_map(|step| self.step(cache, step)).collect();
                 if let Some(version) = version {
                     self.versions.advance(&cache.cluster, &version);
                 }
                 events
             }
-            Told::TooOld(problem) => {
+            StreamItem::TooOld(problem) => {
                 self.is_over = true;
-                vec![Event::Error(Status::gone(problem.to_string()))]
+                vec![SearchEvent::Error(Status::gone(problem.to_string()))]
             }
-            Told::Closed => {
+            StreamItem::Closed => {
                 self.is_over = true;
                 Vec::new()
             }
         }
     }
 
-    /// Its version counts for this object only: until all are told, a client that comes back must be told all again.
-    fn present(&self, cache: &Cache, kept: &Kept) -> Event {
+    /// The version covers this object only: until the initial state is complete, a client that reconnects must get
+    /// all of it again.
+    fn present(&self, cache: &Cache, kept: &Kept) -> SearchEvent {
         let object = kept.object();
         let mut versions = self.versions.clone();
         versions.set(&cache.cluster, object.resource_version());
-        Event::Added(versioned(&object, &versions))
+        SearchEvent::Added(versioned(&object, &versions))
     }
 
-    /// The change as the selectors of this watch see it.
-    fn step(&mut self, cache: &Cache, step: &Step) -> Option<Event> {
+    /// The event for a change, after the selectors of this watch.
+    fn step(&mut self, cache: &Cache, step: &RecordedChange) -> Option<SearchEvent> {
         let fits = |kept: &Option<Kept>| kept.clone().filter(|kept| self.filter.matches(&step.key, kept));
         let (before, now) = (fits(&step.before), fits(&step.now));
         self.versions.advance(&cache.cluster, &step.version.to_string());
         let shown = |kept: Kept| versioned(&kept.object(), &self.versions);
         match (before, now) {
             (None, None) => None,
-            (None, Some(now)) => Some(Event::Added(shown(now))),
-            (Some(_), Some(now)) => Some(Event::Modified(shown(now))),
-            (Some(before), None) => Some(Event::Deleted(shown(before))),
+            (None, Some(now)) => Some(SearchEvent::Added(shown(now))),
+            (Some(_), Some(now)) => Some(SearchEvent::Modified(shown(now))),
+            (Some(before), None) => Some(SearchEvent::Deleted(shown(before))),
         }
     }
 }
@@ -238,17 +240,17 @@ fn versioned(object: &Object, versions: &Versions) -> Arc<Object> {
     Arc::new(object)
 }
 
-/// How far a source is.
-enum Stage {
+/// The progress of a cache's stream.
+enum StreamStage {
     Begin(Start),
     State { follower: Follower, version: String, after: Option<ObjectKey> },
     Follow(Follower),
     End,
 }
 
-/// What one cache says, from its start on.
-fn source(cache: &Arc<Cache>, start: Start, namespace: &str) -> BoxStream<'static, (Arc<Cache>, Told)> {
-    let state = (Arc::clone(cache), namespace.to_owned(), Stage::Begin(start));
+/// The items of one cache, from its start on.
+fn source(cache: &Arc<Cache>, start: Start, namespace: &str) -> BoxStream<'static, (Arc<Cache>, StreamItem)> {
+    let state = (Arc::clone(cache), namespace.to_owned(), StreamStage::Begin(start));
     stream::unfold(state, |(cache, namespace, mut stage)| async move {
         loop {
             let (told, next) = advance(&cache, &namespace, stage).await?;
@@ -261,43 +263,45 @@ fn source(cache: &Arc<Cache>, start: Start, namespace: &str) -> BoxStream<'stati
     .boxed()
 }
 
-/// One step of a source: what it says, if anything, and where it is then. `None` when it has said its last.
-async fn advance(cache: &Cache, namespace: &str, stage: Stage) -> Option<(Option<Told>, Stage)> {
+/// One step of a stream: its item, if any, and its next stage. `None` at the end.
+async fn advance(cache: &Cache, namespace: &str, stage: StreamStage) -> Option<(Option<StreamItem>, StreamStage)> {
     let mirror = &cache.mirror;
     Some(match stage {
-        Stage::End => return None,
-        Stage::Begin(start) => {
+        StreamStage::End => return None,
+        StreamStage::Begin(start) => {
             tokio::select! {
                 () = mirror.synced() => {}
-                () = cache.stop.cancelled() => return Some((Some(Told::Closed), Stage::End)),
+                () = cache.stop.cancelled() => return Some((Some(StreamItem::Closed), StreamStage::End)),
             }
             match start {
-                // The version is read first: what happens meanwhile is told twice rather than not at all.
+                // The version is read first: concurrent changes are sent twice rather than missed.
                 Start::State => {
                     let version = mirror.version();
-                    (None, Stage::State { follower: mirror.follow(), version, after: None })
+                    (None, StreamStage::State { follower: mirror.follow(), version, after: None })
                 }
-                Start::Now => (None, Stage::Follow(mirror.follow())),
+                Start::Now => (None, StreamStage::Follow(mirror.follow())),
                 Start::After(version) => match mirror.follow_after(version) {
-                    Ok(follower) => (None, Stage::Follow(follower)),
-                    Err(problem) => (Some(Told::TooOld(problem)), Stage::End),
+                    Ok(follower) => (None, StreamStage::Follow(follower)),
+                    Err(problem) => (Some(StreamItem::TooOld(problem)), StreamStage::End),
                 },
             }
         }
-        Stage::State { follower, version, after } => {
+        StreamStage::State { follower, version, after } => {
             let chunk = mirror.chunk(namespace, after.as_ref(), CHUNK);
             match chunk.last() {
-                None => (Some(Told::StateEnd(version)), Stage::Follow(follower)),
+                None => (Some(StreamItem::StateEnd(version)), StreamStage::Follow(follower)),
                 Some((last, _)) => {
                     let after = Some(last.clone());
-                    (Some(Told::State(chunk)), Stage::State { follower, version, after })
+                    (Some(StreamItem::State(chunk)), StreamStage::State { follower, version, after })
                 }
             }
         }
-        Stage::Follow(mut follower) => match follower.next().await {
-            Ok(Some(progress)) => (Some(Told::Steps(progress.steps, progress.version)), Stage::Follow(follower)),
-            Ok(None) => (Some(Told::Closed), Stage::End),
-            Err(problem) => (Some(Told::TooOld(problem)), Stage::End),
+        StreamStage::Follow(mut follower) => match follower.next().await {
+            Ok(Some(progress)) => {
+                (Some(StreamItem::Steps(progress.steps, progress.version)), StreamStage::Follow(follower))
+            }
+            Ok(None) => (Some(StreamItem::Closed), StreamStage::End),
+            Err(problem) => (Some(StreamItem::TooOld(problem)), StreamStage::End),
         },
     })
 }

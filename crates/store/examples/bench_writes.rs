@@ -1,4 +1,4 @@
-//! Durable creates by 64 writers at once on the embedded engine: rate and waiting times, then how fast it opens again.
+//! Durable creates by 64 concurrent writers on the embedded engine: rate and latency, then the time to reopen.
 //!
 //! `cargo run --release -p store --example bench_writes [creates] [writers] [bytes] [directory]`
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints and may stop")]
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use store::Store;
-use store::embedded::{Embedded, Options};
+use store::embedded::{Embedded, EmbeddedOptions};
 
 #[tokio::main]
 async fn main() {
@@ -19,7 +19,7 @@ async fn main() {
     let parent = arguments.get(3).map_or_else(std::env::temp_dir, Into::into);
     let directory = parent.join(format!("flotilla-bench-{}", std::process::id()));
 
-    let store = Arc::new(Embedded::open(&Options::new(&directory)).unwrap());
+    let store = Arc::new(Embedded::open(&EmbeddedOptions::new(&directory)).unwrap());
     let next = Arc::new(AtomicUsize::new(0));
     let start = Instant::now();
     let tasks: Vec<_> = (0..writers)
@@ -50,7 +50,7 @@ async fn main() {
     println!("size on disk: {} MiB", store.size_bytes().await.unwrap() >> 20);
     drop(Arc::into_inner(store).unwrap());
     let start = Instant::now();
-    let store = Embedded::open(&Options::new(&directory)).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(&directory)).unwrap();
     println!("opened with {} keys in {:?}", store.count("").await.unwrap(), start.elapsed());
     drop(store);
     std::fs::remove_dir_all(&directory).unwrap();

@@ -1,14 +1,14 @@
-//! Writes the data directory that `tests/upgrade.rs` holds later programs to: run it with the last program of a format.
+//! Writes the data directory that `tests/upgrade.rs` opens: run it with the last program of a format.
 //!
 //! `cargo run -p store --example make_fixture -- crates/store/testdata/embedded-format-1`
 
 use store::Store;
-use store::embedded::{Embedded, Options};
+use store::embedded::{Embedded, EmbeddedOptions};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let directory = std::env::args().nth(1).ok_or("say the directory to make")?;
-    let options = Options::new(&directory);
+    let directory = std::env::args().nth(1).ok_or("expected the directory to create")?;
+    let options = EmbeddedOptions::new(&directory);
     let store = Embedded::open(&options)?;
     let lease = store.grant(3600).await?;
     for number in 0..20 {

@@ -1,4 +1,4 @@
-//! What can go wrong, told apart by what a caller can do about it.
+//! Store errors, by what a caller can do about them.
 
 use crate::kv::{KeyValue, LeaseId, Revision};
 
@@ -6,7 +6,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The history asked for is gone: list again and watch from there.
+    /// The requested history is gone: list again and watch from there.
     #[error("revision {requested} has been compacted (oldest readable revision is {compacted})")]
     Compacted { requested: Revision, compacted: Revision },
 
@@ -16,7 +16,7 @@ pub enum Error {
     #[error("key {:?} already exists at revision {}", current.key, current.mod_revision)]
     Exists { current: KeyValue },
 
-    /// The guard of an update or delete did not hold; `None` when the key of an update does not exist.
+    /// The guard of an update or delete failed; `None` if the key of an update does not exist.
     #[error("key was changed by another writer{}", current.as_ref().map(|kv| format!(" at revision {}", kv.mod_revision)).unwrap_or_default())]
     Conflict { current: Option<KeyValue> },
 
@@ -26,23 +26,23 @@ pub enum Error {
     #[error("lease {0} not found")]
     LeaseNotFound(LeaseId),
 
-    /// Refused by the store before anything was tried, such as a value larger than it can hold.
+    /// Rejected before any attempt, such as a value that is too large.
     #[error("invalid request: {0}")]
     Invalid(String),
 
-    /// Nothing was written; reads go on and writes succeed again when there is room.
+    /// Nothing was written; reads continue and writes succeed again once there is space.
     #[error("no space left for the store: {0}")]
     NoSpace(String),
 
-    /// Nothing was written, or nothing could be read; trying again later may succeed.
+    /// Nothing was written or read; a retry may succeed.
     #[error("store unavailable: {0}")]
     Unavailable(String),
 
-    /// The write may or may not have happened, and asking again did not settle which.
+    /// The write may or may not have happened, and reading did not resolve it.
     #[error("outcome of the write is unknown: {0}")]
     Unknown(String),
 
-    /// Stored data is damaged. The text says which file and what to do.
+    /// Stored data is damaged. The text names the file and the remedy.
     #[error("stored data is damaged: {0}")]
     Corrupt(String),
 
@@ -55,7 +55,7 @@ pub enum Error {
     )]
     NewerFormat { path: String, found: i64, supported: i64 },
 
-    /// The store is not to be served from: a restore or a move of it was interrupted, or its contents are elsewhere now.
+    /// The store must not be served: a restore or move was interrupted, or its contents were moved elsewhere.
     #[error("{0}")]
     Unfinished(String),
 

@@ -1,4 +1,4 @@
-//! The words of the store: revisions, key-values, events and range requests.
+//! Basic types of the store: revisions, key-values, events and range requests.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ pub type LeaseId = i64;
 pub struct KeyValue {
     pub key: Arc<str>,
     pub value: Bytes,
-    /// When the key came into being, after its last deletion if there was one.
+    /// Revision of the key's creation, after its last deletion if there was one.
     pub create_revision: Revision,
-    /// When this version was written.
+    /// Revision at which this version was written.
     pub mod_revision: Revision,
     pub lease: Option<LeaseId>,
 }
@@ -31,9 +31,9 @@ pub enum EventKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: EventKind,
-    /// The version written. Of a delete: the key, the revision of the delete, `create_revision` 0 and no value.
+    /// The version written. For a delete: the key, the revision of the delete, `create_revision` 0 and no value.
     pub kv: KeyValue,
-    /// The version replaced or removed. Engines may leave it out when its history was compacted before the event was read.
+    /// The version replaced or removed. Engines may omit it if its history was compacted before the event was read.
     pub prev: Option<KeyValue>,
 }
 
@@ -49,7 +49,7 @@ pub enum RangeEnd<'a> {
     Prefix,
     /// Keys from `start` up to but not including this one.
     Exclusive(&'a str),
-    /// The key `start` alone.
+    /// Only the key `start`.
     Key,
 }
 
@@ -64,12 +64,12 @@ pub struct RangeRequest<'a> {
 }
 
 impl<'a> RangeRequest<'a> {
-    /// Everything beginning with `prefix`, newest.
+    /// All keys beginning with `prefix`, at the latest revision.
     pub fn prefix(prefix: &'a str) -> Self {
         RangeRequest { start: prefix, end: RangeEnd::Prefix, limit: 0, revision: None }
     }
 
-    /// From `start` up to but not including `end`, newest.
+    /// From `start` up to but not including `end`, at the latest revision.
     pub fn between(start: &'a str, end: &'a str) -> Self {
         RangeRequest { start, end: RangeEnd::Exclusive(end), limit: 0, revision: None }
     }
@@ -86,9 +86,9 @@ impl<'a> RangeRequest<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct RangeResult {
     pub kvs: Vec<KeyValue>,
-    /// Whether keys beyond the limit were left out.
+    /// The limit cut off more keys.
     pub more: bool,
-    /// How many were left out.
+    /// Number of keys cut off.
     pub remaining: u64,
     /// The revision of the store when it was read; with [`RangeRequest::revision`] set, the pages still show that one.
     pub revision: Revision,
@@ -100,7 +100,7 @@ pub struct RangeResult {
 pub fn prefix_end(prefix: &str) -> Option<String> {
     let mut end = prefix.to_string();
     while let Some(last) = end.pop() {
-        // Skips the surrogates, which are no characters.
+        // Skips the surrogates, which are not characters.
         let next = match last {
             '\u{d7ff}' => Some('\u{e000}'),
             other => char::from_u32(other as u32 + 1),

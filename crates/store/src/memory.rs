@@ -1,4 +1,4 @@
-//! The engine that keeps everything in memory, for tests and for state that need not outlive the process.
+//! The in-memory engine, for tests and for state that need not outlive the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::local::lease::Leases;
 use crate::local::{Local, Retention};
 use crate::{Store, WatchStream};
 
-/// Writes between two looks at how much history there is.
+/// Writes between two retention checks.
 const RETENTION_EVERY: Revision = 256;
 
 pub struct Memory {
@@ -36,7 +36,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// A store that forgets nothing until it is told to.
+    /// A store that keeps its history until compacted.
     pub fn new() -> Self {
         Memory::with_retention(Retention::UNBOUNDED)
     }
@@ -87,7 +87,7 @@ impl Inner {
             && revision % RETENTION_EVERY == 0
             && let Some(expired) = self.local.expired(&self.retention, Instant::now())
         {
-            // Somebody else may have compacted further by now, which serves as well.
+            // A concurrent compaction may have gone further, which is fine.
             self.local.compact(expired, |_, _| {}).ok();
         }
         result
@@ -161,7 +161,7 @@ impl Store for Memory {
             let inner = Arc::downgrade(&self.inner);
             started = self.inner.leases.expire_in_background(move |lease| {
                 if let Some(inner) = inner.upgrade() {
-                    // Fails only when the lease was revoked or the store closed in the meantime.
+                    // Fails only if the lease was revoked or the store closed in the meantime.
                     inner.revoke(lease).ok();
                 }
             });

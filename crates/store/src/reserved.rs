@@ -1,7 +1,7 @@
-//! What a store keeps for itself beside the keys of its user: its format, where its revisions begin, and what became of it.
+//! Keys a store reserves for itself: its format, its revision offset, and its restore or move state.
 //!
-//! The embedded engine keeps its format in the database's header and its revisions as they are; the keys here serve engines
-//! that are written to through [`Store`] alone.
+//! The embedded engine stores its format in the database header and keeps revisions unchanged; these keys serve
+//! engines that are accessed through [`Store`] only.
 
 use std::sync::Arc;
 
@@ -13,50 +13,50 @@ use crate::Store;
 use crate::error::{Error, Result};
 use crate::kv::Revision;
 use crate::shifted::Shifted;
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::{self, StoreSnapshot};
 
 const PREFIX: &str = "/flotilla.store/";
 pub(crate) const FORMAT_KEY: &str = "/flotilla.store/format";
 pub(crate) const REVISIONS: &str = "/flotilla.store/revisions";
 pub(crate) const UNFINISHED: &str = "/flotilla.store/unfinished";
 pub(crate) const MOVED: &str = "/flotilla.store/moved";
-/// There from a restore until somebody has confirmed that the plane may act on what it found.
+/// Exists from a restore until an operator confirms that the control plane may act on the restored state.
 pub const RESTORED: &str = "/flotilla.store/restored";
 
-/// Raised when an older program could no longer make sense of a store that is not embedded.
+/// Incremented when older programs can no longer read a store that is not embedded.
 pub const FORMAT: i64 = 1;
 
-/// Tries of a write that others overtake.
+/// Attempts of a write that conflicts with others.
 const ATTEMPTS_MAX: usize = 8;
 
-/// Whether the key is the store's own and so no part of its contents.
+/// Reports whether the key is the store's own and not part of its contents.
 pub fn is_reserved(key: &str) -> bool {
     key.starts_with(PREFIX)
 }
 
-/// What a restore leaves behind for the server.
+/// Information a restore leaves for the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Restored {
-    /// Tells this restored plane from the one the backup is of, and from others of the same backup.
+    /// Distinguishes this restored control plane from the original, and from others restored from the same backup.
     pub instance: String,
     pub restored_at: String,
     pub backup_taken_at: String,
     pub backup_revision: Revision,
-    /// Where the plane of the backup was reached.
+    /// The address of the original control plane.
     pub former_url: Option<String>,
 }
 
-/// How the revisions of a store follow from those of its engine.
+/// The mapping of engine revisions to store revisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revisions {
     /// Added to every revision of the engine.
     pub offset: Revision,
-    /// Nothing before it can be read: it belongs to the store this one was filled from.
+    /// Earlier revisions cannot be read: they belong to the store this one was filled from.
     pub floor: Revision,
 }
 
-/// Lets a server in: refuses a store that is newer, unfinished or moved away, and shows its revisions as they should be.
+/// Opens a store for a server: rejects one that is newer, unfinished or moved, and applies the revision offset.
 pub async fn admit(raw: Arc<dyn Store>, place: &str) -> Result<Arc<dyn Store>> {
     check(&*raw, place).await?;
     put_format(&*raw).await?;
@@ -67,7 +67,7 @@ pub async fn admit(raw: Arc<dyn Store>, place: &str) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(Shifted::new(raw, revisions)))
 }
 
-/// [`admit`] for those who only read.
+/// [`admit`] for read-only callers.
 pub async fn check(raw: &dyn Store, place: &str) -> Result<()> {
     if let (Some(format), _) = raw.get(FORMAT_KEY).await? {
         let text = String::from_utf8_lossy(&format.value).into_owned();
@@ -89,7 +89,7 @@ pub(crate) async fn revisions(raw: &dyn Store) -> Result<Revisions> {
     Ok(get_json(raw, REVISIONS).await?.unwrap_or_default())
 }
 
-/// What a restore left behind, until [`forget_restored`].
+/// The restore information, until [`forget_restored`].
 pub async fn restored(store: &dyn Store) -> Result<Option<Restored>> {
     get_json(store, RESTORED).await
 }
@@ -98,21 +98,21 @@ pub async fn forget_restored(store: &dyn Store) -> Result<()> {
     remove(store, RESTORED).await
 }
 
-/// Says that the contents are elsewhere now; a server is refused from here on.
+/// Records that the contents were moved elsewhere; servers refuse to open the store from now on.
 pub async fn mark_moved(raw: &dyn Store, text: &str) -> Result<()> {
     put(raw, MOVED, text.to_owned().into()).await
 }
 
-/// Everything in a store, with the revisions servers see, also when it is marked as moved. Writes nothing.
-pub async fn read_marked(raw: Arc<dyn Store>, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Snapshot> {
+/// All contents of a store with the revisions servers see, even if it is marked as moved. Writes nothing.
+pub async fn read_marked(raw: Arc<dyn Store>, progress: &mut (dyn FnMut(u64) + Send)) -> Result<StoreSnapshot> {
     let revisions = revisions(&*raw).await?;
     if let (Some(why), _) = raw.get(UNFINISHED).await? {
-        return Err(Error::Unfinished(format!("the store is not whole: {}", String::from_utf8_lossy(&why.value))));
+        return Err(Error::Unfinished(format!("the store is incomplete: {}", String::from_utf8_lossy(&why.value))));
     }
     snapshot::take(&Shifted::new(raw, revisions), progress).await
 }
 
-/// Takes back [`mark_moved`].
+/// Reverts [`mark_moved`].
 pub async fn unmark_moved(raw: &dyn Store) -> Result<()> {
     remove(raw, MOVED).await
 }
@@ -136,7 +136,7 @@ pub(crate) async fn put_json(store: &dyn Store, key: &str, value: &impl Serializ
 async fn get_json<T: DeserializeOwned>(store: &dyn Store, key: &str) -> Result<Option<T>> {
     let (Some(found), _) = store.get(key).await? else { return Ok(None) };
     let read = serde_json::from_slice(&found.value);
-    read.map(Some).map_err(|error| Error::Corrupt(format!("{key} cannot be understood: {error}")))
+    read.map(Some).map_err(|error| Error::Corrupt(format!("{key} is invalid: {error}")))
 }
 
 async fn put(store: &dyn Store, key: &str, value: Bytes) -> Result<()> {

@@ -1,5 +1,5 @@
-//! A store whose revisions are those of another plus a constant: how an engine that counts by itself goes on where the
-//! store it was filled from had come to.
+//! A store whose revisions are those of another plus a constant, so that an engine with its own revisions continues
+//! after the store it was filled from.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Shifted {
         Shifted { raw, revisions }
     }
 
-    /// A revision of the engine for one of the store; what lies before the floor was never the engine's.
+    /// Converts a store revision to an engine revision; revisions before the floor do not exist in the engine.
     fn inward(&self, requested: Revision) -> Result<Revision> {
         if requested < self.revisions.floor {
             return Err(Error::Compacted { requested, compacted: self.revisions.floor });
@@ -29,7 +29,7 @@ impl Shifted {
         Ok(requested - self.revisions.offset)
     }
 
-    /// Of a guard: a version from before the floor is nobody's.
+    /// Converts a guard: no key has a version from before the floor.
     fn guard(&self, expected: Revision) -> Revision {
         expected.saturating_sub(self.revisions.offset)
     }
@@ -58,7 +58,7 @@ impl Shifted {
 }
 
 pub(crate) fn shift(kv: KeyValue, offset: Revision) -> KeyValue {
-    // A delete has no revision of creation.
+    // A delete has no creation revision.
     let create_revision = if kv.create_revision == 0 { 0 } else { kv.create_revision + offset };
     KeyValue { create_revision, mod_revision: kv.mod_revision + offset, ..kv }
 }
@@ -101,7 +101,7 @@ impl Store for Shifted {
     }
 
     async fn watch(&self, prefix: &str, from: Revision) -> Result<WatchStream> {
-        // The floor itself has been read by nobody who would watch from there on.
+        // No reader has seen the floor itself, so watching from it is never needed.
         let from = self.inward(from.max(1))?;
         let watch = self.raw.watch(prefix, from).await.map_err(|error| self.error(error))?;
         Ok(watch.shifted(self.revisions.offset))

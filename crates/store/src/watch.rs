@@ -1,4 +1,4 @@
-//! The stream of changes a watcher reads, and the handle by which others learn how far its reader has come.
+//! The stream of changes of a watch, and the handle that reports its reader's progress.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,36 +14,36 @@ use crate::shifted::shift;
 /// Consecutive changes of the watched prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchBatch {
-    /// In order of revision; the events of one revision are never split over two batches. Empty in a batch of progress.
+    /// In order of revision; the events of one revision are never split over two batches. Empty in a progress batch.
     pub events: Vec<Event>,
     /// No event at or below this revision is still to come.
     pub revision: Revision,
 }
 
-/// Yields batches until the watch ends: by an error, which is the last item, or because the store was closed.
+/// Yields batches until the watch ends: with an error, which is the last item, or because the store was closed.
 ///
-/// Polling for the next batch says that the one before has been dealt with; that is what [`ProgressHandle`] reports.
+/// Polling for the next batch marks the previous one as processed; [`ProgressHandle`] reports this.
 pub struct WatchStream {
-    source: Source,
-    /// Added to every revision on its way out.
+    source: StreamSource,
+    /// Added to every revision delivered.
     offset: Revision,
 }
 
-enum Source {
+enum StreamSource {
     Local(LocalWatch),
     Remote(RemoteWatch),
 }
 
 impl WatchStream {
     pub(crate) fn local(watch: LocalWatch) -> Self {
-        WatchStream { source: Source::Local(watch), offset: 0 }
+        WatchStream { source: StreamSource::Local(watch), offset: 0 }
     }
 
     pub(crate) fn remote(watch: RemoteWatch) -> Self {
-        WatchStream { source: Source::Remote(watch), offset: 0 }
+        WatchStream { source: StreamSource::Remote(watch), offset: 0 }
     }
 
-    /// The same changes at revisions that are greater by `offset`.
+    /// The same changes with revisions shifted by `offset`.
     pub(crate) fn shifted(self, offset: Revision) -> Self {
         WatchStream { offset: self.offset + offset, ..self }
     }
@@ -53,16 +53,16 @@ impl WatchStream {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Asks for a batch soon, empty if need be, so that the reader learns the store's revision over a quiet prefix.
+    /// Requests a batch soon, possibly empty, so that the reader learns the store's revision even without changes.
     pub fn request_progress(&self) {
         self.progress().request();
     }
 
-    /// A handle on this watch for those who wait on its reader, such as readers of a cache that it feeds.
+    /// A handle to wait for the reader of this watch, such as for a cache that it feeds.
     pub fn progress(&self) -> ProgressHandle {
         match &self.source {
-            Source::Local(watch) => ProgressHandle { kind: Kind::Local(watch.progress()), offset: self.offset },
-            Source::Remote(watch) => ProgressHandle { kind: Kind::Remote(watch.progress()), offset: self.offset },
+            StreamSource::Local(watch) => ProgressHandle { kind: Kind::Local(watch.progress()), offset: self.offset },
+            StreamSource::Remote(watch) => ProgressHandle { kind: Kind::Remote(watch.progress()), offset: self.offset },
         }
     }
 }
@@ -90,8 +90,8 @@ impl Stream for WatchStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = match &mut self.source {
-            Source::Local(watch) => watch.poll_next(cx),
-            Source::Remote(watch) => watch.poll_next(cx),
+            StreamSource::Local(watch) => watch.poll_next(cx),
+            StreamSource::Remote(watch) => watch.poll_next(cx),
         };
         match (next, self.offset) {
             (next, 0) => next,
@@ -102,7 +102,7 @@ impl Stream for WatchStream {
     }
 }
 
-/// How far the reader of a [`WatchStream`] has come.
+/// The progress of a [`WatchStream`]'s reader.
 #[derive(Clone)]
 pub struct ProgressHandle {
     kind: Kind,
@@ -116,9 +116,9 @@ enum Kind {
 }
 
 impl ProgressHandle {
-    /// The newest revision up to which the reader has dealt with every event of its prefix.
+    /// The newest revision up to which the reader has processed every event of its prefix.
     ///
-    /// On engines of this process this is exact at no cost: over a quiet prefix it is the store's current revision.
+    /// On local engines this is exact at no cost: without pending changes it is the store's current revision.
     pub fn applied(&self) -> Revision {
         match &self.kind {
             Kind::Local(progress) => progress.applied() + self.offset,
@@ -126,7 +126,7 @@ impl ProgressHandle {
         }
     }
 
-    /// Asks the store for a batch of progress.
+    /// Requests a progress batch from the store.
     pub fn request(&self) {
         match &self.kind {
             Kind::Local(progress) => progress.request(),
@@ -134,7 +134,8 @@ impl ProgressHandle {
         }
     }
 
-    /// Waits until [`applied`](Self::applied) is at least `revision`. Fails with [`crate::Error::Closed`] when the watch ends first.
+    /// Waits until [`applied`](Self::applied) is at least `revision`. Fails with [`crate::Error::Closed`] if the
+    /// watch ends first.
     pub async fn wait(&self, revision: Revision) -> Result<()> {
         let revision = revision.saturating_sub(self.offset);
         match &self.kind {

@@ -1,4 +1,4 @@
-//! One set of promises, held against every engine.
+//! One contract suite for every engine.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 mod cases;
@@ -6,14 +6,14 @@ mod engines;
 
 use std::sync::Arc;
 
-use store::embedded::{Embedded, Options};
+use store::embedded::{Embedded, EmbeddedOptions};
 use store::memory::Memory;
 use store::{Error, Store};
 
 use crate::cases::{CASES, Case, watch_events};
 use crate::engines::{EtcdServer, find_etcd};
 
-/// Runs the case as a task of its own, so that a failure names the case and the others still run.
+/// Runs the case in its own task, so that a failure names the case and the others still run.
 async fn run(engine: &str, case: Case, store: Arc<dyn Store>, failed: &mut Vec<&'static str>) {
     let (name, check) = case;
     let limited = tokio::time::timeout(std::time::Duration::from_secs(30), check(store));
@@ -44,7 +44,7 @@ async fn embedded_keeps_the_contract() {
     let mut failed = Vec::new();
     for case in CASES {
         let directory = tempfile::tempdir().unwrap();
-        let store = Arc::new(Embedded::open(&Options::new(directory.path())).unwrap());
+        let store = Arc::new(Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap());
         run("embedded", *case, store, &mut failed).await;
     }
     assert!(failed.is_empty(), "{failed:?}");
@@ -66,7 +66,7 @@ async fn etcd_keeps_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcd_over_tls_keeps_the_contract_and_wants_to_know_its_clients() {
+async fn etcd_over_tls_keeps_the_contract_and_requires_client_certificates() {
     let Some(binary) = find_etcd() else { return };
     let server = EtcdServer::with_tls(&binary).await;
     contract_on_etcd(&server).await;
@@ -79,7 +79,7 @@ async fn etcd_over_tls_keeps_the_contract_and_wants_to_know_its_clients() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_on_one_etcd_see_each_others_writes_and_no_one_elses() {
+async fn two_servers_on_one_etcd_see_only_writes_under_their_prefix() {
     let Some(binary) = find_etcd() else { return };
     let server = EtcdServer::plain(&binary).await;
     let (one, two, other) =

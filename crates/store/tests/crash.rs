@@ -1,7 +1,7 @@
-//! Killed in the middle of concurrent writes, again and again, the embedded engine loses nothing it acknowledged.
+//! Killed repeatedly during concurrent writes, the embedded engine loses nothing it acknowledged.
 //!
-//! The test starts itself as a child that writes and tells on its standard output what it begins and what was acknowledged;
-//! the parent kills it with SIGKILL, opens the store and compares.
+//! The test starts itself as a child that writes, and prints each write it begins and each acknowledgement; the
+//! parent kills it with SIGKILL, opens the store and compares.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use store::embedded::{Embedded, Options};
+use store::embedded::{Embedded, EmbeddedOptions};
 use store::{RangeRequest, Store};
 
 const DIRECTORY: &str = "FLOTILLA_CRASH_TEST_DIRECTORY";
@@ -19,7 +19,7 @@ const ROUND: &str = "FLOTILLA_CRASH_TEST_ROUND";
 const WRITERS: usize = 16;
 const TIME: Duration = Duration::from_secs(9);
 
-/// A value that shows whether it is whole.
+/// A value that reveals truncation.
 fn value(key: &str, number: u64) -> Bytes {
     let mut text = format!("{key} {number} ");
     let length = 100 + (number as usize * 7919) % 6000;
@@ -38,9 +38,9 @@ fn number(key: &str, found: &[u8]) -> u64 {
     number
 }
 
-fn options(directory: &Path) -> Options {
-    let mut options = Options::new(directory);
-    // So small that compaction and sweeping are always under way.
+fn options(directory: &Path) -> EmbeddedOptions {
+    let mut options = EmbeddedOptions::new(directory);
+    // So small that compaction and sweeping are always running.
     options.retention.events = 500;
     options
 }
@@ -55,7 +55,7 @@ fn child() {
         let tasks: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let (store, round) = (store.clone(), round.clone());
-                tokio::spawn(async move { write_for_ever(&store, &round, writer).await })
+                tokio::spawn(async move { write_until_killed(&store, &round, writer).await })
             })
             .collect();
         for task in tasks {
@@ -64,8 +64,8 @@ fn child() {
     });
 }
 
-/// Each writer has its keys for itself: put, put again, delete now and then.
-async fn write_for_ever(store: &Embedded, round: &str, writer: usize) {
+/// Each writer has its own keys: put, put again, delete occasionally.
+async fn write_until_killed(store: &Embedded, round: &str, writer: usize) {
     for step in 0_u64.. {
         let key = format!("/{round}/{writer}/{}", step % 5);
         let current = store.get(&key).await.unwrap().0;
@@ -80,7 +80,7 @@ async fn write_for_ever(store: &Embedded, round: &str, writer: usize) {
     }
 }
 
-/// What the parent knows of a key: the last acknowledged number, and a step that was begun and not answered.
+/// The parent's knowledge of a key: the last acknowledged number, and a write that was begun but not acknowledged.
 #[derive(Default, Clone, Debug)]
 struct Known {
     acknowledged: Option<u64>,
@@ -94,7 +94,7 @@ fn kill_nine_in_a_loop_loses_no_acknowledged_write_and_shows_no_half_write() {
     let (mut rounds, mut acknowledged) = (0_u64, 0_u64);
     let mut known: HashMap<String, Known> = HashMap::new();
     while start.elapsed() < TIME {
-        // Between a moment after opening and well into a batch; spread without being random.
+        // From just after opening until well into a batch; spread but deterministic.
         let life = Duration::from_millis(30 + (rounds * 137) % 600);
         acknowledged += run_child(directory.path(), rounds, life, &mut known);
         verify(directory.path(), &mut known);
@@ -127,7 +127,7 @@ fn run_child(directory: &Path, round: u64, life: Duration, known: &mut HashMap<S
                 let Ok(step) = step.parse() else { continue };
                 known.entry(key.to_string()).or_default().begun = Some(step);
             }
-            // A line cut off by the kill is not an acknowledgement anyone saw.
+            // A line cut off by the kill is not an acknowledgement.
             ["done", _, key, outcome, revision] if revision.parse::<u64>().is_ok() => {
                 *known.entry(key.to_string()).or_default() = Known { acknowledged: outcome.parse().ok(), begun: None };
                 count += 1;
@@ -147,10 +147,10 @@ fn verify(directory: &Path, known: &mut HashMap<String, Known>) {
     for (key, known) in known.iter_mut() {
         let now = found.remove(key);
         let as_acknowledged = now == known.acknowledged;
-        // The write that was under way may have happened, as a put of its number or as a delete.
+        // The pending write may have happened, as a put of its number or as a delete.
         let as_begun = known.begun.is_some() && (now == known.begun || now.is_none());
         assert!(as_acknowledged || as_begun, "{key}: found {now:?}, known {known:?}");
         *known = Known { acknowledged: now, begun: None };
     }
-    assert!(found.is_empty(), "keys nobody wrote: {found:?}");
+    assert!(found.is_empty(), "unexpected keys: {found:?}");
 }

@@ -1,11 +1,11 @@
-//! A flipped bit or a lost end in any file is either noticed when the store is opened or changes nothing.
+//! A flipped bit or a lost tail in any file is either detected when the store is opened or has no effect.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use store::embedded::{Embedded, Options};
+use store::embedded::{Embedded, EmbeddedOptions};
 use store::{Error, RangeRequest, Store};
 
 type Contents = BTreeMap<String, Bytes>;
@@ -15,7 +15,7 @@ fn contents(store: &Embedded) -> Contents {
     everything.kvs.into_iter().map(|kv| (kv.key.to_string(), kv.value)).collect()
 }
 
-/// Returns what the store held after each write.
+/// Returns the contents of the store after each write.
 async fn fill(store: &Embedded) -> Vec<Contents> {
     let mut states = vec![contents(store)];
     for number in 0..12_u64 {
@@ -48,7 +48,8 @@ struct Damaged {
     harmless: usize,
 }
 
-/// Opens a copy for each way of damaging `file` and sees that it is refused as damaged, or shows what was there.
+/// Opens a copy for each kind of damage to `file` and checks that it is rejected as damaged, or shows the original
+/// data.
 fn check(from: &Path, file: &str, expected: &[&Contents], damages: impl Iterator<Item = Damage>) -> Damaged {
     let mut seen = Damaged { detected: 0, harmless: 0 };
     let whole = std::fs::read(from.join(file)).unwrap();
@@ -59,7 +60,7 @@ fn check(from: &Path, file: &str, expected: &[&Contents], damages: impl Iterator
         let mut bytes = whole.clone();
         damage.apply(&mut bytes);
         std::fs::write(directory.join(file), bytes).unwrap();
-        match Embedded::open(&Options::new(&directory)) {
+        match Embedded::open(&EmbeddedOptions::new(&directory)) {
             Ok(store) => {
                 let found = contents(&store);
                 assert!(expected.contains(&&found), "{damage:?} of {file} went unnoticed");
@@ -107,7 +108,7 @@ fn truncations(length: usize, every: usize) -> impl Iterator<Item = Damage> {
 async fn damage_to_a_closed_database_is_detected_or_harmless() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("store");
-    let store = Embedded::open(&Options::new(&directory)).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(&directory)).unwrap();
     fill(&store).await;
     let expected = contents(&store);
     store.close().await;
@@ -123,7 +124,7 @@ async fn damage_to_a_closed_database_is_detected_or_harmless() {
 async fn damage_to_the_log_of_a_crashed_store_is_detected_or_harmless() {
     let parent = tempfile::tempdir().unwrap();
     let (live, crashed) = (parent.path().join("live"), parent.path().join("crashed"));
-    let store = Embedded::open(&Options::new(&live)).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(&live)).unwrap();
     fill(&store).await;
     let before = contents(&store);
     store.create("/last", "acknowledged".into(), None).await.unwrap();
@@ -137,22 +138,22 @@ async fn damage_to_the_log_of_a_crashed_store_is_detected_or_harmless() {
     let cut = check(&crashed, "store.db-wal", &[&expected], truncations(length, 9973));
     assert_eq!(cut.harmless, 0);
 
-    // Without the note of what was acknowledged the log itself still shows all damage but that of its last transaction,
-    // which looks like a crash before it was acknowledged.
+    // Without the record of acknowledged writes the log itself still reveals all damage except that of its last
+    // transaction, which looks like a crash before the acknowledgement.
     std::fs::remove_file(crashed.join("store.ack")).unwrap();
     let flipped = check(&crashed, "store.db-wal", &[&expected, &before], flips(length, 1499));
     assert!(flipped.detected > 100, "only {} flips were detected", flipped.detected);
 }
 
 #[tokio::test]
-async fn a_log_cut_short_by_a_crash_opens_with_what_was_whole() {
+async fn a_log_truncated_by_a_crash_opens_with_its_complete_transactions() {
     let parent = tempfile::tempdir().unwrap();
     let (live, crashed) = (parent.path().join("live"), parent.path().join("crashed"));
-    let store = Embedded::open(&Options::new(&live)).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(&live)).unwrap();
     let states = fill(&store).await;
     copy(&live, &crashed);
     drop(store);
-    // As after a power cut that took the end of the log and the note with it: nothing of that had been acknowledged.
+    // As after a power failure that lost the end of the log and the record: none of it had been acknowledged.
     std::fs::remove_file(crashed.join("store.ack")).unwrap();
     let length = std::fs::metadata(crashed.join("store.db-wal")).unwrap().len() as usize;
     let states: Vec<&Contents> = states.iter().collect();
@@ -164,7 +165,7 @@ async fn a_log_cut_short_by_a_crash_opens_with_what_was_whole() {
 async fn a_damaged_note_of_acknowledged_writes_does_no_harm() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("store");
-    let store = Embedded::open(&Options::new(&directory)).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(&directory)).unwrap();
     fill(&store).await;
     let expected = contents(&store);
     drop(store);
@@ -175,10 +176,10 @@ async fn a_damaged_note_of_acknowledged_writes_does_no_harm() {
 #[tokio::test]
 async fn a_missing_database_is_not_taken_for_a_new_one() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Embedded::open(&Options::new(directory.path())).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap();
     fill(&store).await;
     drop(store);
     std::fs::remove_file(directory.path().join("store.db")).unwrap();
-    let refused = Embedded::open(&Options::new(directory.path())).err().unwrap();
+    let refused = Embedded::open(&EmbeddedOptions::new(directory.path())).err().unwrap();
     assert!(matches!(refused, Error::Corrupt(_)), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! On a full disk writes are refused and nothing else happens; when there is room again they are taken again.
+//! On a full disk writes are refused without side effects; once there is space they succeed again.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use store::embedded::{Embedded, Options};
+use store::embedded::{Embedded, EmbeddedOptions};
 use store::{Error, RangeRequest, Store};
 
-/// A file system in memory of a few megabytes; gone when dropped.
+/// A tmpfs of a few megabytes; unmounted when dropped.
 struct SmallDisk {
     path: PathBuf,
     _parent: tempfile::TempDir,
@@ -65,7 +65,7 @@ async fn until_healthy(store: &Embedded) {
 }
 
 fn reopen_and_count(directory: &Path) -> usize {
-    let store = Embedded::open(&Options::new(directory)).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(directory)).unwrap();
     store.local().unwrap().range(RangeRequest::prefix("/k/")).unwrap().kvs.len()
 }
 
@@ -76,13 +76,13 @@ async fn a_full_disk_refuses_writes_and_service_returns_by_itself() {
     let ballast = disk.path.join("ballast");
     std::fs::write(&ballast, vec![0; 6 << 20]).unwrap();
 
-    let store = Embedded::open(&Options::new(&directory)).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(&directory)).unwrap();
     let mut watch = store.watch("/", 2).await.unwrap();
     let (written, error) = fill_until_refused(&store, "/k/a").await;
     assert!(matches!(error, Error::NoSpace(_)), "{error}");
     assert!(written > 10);
     assert!(matches!(store.health().await, Err(Error::NoSpace(_))));
-    assert_eq!(store.count("/k/").await.unwrap(), written as u64, "reads go on");
+    assert_eq!(store.count("/k/").await.unwrap(), written as u64, "reads continue");
     assert!(matches!(store.create("/k/b", "1".into(), None).await, Err(Error::NoSpace(_)) | Ok(_)));
 
     std::fs::remove_file(&ballast).unwrap();
@@ -100,12 +100,12 @@ async fn a_full_disk_refuses_writes_and_service_returns_by_itself() {
 #[tokio::test]
 async fn a_store_at_its_size_limit_takes_writes_again_after_deletes() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { size_bytes_max: Some(2 << 20), ..Options::new(directory.path()) };
+    let options = EmbeddedOptions { size_bytes_max: Some(2 << 20), ..EmbeddedOptions::new(directory.path()) };
     let store = Embedded::open(&options).unwrap();
     let (written, error) = fill_until_refused(&store, "/k/a").await;
     assert!(matches!(error, Error::NoSpace(_)), "{error}");
     assert!(written > 50);
-    // A delete needs little room, of which the refused large value left some.
+    // A delete needs little space; the refused large value left some.
     for number in 0..written / 2 {
         store.delete(&format!("/k/a/{number:05}"), None).await.unwrap();
     }
@@ -115,7 +115,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_deletes() {
     let value = Bytes::from(vec![7; 20_000]);
     while let Err(error) = store.create("/k/again", value.clone(), None).await {
         assert!(matches!(error, Error::NoSpace(_)), "{error}");
-        assert!(Instant::now() < deadline, "no room after compaction: {error}");
+        assert!(Instant::now() < deadline, "no space after compaction: {error}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let total = store.count("/k/").await.unwrap() as usize;

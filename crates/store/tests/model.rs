@@ -1,4 +1,4 @@
-//! Random histories on every engine against a model that keeps a whole copy of the map for each revision.
+//! Random histories on every engine, compared with a model that keeps a copy of the map for each revision.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 mod engines;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use store::embedded::{Embedded, Options};
+use store::embedded::{Embedded, EmbeddedOptions};
 use store::memory::Memory;
 use store::{Error, EventKind, RangeRequest, Revision, Store};
 
 use crate::engines::{EtcdServer, find_etcd};
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ModelStep {
     Create {
         key: u8,
         value: u8,
     },
-    /// Guarded by the revision of the key, or by one that is `off` beside it.
+    /// Guarded by the revision of the key, or by a wrong one that differs by `off`.
     Update {
         key: u8,
         value: u8,
@@ -31,22 +31,22 @@ enum Step {
         key: u8,
         guard: Option<bool>,
     },
-    /// Compacts this share of what can be compacted.
+    /// Compacts this share of the compactable history.
     Compact {
         percent: u8,
     },
-    /// Closes and opens again, where the engine can.
+    /// Closes and reopens, if the engine supports it.
     Restart,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ModelStep>> {
     let key = 0..6_u8;
     let step = prop_oneof![
-        4 => (key.clone(), any::<u8>()).prop_map(|(key, value)| Step::Create { key, value }),
-        6 => (key.clone(), any::<u8>(), prop::bool::weighted(0.2)).prop_map(|(key, value, off)| Step::Update { key, value, off }),
-        3 => (key, prop::option::of(prop::bool::weighted(0.3))).prop_map(|(key, guard)| Step::Delete { key, guard }),
-        1 => (0..=100_u8).prop_map(|percent| Step::Compact { percent }),
-        1 => Just(Step::Restart),
+        4 => (key.clone(), any::<u8>()).prop_map(|(key, value)| ModelStep::Create { key, value }),
+        6 => (key.clone(), any::<u8>(), prop::bool::weighted(0.2)).prop_map(|(key, value, off)| ModelStep::Update { key, value, off }),
+        3 => (key, prop::option::of(prop::bool::weighted(0.3))).prop_map(|(key, guard)| ModelStep::Delete { key, guard }),
+        1 => (0..=100_u8).prop_map(|percent| ModelStep::Compact { percent }),
+        1 => Just(ModelStep::Restart),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -59,7 +59,7 @@ struct Model {
     compacted: Revision,
     /// The map at `base`, `base + 1`, and so on.
     maps: Vec<Map>,
-    /// The change that led to each of them but the first: the key, and whether it was put.
+    /// The change that led to each map except the first: the key, and whether it was put.
     changes: Vec<(String, bool)>,
 }
 
@@ -93,10 +93,10 @@ fn bytes(value: u8) -> Bytes {
     Bytes::from(vec![value; usize::from(value)])
 }
 
-/// One step on both; they must agree on the outcome.
-async fn take(model: &mut Model, store: &dyn Store, step: &Step) {
+/// One step on both; they must agree on the result.
+async fn take(model: &mut Model, store: &dyn Store, step: &ModelStep) {
     match step {
-        Step::Create { key, value } => {
+        ModelStep::Create { key, value } => {
             let key = format!("/m/{key}");
             let result = store.create(&key, bytes(*value), None).await;
             match model.now().get(&key) {
@@ -106,7 +106,7 @@ async fn take(model: &mut Model, store: &dyn Store, step: &Step) {
                 None => assert_eq!(result.unwrap(), model.change(&key, Some((*value, None)))),
             }
         }
-        Step::Update { key, value, off } => {
+        ModelStep::Update { key, value, off } => {
             let key = format!("/m/{key}");
             let found = model.now().get(&key).copied();
             let expected = found.map_or(1, |(_, _, at)| at) + u64::from(*off);
@@ -120,7 +120,7 @@ async fn take(model: &mut Model, store: &dyn Store, step: &Step) {
                 ),
             }
         }
-        Step::Delete { key, guard } => {
+        ModelStep::Delete { key, guard } => {
             let key = format!("/m/{key}");
             let found = model.now().get(&key).copied();
             let expected = guard.map(|off| found.map_or(1, |(_, _, at)| at) + u64::from(off));
@@ -135,7 +135,7 @@ async fn take(model: &mut Model, store: &dyn Store, step: &Step) {
                 }
             }
         }
-        Step::Compact { percent } => {
+        ModelStep::Compact { percent } => {
             let from = model.compacted.max(model.base);
             let target = from + (model.revision() - from) * u64::from(*percent) / 100;
             if target > from {
@@ -143,11 +143,11 @@ async fn take(model: &mut Model, store: &dyn Store, step: &Step) {
                 model.compacted = target;
             }
         }
-        Step::Restart => {}
+        ModelStep::Restart => {}
     }
 }
 
-/// Everything readable is as in the model: every revision not compacted, and the watch from each.
+/// Compares everything readable with the model: every revision not compacted, and the watch from each.
 async fn compare(model: &Model, store: &dyn Store) {
     assert_eq!(store.revision().await.unwrap(), model.revision());
     for (number, map) in model.maps.iter().enumerate() {
@@ -185,7 +185,7 @@ async fn compare_watch(model: &Model, store: &dyn Store, from: Revision) {
             let (key, put) = &model.changes[(revision - model.base - 1) as usize];
             let before = model.maps[(revision - model.base - 1) as usize].get(key).map(|(_, _, at)| *at);
             assert_eq!((event.kv.mod_revision, &*event.kv.key, event.kind == EventKind::Put), (revision, &**key, *put));
-            // What was before may be compacted, and then etcd leaves it out.
+            // The previous version may be compacted, and then etcd omits it.
             let prev = event.prev.map(|prev| prev.mod_revision);
             assert!(prev == before || (prev.is_none() && before.is_some_and(|at| at <= model.compacted)));
             revision += 1;
@@ -197,7 +197,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-fn check(cases: u32, run: impl Fn(Vec<Step>)) {
+fn check(cases: u32, run: impl Fn(Vec<ModelStep>)) {
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     runner
         .run(&steps(), |steps| {
@@ -226,11 +226,11 @@ fn embedded_behaves_as_the_model_across_restarts() {
     let runtime = runtime();
     check(60, |steps| {
         let directory = tempfile::tempdir().unwrap();
-        let open = || Embedded::open(&Options::new(directory.path())).unwrap();
+        let open = || Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap();
         runtime.block_on(async {
             let (mut model, mut store) = (Model::new(1), Some(open()));
             for step in &steps {
-                if matches!(step, Step::Restart) {
+                if matches!(step, ModelStep::Restart) {
                     drop(store.take());
                     store = Some(open());
                 }

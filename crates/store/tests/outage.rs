@@ -1,4 +1,4 @@
-//! etcd that is gone, silent or restarted: what callers are told, and that nothing is told wrongly.
+//! etcd down, silent or restarted: callers get accurate errors.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 mod engines;
@@ -33,7 +33,7 @@ async fn no_etcd_at_all_is_unavailable_not_a_conflict() {
     let revision = store.create("/k", "1".into(), None).await.unwrap();
     server.kill();
     let unavailable = |result: Option<Error>| assert!(matches!(result, Some(Error::Unavailable(_))), "{result:?}");
-    // The connection may break under the first call, which then cannot be known not to have arrived.
+    // The connection may break during the first call, which then may or may not have arrived.
     let first = store.update("/k", "2".into(), revision, None).await.err();
     assert!(matches!(first, Some(Error::Unavailable(_) | Error::Unknown(_))), "{first:?}");
     unavailable(store.get("/k").await.err());
@@ -58,13 +58,13 @@ async fn a_write_that_was_not_answered_is_settled_or_called_unknown() {
     let other = Etcd::connect(&options).await.unwrap();
     let first = store.create("/update", "1".into(), None).await.unwrap();
 
-    // Silent for longer than anyone waits: the write is in etcd's socket, where it may yet be taken up or dropped.
+    // Silent for longer than the timeout: the write is in etcd's socket and may still be applied or dropped.
     server.signal(Signal::STOP);
     let unknown = store.create("/unknown", "1".into(), None).await;
     server.signal(Signal::CONT);
     assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
 
-    // Silent for a while: the first try is not answered, and reading the key tells what became of it.
+    // Silent for a while: the first attempt is not answered, and reading the key resolves it.
     let woken = async {
         tokio::time::sleep(Duration::from_millis(2500)).await;
         server.signal(Signal::CONT);
@@ -79,14 +79,14 @@ async fn a_write_that_was_not_answered_is_settled_or_called_unknown() {
     assert_eq!((updated.unwrap(), &*kv.value), (kv.mod_revision, &b"mine"[..]));
     let kv = store.get("/create").await.unwrap().0.unwrap();
     assert_eq!((created.unwrap(), &*kv.value), (kv.mod_revision, &b"mine"[..]));
-    // Whoever has not heard that the epoch moved on finds out by itself.
+    // A writer that does not know of the epoch change discovers it.
     other.create("/other", "1".into(), None).await.unwrap();
     let taken = other.create("/create", "theirs".into(), None).await;
     assert!(matches!(taken, Err(Error::Exists { current }) if *current.value == *b"mine"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_goes_on_after_etcd_was_restarted() {
+async fn a_watch_continues_after_an_etcd_restart() {
     let Some(binary) = find_etcd() else { return };
     let mut server = EtcdServer::plain(&binary).await;
     let store = server.connect("/watch").await;

@@ -1,4 +1,4 @@
-//! What is in a store is in its backup, and in any store the backup is put into; half of it never passes for all of it.
+//! A backup contains everything in a store and restores into any engine; an incomplete one is never used.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 mod engines;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use proptest::prelude::*;
-use store::embedded::{self, Embedded, Options};
+use store::embedded::{self, Embedded, EmbeddedOptions};
 use store::memory::Memory;
 use store::reserved::{self, Restored};
-use store::snapshot::{self, Fill, REVISION_GAP, Snapshot, SnapshotFile, file};
+use store::snapshot::{self, Fill, REVISION_GAP, SnapshotFile, StoreSnapshot, file};
 use store::{Error, RangeRequest, Store};
 
 use crate::engines::{EtcdServer, find_etcd};
@@ -29,7 +29,7 @@ fn fill_options() -> Fill {
 async fn furnish(store: &dyn Store) {
     let lease = store.grant(3600).await.unwrap();
     store.grant(3600).await.unwrap();
-    // More than a page, many at a time so that they share flushes.
+    // More than a page, concurrently so that they share flushes.
     futures::stream::iter(0..1200)
         .for_each_concurrent(64, |number| async move {
             let key = format!("/core/configmaps/default/c{number:04}");
@@ -55,7 +55,7 @@ async fn contents(store: &dyn Store) -> BTreeMap<String, (Bytes, bool)> {
     own.map(|kv| (kv.key.to_string(), (kv.value, kv.lease.is_some()))).collect()
 }
 
-/// What every store that was filled owes to those who knew the one before.
+/// Checks that a filled store serves the clients of the previous one correctly.
 async fn check_filled(store: &dyn Store, before: &BTreeMap<String, (Bytes, bool)>, taken_at: u64) {
     assert_eq!(&contents(store).await, before);
     let revision = store.revision().await.unwrap();
@@ -85,7 +85,11 @@ async fn check_filled(store: &dyn Store, before: &BTreeMap<String, (Bytes, bool)
 }
 
 /// Through a file into every engine.
-async fn check_everywhere(snapshot: Snapshot, before: &BTreeMap<String, (Bytes, bool)>, etcd: Option<&EtcdServer>) {
+async fn check_everywhere(
+    snapshot: StoreSnapshot,
+    before: &BTreeMap<String, (Bytes, bool)>,
+    etcd: Option<&EtcdServer>,
+) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("backup");
     file::write(&path, &snapshot, false, &|_| {}).unwrap();
@@ -95,10 +99,10 @@ async fn check_everywhere(snapshot: Snapshot, before: &BTreeMap<String, (Bytes, 
 
     let place = directory.path().join("store");
     embedded::fill(&place, &read, &fill_options(), false, &|_| {}).unwrap().finish().unwrap();
-    let store = Embedded::open(&Options::new(&place)).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(&place)).unwrap();
     check_filled(&store, before, taken_at).await;
     drop(store);
-    let again = Embedded::open(&Options::new(&place)).unwrap();
+    let again = Embedded::open(&EmbeddedOptions::new(&place)).unwrap();
     assert!(again.revision().await.unwrap() > taken_at + REVISION_GAP);
 
     let memory: Arc<dyn Store> = Arc::new(Memory::new());
@@ -121,10 +125,10 @@ async fn every_engine_can_be_saved_and_put_into_every_engine() {
         None => None,
     };
     let directory = tempfile::tempdir().unwrap();
-    let embedded = Embedded::open(&Options::new(directory.path())).unwrap();
+    let embedded = Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap();
     furnish(&embedded).await;
     let before = contents(&embedded).await;
-    // While the store is open, as it is under a running server.
+    // While the store is open, as under a running server.
     let snapshot = embedded::snapshot(directory.path()).unwrap();
     assert_eq!(snapshot, snapshot::take(&embedded, &mut |_| {}).await.unwrap());
     check_everywhere(snapshot, &before, etcd.as_ref()).await;
@@ -144,8 +148,8 @@ async fn every_engine_can_be_saved_and_put_into_every_engine() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_of_a_busy_store_shows_one_moment() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Arc::new(Embedded::open(&Options::new(directory.path())).unwrap());
-    // Two keys that always change one after the other: a mixture of two moments would show the second ahead.
+    let store = Arc::new(Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap());
+    // Two keys that always change one after the other: an inconsistent snapshot would show the second ahead.
     let mut revisions = [0, 0];
     for (slot, key) in ["/core/a", "/core/b"].iter().enumerate() {
         revisions[slot] = store.create(key, "0".into(), None).await.unwrap();
@@ -174,7 +178,7 @@ async fn a_backup_of_a_busy_store_shows_one_moment() {
     assert!(writing.await.unwrap() > 0);
 }
 
-fn small_snapshot(keys: usize) -> Snapshot {
+fn small_snapshot(keys: usize) -> StoreSnapshot {
     let kvs = (0..keys).map(|number| store::KeyValue {
         key: format!("/core/configmaps/default/c{number:05}").into(),
         value: format!("{number} {}", "x".repeat(500)).into(),
@@ -182,7 +186,7 @@ fn small_snapshot(keys: usize) -> Snapshot {
         mod_revision: number as u64 + 2,
         lease: None,
     });
-    let mut snapshot = Snapshot { kvs: kvs.collect(), ..Snapshot::default() };
+    let mut snapshot = StoreSnapshot { kvs: kvs.collect(), ..StoreSnapshot::default() };
     snapshot.about.revision = keys as u64 + 2;
     snapshot.about.taken_at = "2026-01-01T00:00:00Z".into();
     snapshot.files.push(SnapshotFile { path: "pki/ca.key".into(), mode: 0o600, bytes: b"secret".to_vec() });
@@ -199,7 +203,7 @@ fn a_damaged_or_cut_backup_is_refused() {
         std::fs::write(&path, bytes).unwrap();
         match file::read(&path) {
             Err(Error::Corrupt(text)) => assert!(text.contains(path.to_str().unwrap()), "{what}: {text}"),
-            // The number of the format itself may be what was hit.
+            // The flipped bit may be in the format number itself.
             Err(Error::NewerFormat { .. }) => {}
             other => panic!("{what}: {other:?}"),
         }
@@ -220,7 +224,7 @@ fn a_damaged_or_cut_backup_is_refused() {
 }
 
 #[test]
-fn a_backup_is_private_and_overwrites_only_when_told() {
+fn a_backup_is_private_and_overwrites_only_on_request() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("backup");
@@ -231,34 +235,34 @@ fn a_backup_is_private_and_overwrites_only_when_told() {
     assert_eq!(file::read(&path).unwrap().kvs.len(), 1);
     file::write(&path, &small_snapshot(2), true, &|_| {}).unwrap();
     assert_eq!(file::read(&path).unwrap().kvs.len(), 2);
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "no other file remains");
 }
 
 #[test]
-fn a_store_in_the_way_is_refused_or_kept_aside() {
+fn an_existing_store_is_refused_or_moved_aside() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("store");
     let fill = |keys, replace| embedded::fill(&place, &small_snapshot(keys), &fill_options(), replace, &|_| {});
     fill(3, false).unwrap().finish().unwrap();
     assert!(matches!(fill(4, false).err(), Some(Error::Invalid(_))));
-    let open = Embedded::open(&Options::new(&place)).unwrap();
+    let open = Embedded::open(&EmbeddedOptions::new(&place)).unwrap();
     assert!(matches!(fill(4, true).err(), Some(Error::Locked(_))), "a server has it open");
     drop(open);
     let filled = fill(4, true).unwrap();
     let kept = filled.kept.clone().unwrap();
-    // Not finished: nobody may serve it yet.
+    // Not finished: it must not be served yet.
     drop(filled);
-    let opened = Embedded::open(&Options::new(&place)).err();
+    let opened = Embedded::open(&EmbeddedOptions::new(&place)).err();
     assert!(matches!(opened, Some(Error::Unfinished(_))), "{opened:?}");
-    assert!(matches!(embedded::snapshot(&place), Err(Error::Unfinished(_))), "and nobody may save it");
+    assert!(matches!(embedded::snapshot(&place), Err(Error::Unfinished(_))), "and it cannot be backed up");
     fill(5, true).unwrap().finish().unwrap();
-    Embedded::open(&Options::new(&place)).unwrap();
+    Embedded::open(&EmbeddedOptions::new(&place)).unwrap();
     assert_eq!(embedded::snapshot(&place).unwrap().kvs.len(), 5);
     assert_eq!(embedded::snapshot(&kept).unwrap().kvs.len(), 3);
 }
 
 #[tokio::test]
-async fn a_half_filled_store_admits_nobody_until_it_is_filled_again() {
+async fn a_half_filled_store_cannot_be_opened_until_filled_again() {
     let raw: Arc<dyn Store> = Arc::new(Memory::new());
     snapshot::fill(&*raw, &small_snapshot(3), &fill_options(), &|_| {}).await.unwrap();
     let twice = snapshot::fill(&*raw, &small_snapshot(3), &fill_options(), &|_| {}).await;
@@ -274,7 +278,7 @@ async fn a_half_filled_store_admits_nobody_until_it_is_filled_again() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_left_admits_nobody_until_it_is_returned_to() {
+async fn a_moved_store_cannot_be_opened_until_unmarked() {
     let raw: Arc<dyn Store> = Arc::new(Memory::new());
     raw.create("/a", "1".into(), None).await.unwrap();
     reserved::mark_moved(&*raw, "moved to etcd").await.unwrap();
@@ -285,12 +289,12 @@ async fn a_store_that_was_left_admits_nobody_until_it_is_returned_to() {
     reserved::admit(raw, "it").await.unwrap();
 
     let directory = tempfile::tempdir().unwrap();
-    drop(Embedded::open(&Options::new(directory.path())).unwrap());
+    drop(Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap());
     embedded::mark_moved(directory.path(), "moved to etcd").unwrap();
-    let refused = Embedded::open(&Options::new(directory.path())).err().unwrap();
+    let refused = Embedded::open(&EmbeddedOptions::new(directory.path())).err().unwrap();
     assert!(refused.to_string().contains("moved to etcd"), "{refused}");
     embedded::unmark_moved(directory.path()).unwrap();
-    Embedded::open(&Options::new(directory.path())).unwrap();
+    Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap();
 }
 
 #[test]
@@ -304,14 +308,14 @@ fn names_count_by_group_and_resource() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever was written and deleted, what is there is what comes back.
+    /// A restored store equals the original, after any sequence of writes and deletes.
     #[test]
-    fn what_is_saved_is_what_comes_back(steps in proptest::collection::vec((0_u8..12, any::<bool>(), any::<Vec<u8>>()), 0..60)) {
+    fn restored_contents_equal_the_original(steps in proptest::collection::vec((0_u8..12, any::<bool>(), any::<Vec<u8>>()), 0..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let directory = tempfile::tempdir().unwrap();
             let source = directory.path().join("source");
-            let store = Embedded::open(&Options::new(&source)).unwrap();
+            let store = Embedded::open(&EmbeddedOptions::new(&source)).unwrap();
             for (key, is_delete, value) in steps {
                 let key = format!("/core/k/{key}");
                 match (store.get(&key).await.unwrap().0, is_delete) {
@@ -326,9 +330,9 @@ proptest! {
             let target = directory.path().join("target");
             let read = file::read(&path).unwrap();
             embedded::fill(&target, &read, &Fill::default(), false, &|_| {}).unwrap().finish().unwrap();
-            let restored = Embedded::open(&Options::new(&target)).unwrap();
+            let restored = Embedded::open(&EmbeddedOptions::new(&target)).unwrap();
             assert_eq!(contents(&restored).await, contents(&store).await);
-            // Unchanged objects keep their versions, so that caches that hold them need not be told of them.
+            // Unchanged objects keep their versions, so that caches stay valid.
             for kv in &read.kvs {
                 let found = restored.get(&kv.key).await.unwrap().0.unwrap();
                 assert_eq!((found.mod_revision, found.create_revision), (kv.mod_revision, kv.create_revision));
@@ -356,7 +360,7 @@ fn child() {
     println!("\nat end");
 }
 
-/// Runs the job in a process of its own and kills it after so many signs of life; whether it had come to its end.
+/// Runs the job in a child process and kills it after this many progress lines; returns whether it had finished.
 fn kill_after(job: &str, place: &Path, signs: usize) -> bool {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--nocapture"])
@@ -380,7 +384,7 @@ fn kill_after(job: &str, place: &Path, signs: usize) -> bool {
 }
 
 #[test]
-fn a_backup_that_is_killed_leaves_no_file_of_its_name() {
+fn a_killed_backup_leaves_no_file_under_its_name() {
     for signs in [0, 1, 5, 15, 19] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("backup");
@@ -392,14 +396,14 @@ fn a_backup_that_is_killed_leaves_no_file_of_its_name() {
 }
 
 #[test]
-fn a_restore_that_is_killed_leaves_what_nobody_serves() {
+fn a_killed_restore_cannot_be_opened() {
     let mut interrupted = 0;
     for signs in [0, 1, 5, 15, 20, 1000] {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("store");
         embedded::fill(&place, &small_snapshot(10), &fill_options(), false, &|_| {}).unwrap().finish().unwrap();
         let has_ended = kill_after("restore", &place, signs);
-        match Embedded::open(&Options::new(&place)) {
+        match Embedded::open(&EmbeddedOptions::new(&place)) {
             Ok(store) => {
                 let keys = store.local().unwrap().count("/core/");
                 assert!(keys == 10 || keys == CHILD_KEYS as u64, "killed after {signs}: {keys} keys are served");
@@ -411,14 +415,14 @@ fn a_restore_that_is_killed_leaves_what_nobody_serves() {
             }
             Err(other) => panic!("killed after {signs}: {other}"),
         }
-        // And it can be done again.
+        // The restore can be repeated.
         embedded::fill(&place, &small_snapshot(11), &fill_options(), true, &|_| {}).unwrap().finish().unwrap();
         assert_eq!(embedded::snapshot(&place).unwrap().kvs.len(), 11);
     }
     assert!(interrupted > 0, "no restore was hit in the middle");
 }
 
-/// A file system in memory; gone when dropped.
+/// A tmpfs; unmounted when dropped.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -443,10 +447,10 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn on_a_full_disk_nothing_half_is_left() {
+fn a_full_disk_leaves_no_partial_files() {
     let Some(disk) = SmallDisk::mount("1m") else { return };
     let mut snapshot = small_snapshot(3000);
-    // What does not compress.
+    // Incompressible data.
     let mut seed = 1_u64;
     for kv in &mut snapshot.kvs {
         let noise = (0..1000).map(|_| {
@@ -464,6 +468,6 @@ fn on_a_full_disk_nothing_half_is_left() {
     embedded::fill(&place, &small_snapshot(5), &fill_options(), false, &|_| {}).unwrap().finish().unwrap();
     let refused = embedded::fill(&place, &snapshot, &fill_options(), true, &|_| {}).err();
     assert!(matches!(refused, Some(Error::NoSpace(_))), "{refused:?}");
-    assert_eq!(embedded::snapshot(&place).unwrap().kvs.len(), 5, "what was there is still there");
-    Embedded::open(&Options::new(&place)).unwrap();
+    assert_eq!(embedded::snapshot(&place).unwrap().kvs.len(), 5, "the existing data is intact");
+    Embedded::open(&EmbeddedOptions::new(&place)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Data of earlier formats opens and reads as it was; data of later formats is refused by name.
+//! Data of earlier formats opens unchanged; data of later formats is rejected with the format number.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 mod engines;
@@ -6,14 +6,14 @@ mod engines;
 use std::path::Path;
 use std::sync::Arc;
 
-use store::embedded::{self, Embedded, Options};
+use store::embedded::{self, Embedded, EmbeddedOptions};
 use store::memory::Memory;
-use store::snapshot::{Snapshot, file};
+use store::snapshot::{StoreSnapshot, file};
 use store::{Error, RangeRequest, Store, reserved};
 
 use crate::engines::{EtcdServer, find_etcd};
 
-/// As `examples/make_fixture.rs` of that time left it.
+/// Written by `examples/make_fixture.rs` of that format.
 fn copy_of_format_1() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/embedded-format-1");
@@ -27,7 +27,7 @@ fn copy_of_format_1() -> tempfile::TempDir {
 async fn a_data_directory_of_format_1_opens_and_reads_equal() {
     let directory = copy_of_format_1();
     let snapshot = embedded::snapshot(directory.path()).unwrap();
-    let store = Embedded::open(&Options::new(directory.path())).unwrap();
+    let store = Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap();
     let all = store.range(RangeRequest::prefix("/")).await.unwrap();
     assert_eq!(all.kvs, snapshot.kvs);
     assert_eq!((all.revision, store.compacted().await), (35, 21));
@@ -44,7 +44,7 @@ async fn a_data_directory_of_format_1_opens_and_reads_equal() {
     assert_eq!(found, expected);
     let leased = store.get("/events/default/e").await.unwrap().0.unwrap();
     assert_eq!(store.lease_ttl(leased.lease.unwrap()).await.unwrap(), 3600);
-    // History after the compaction is still there, and writing goes on after it.
+    // History after the compaction is still readable, and new writes follow it.
     let old = store.range(RangeRequest::prefix("/configmaps/default/c00").at(22)).await.unwrap();
     assert_eq!(&*old.kvs[0].value, b"value 0");
     assert_eq!(store.create("/new", "1".into(), None).await.unwrap(), 36);
@@ -58,14 +58,14 @@ fn refused_as_newer(result: Result<(), Error>, found: i64) {
 }
 
 #[test]
-fn a_newer_database_is_refused_and_left_alone() {
+fn a_newer_database_is_rejected_and_not_modified() {
     let directory = copy_of_format_1();
     let database = directory.path().join("store.db");
     let newer = rusqlite::Connection::open(&database).unwrap();
     newer.pragma_update(None, "user_version", 2).unwrap();
     newer.close().unwrap();
     let before = std::fs::read(&database).unwrap();
-    refused_as_newer(Embedded::open(&Options::new(directory.path())).map(drop), 2);
+    refused_as_newer(Embedded::open(&EmbeddedOptions::new(directory.path())).map(drop), 2);
     refused_as_newer(embedded::snapshot(directory.path()).map(drop), 2);
     assert!(std::fs::read(&database).unwrap() == before, "it was changed");
 }
@@ -74,14 +74,14 @@ fn a_newer_database_is_refused_and_left_alone() {
 fn a_newer_backup_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("backup");
-    file::write(&path, &Snapshot::default(), false, &|_| {}).unwrap();
+    file::write(&path, &StoreSnapshot::default(), false, &|_| {}).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[8] = 2;
     std::fs::write(&path, bytes).unwrap();
     refused_as_newer(file::read(&path).map(drop), 2);
 }
 
-/// Data without a word on its format is what programs wrote before there was one.
+/// Data without a format key was written before the key existed.
 async fn check_shared(raw: Arc<dyn Store>) {
     let written = raw.create("/core/a", "1".into(), None).await.unwrap();
     let store = reserved::admit(Arc::clone(&raw), "a test").await.unwrap();

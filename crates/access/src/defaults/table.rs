@@ -6,7 +6,7 @@ const CONTROLLER_PREFIX: &str = "system:controller:";
 const EVENTS_RULE: &str = "create patch update | core events.k8s.io | events";
 
 #[derive(Default)]
-pub struct Table<'a> {
+pub struct PolicyTable<'a> {
     pub roles: Vec<RoleLine<'a>>,
     pub bindings: Vec<BindingLine<'a>>,
 }
@@ -33,8 +33,8 @@ pub enum SubjectWord<'a> {
 }
 
 /// Parses a table compiled into this program. Panics on a malformed line, which is a bug.
-pub fn read(text: &str) -> Table<'_> {
-    let mut table = Table::default();
+pub fn read(text: &str) -> PolicyTable<'_> {
+    let mut table = PolicyTable::default();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         match line.strip_prefix("  ") {
             Some(detail) => read_detail(&mut table, detail),
@@ -44,7 +44,7 @@ pub fn read(text: &str) -> Table<'_> {
     table
 }
 
-fn read_head<'a>(table: &mut Table<'a>, line: &'a str) {
+fn read_head<'a>(table: &mut PolicyTable<'a>, line: &'a str) {
     let mut words = line.split(' ');
     let (keyword, full_name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (namespace, name) = match keyword {
@@ -67,7 +67,7 @@ fn read_head<'a>(table: &mut Table<'a>, line: &'a str) {
     }
 }
 
-fn read_detail<'a>(table: &mut Table<'a>, detail: &'a str) {
+fn read_detail<'a>(table: &mut PolicyTable<'a>, detail: &'a str) {
     let role = table.roles.last_mut().expect("a detail follows a role");
     let (keyword, rest) = detail.split_once(' ').unwrap_or((detail, ""));
     match keyword {

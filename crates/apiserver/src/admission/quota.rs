@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use kinds::quota::{Usage, covers, usage};
+use kinds::quota::{QuotaUsage, covers, usage};
 use object::quantity::Quantity;
 use object::{Object, Status};
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn applies(attributes: &Attributes<'_>) -> bool {
 }
 
 /// Only what grows is booked here; what shrinks or goes is given back by the controller's recount.
-fn difference(new: Usage, old: Option<Usage>) -> Usage {
+fn difference(new: QuotaUsage, old: Option<QuotaUsage>) -> QuotaUsage {
     let old = old.unwrap_or_default();
     let grown = new.into_iter().map(|(name, amount)| {
         let before = old.get(&name).cloned().unwrap_or_default();
@@ -77,7 +77,7 @@ async fn book(
     quotas: &Resource,
     attributes: &Attributes<'_>,
     name: &str,
-    delta: &Usage,
+    delta: &QuotaUsage,
 ) -> Result<(), Status> {
     let key = quotas.key(attributes.namespace, name);
     for _ in 0..RACES_MAX {
@@ -85,7 +85,7 @@ async fn book(
         let mut quota = current.object;
         let hard = amounts(quota.get(&["spec", "hard"]));
         let mut used = amounts(quota.get(&["status", "used"]));
-        let touched: Usage =
+        let touched: QuotaUsage =
             delta.iter().filter(|(k, _)| hard.contains_key(*k)).map(|(k, v)| (k.clone(), v.clone())).collect();
         if touched.is_empty() {
             return Ok(());
@@ -125,9 +125,9 @@ fn refuse(
     attributes: &Attributes<'_>,
     quota: &str,
     exceeded: &[&String],
-    (asked, used, hard): (&Usage, &Usage, &Usage),
+    (asked, used, hard): (&QuotaUsage, &QuotaUsage, &QuotaUsage),
 ) -> Status {
-    let list = |amounts: &Usage| {
+    let list = |amounts: &QuotaUsage| {
         let parts = exceeded.iter().map(|k| format!("{k}={}", amounts.get(*k).cloned().unwrap_or_default()));
         parts.collect::<Vec<_>>().join(",")
     };

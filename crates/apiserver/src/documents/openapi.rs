@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Response, header};
-use kinds::openapi::{Document, Entry, OpenApi, V2_PROTOBUF, V2_PROTOBUF_OLD};
+use kinds::openapi::{Document, OpenApi, OpenApiEntry, V2_PROTOBUF, V2_PROTOBUF_OLD};
 use object::Status;
 use parking_lot::Mutex;
 
@@ -26,7 +26,7 @@ impl OpenApiCache {
         {
             return documents.clone();
         }
-        let entries = snapshot.ordered.iter().map(|resource| Entry {
+        let entries = snapshot.ordered.iter().map(|resource| OpenApiEntry {
             kind: resource.kind.clone(),
             schema: match &resource.kind.own_schema {
                 Some(own) => Some(own.openapi.clone()),

@@ -1,4 +1,5 @@
-//! Refuses literals that could only fail when evaluated: durations, timestamps, patterns, format strings, mixed lists.
+//! Rejects literals that could only fail when evaluated: durations, timestamps, patterns, format strings, mixed
+//! lists.
 
 use super::Checked;
 use crate::ast::{Expr, ExprKind, Literal, MapEntry, NodeId};
@@ -140,7 +141,7 @@ impl LiteralChecker<'_> {
         }
     }
 
-    /// The expression, at or below the argument, that the clause cannot show.
+    /// The expression, at or below the argument, that the clause cannot format.
     fn misfit<'e>(&self, verb: char, argument: &'e Expr) -> Option<&'e Expr> {
         let ty = self.checked.type_of(argument);
         let fits = match verb {

@@ -1,4 +1,4 @@
-//! The type checker: resolves names and overloads and refuses ill-typed expressions.
+//! The type checker: resolves names and overloads and rejects ill-typed expressions.
 
 pub(crate) mod literals;
 pub(crate) mod unify;
@@ -12,13 +12,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use unify::{Substitutions, most_general};
 
-/// An expression with what the checker learned about it.
+/// An expression with its types and overloads.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) ast: Ast,
     /// By node id.
     pub(crate) types: Vec<Type>,
-    /// The overloads each call may turn out to be; one, unless dynamic types leave it open.
+    /// The possible overloads of each call; one, unless dynamic types leave it open.
     pub(crate) overloads: HashMap<NodeId, Vec<&'static str>>,
     /// Variables of the environment the expression reads.
     pub(crate) variables: BTreeSet<String>,
@@ -149,7 +149,7 @@ impl Checker<'_> {
                 }
             },
             Type::Free(_) => {
-                // A value that is selected from is dynamic from here on.
+                // A value with a selection is dynamic from here on.
                 self.substitutions.assignable(&Type::Dyn, &target);
                 Type::Dyn
             }
@@ -268,7 +268,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of an element marked optional is what the optional holds.
+    /// For an element marked optional, the type inside the optional.
     fn unwrap_optional_entry(&mut self, value: &Expr, optional: bool) -> Type {
         let ty = self.type_of(value);
         match ty {
@@ -312,7 +312,7 @@ impl Checker<'_> {
         if self.substitutions.assignable(&previous, &current) {
             return most_general(&previous, &current);
         }
-        // Mixed literals are refused afterwards, except as arguments of `format`; see `literals`.
+        // Mixed literals are rejected afterwards, except as arguments of `format`; see `literals`.
         Type::Dyn
     }
 

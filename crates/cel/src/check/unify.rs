@@ -3,11 +3,11 @@
 use crate::types::Type;
 use std::sync::Arc;
 
-/// What is known about the free type variables of one expression, with undo.
+/// The bindings of the free type variables of one expression, with undo.
 #[derive(Default)]
 pub(crate) struct Substitutions {
     bound: Vec<Option<Type>>,
-    /// Former values, newest last, so that a failed attempt leaves no trace.
+    /// Former values, newest last, to undo a failed attempt.
     undo: Vec<(usize, Option<Type>)>,
 }
 
@@ -49,7 +49,7 @@ impl Substitutions {
         self.all_assignable(std::slice::from_ref(from), std::slice::from_ref(to))
     }
 
-    /// True if each type fits; remembers what that taught about variables, or nothing on failure.
+    /// Returns true if each type fits; keeps the resulting bindings only on success.
     pub(crate) fn all_assignable(&mut self, from: &[Type], to: &[Type]) -> bool {
         self.undo.clear();
         if from.len() == to.len() && from.iter().zip(to).all(|(from, to)| self.fits(from, to)) {
@@ -86,7 +86,7 @@ impl Substitutions {
         }
     }
 
-    /// Whether `variable` may stand for `ty`, and whether it already stood for something.
+    /// Reports whether `variable` may stand for `ty`, and whether it was already bound.
     fn substitutable(&mut self, ty: &Type, variable: &Type) -> (bool, bool) {
         if ty == variable {
             return (true, true);
@@ -111,7 +111,7 @@ impl Substitutions {
         (false, false)
     }
 
-    /// The variable does not occur inside the type, so binding it makes no circle.
+    /// The variable does not occur inside the type, so binding it creates no cycle.
     fn absent_from(&self, variable: &Type, within: &Type) -> bool {
         if variable == within {
             return false;

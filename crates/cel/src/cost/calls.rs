@@ -1,20 +1,20 @@
 //! Static cost and result size of each function.
 
 use super::range::CostRange;
-use super::{AUTHORIZATION_CHECK, Coster, EntrySize, LIST_CREATE, Node, Path, REGEX, STRUCT_CREATE, TRAVERSAL};
+use super::{AUTHORIZATION_CHECK, CostOperand, Coster, EntrySize, LIST_CREATE, Path, REGEX, STRUCT_CREATE, TRAVERSAL};
 use crate::ast::{Expr, ExprKind, Literal};
 use crate::types::{Type, opaque};
 
-/// A call being estimated, for one of the overloads it may turn out to be.
+/// A call being estimated, for one of its possible overloads.
 pub(super) struct Call<'c> {
     pub(super) expr: &'c Expr,
     pub(super) function: &'c str,
     pub(super) overload: &'static str,
-    pub(super) target: Option<&'c Node<'c>>,
-    pub(super) args: &'c [Node<'c>],
+    pub(super) target: Option<&'c CostOperand<'c>>,
+    pub(super) args: &'c [CostOperand<'c>],
 }
 
-/// Cost of the call itself, and the size of what it gives if that can be told.
+/// Cost of the call itself, and the size of its result if known.
 type Estimate = (CostRange, Option<CostRange>);
 
 const ONE: CostRange = CostRange { min: 1, max: 1 };
@@ -61,18 +61,18 @@ impl Coster<'_> {
         }
     }
 
-    fn size_of(&self, node: &Node) -> CostRange {
+    fn size_of(&self, node: &CostOperand) -> CostRange {
         node.size.or_else(|| self.declared_size(&node.path)).unwrap_or(CostRange::UNKNOWN)
     }
 
     /// Type and size of the elements of a list operand; none if it is not a list.
-    fn element_of(&self, node: &Node) -> Option<(Type, CostRange)> {
+    fn element_of(&self, node: &CostOperand) -> Option<(Type, CostRange)> {
         let element = match &node.ty {
             Type::List(element) | Type::Optional(element) => element.as_ref().clone(),
             Type::Map(key, _) => key.as_ref().clone(),
             _ => return None,
         };
-        // This path is a copy upstream; it must not grow in place.
+        // Upstream copies this path; it must not grow in place.
         let own = Path { capacity: node.path.length, ..node.path.clone() };
         let size = if own.is_empty() { None } else { self.declared_size(&own.then("@items")) };
         Some((element, size.unwrap_or(CostRange::UNKNOWN)))
@@ -84,7 +84,7 @@ impl Coster<'_> {
             let cost = size.scaled(factor).plus(ONE).plus(CostRange::fixed(LIST_CREATE));
             (cost, Some(size))
         };
-        let constant = |node: &Node, otherwise: u64| match node.expr.kind {
+        let constant = |node: &CostOperand, otherwise: u64| match node.expr.kind {
             ExprKind::Literal(Literal::Int(value)) => value.max(0) as u64,
             _ => otherwise,
         };
@@ -125,7 +125,7 @@ impl Coster<'_> {
     /// Kubernetes' own libraries.
     fn library_call(&self, call: &Call) -> Option<Estimate> {
         let first = call.args.first();
-        let traversal = |node: &Node, factor: f64| self.size_of(node).scaled(factor * TRAVERSAL);
+        let traversal = |node: &CostOperand, factor: f64| self.size_of(node).scaled(factor * TRAVERSAL);
         Some(match (call.function, call.target, first) {
             ("check", ..) => (CostRange::fixed(AUTHORIZATION_CHECK), None),
             (function, ..) if is_nominal(function) => (ONE, None),
@@ -171,7 +171,7 @@ impl Coster<'_> {
         })
     }
 
-    fn list_search(&self, target: &Node) -> CostRange {
+    fn list_search(&self, target: &CostOperand) -> CostRange {
         let size = self.size_of(target);
         match self.element_of(target) {
             Some((Type::String | Type::Bytes, element)) => size.times(ONE.plus(element.scaled(TRAVERSAL))),
@@ -180,7 +180,7 @@ impl Coster<'_> {
         }
     }
 
-    fn joined_size(&self, target: &Node, separator: Option<&Node>) -> CostRange {
+    fn joined_size(&self, target: &CostOperand, separator: Option<&CostOperand>) -> CostRange {
         let count = self.size_of(target);
         let mut size = self.element_of(target).map_or(CostRange::default(), |(_, element)| count.times(element));
         if let Some(separator) = separator {
@@ -190,8 +190,8 @@ impl Coster<'_> {
         size
     }
 
-    fn contains_cost(&self, call: &Call, other: &Node) -> CostRange {
-        // Addresses are 4 or 16 bytes; both sides are walked.
+    fn contains_cost(&self, call: &Call, other: &CostOperand) -> CostRange {
+        // Addresses are 4 or 16 bytes; both sides are scanned.
         let address = CostRange { min: 4, max: 16 };
         let mut cost = address.plus(address).scaled(TRAVERSAL);
         if call.function == "containsCIDR" {
@@ -204,7 +204,7 @@ impl Coster<'_> {
     }
 }
 
-fn or_unknown(node: &Node) -> CostRange {
+fn or_unknown(node: &CostOperand) -> CostRange {
     node.size.unwrap_or(CostRange::UNKNOWN)
 }
 
@@ -259,7 +259,7 @@ pub(crate) fn is_sized_comparison(overload: &str) -> bool {
     )
 }
 
-/// Accessors and builders that cost one unit whatever they are given.
+/// Accessors and builders that cost one unit regardless of their arguments.
 pub(crate) fn is_nominal(function: &str) -> bool {
     const NOMINAL: [&str; 38] = [
         "serviceAccount",
@@ -305,7 +305,7 @@ pub(crate) fn is_nominal(function: &str) -> bool {
 }
 
 pub(crate) fn selector_cost(length: CostRange) -> CostRange {
-    // Every requirement takes at least two characters and allocates a structure and a list.
+    // Every requirement takes at least two characters and allocates a struct and a list.
     let requirements = length.scaled(0.5).scaled((LIST_CREATE + STRUCT_CREATE) as f64);
     CostRange::fixed(LIST_CREATE).plus(length.scaled(TRAVERSAL)).plus(requirements)
 }
@@ -338,7 +338,7 @@ fn sorted_type(overload: &str) -> &'static Type {
 /// Bounds on the length of a string after every `from` became `to`.
 fn replaced_size(text: CostRange, from: CostRange, to: CostRange) -> CostRange {
     let max = if from.min == 0 {
-        // An empty string is found around every character.
+        // An empty string matches around every character.
         to.max.saturating_mul(text.max.saturating_add(1)).saturating_add(text.max)
     } else if to.max <= from.min {
         text.max

@@ -1,7 +1,7 @@
-//! The static cost estimate: how expensive an expression can get for data its schema admits.
+//! The static cost estimate: the maximum cost of an expression for data its schema admits.
 //!
 //! The rules are those of Kubernetes 1.36 (`k8s.io/apiserver/pkg/cel/library/cost.go` over cel-go's
-//! `checker/cost.go`); a CRD is accepted or refused by these numbers, so they are matched to the unit.
+//! `checker/cost.go`); a CRD is accepted or rejected by these numbers, so they match exactly.
 
 mod calls;
 
@@ -38,11 +38,11 @@ pub(crate) fn estimate(checked: &Checked, root: Option<&Arc<Decl>>) -> CostRange
     coster.cost(&checked.ast.root)
 }
 
-/// A way through the declared types: a variable, then field names, `@items`, `@keys`, `@values`.
+/// A path through the declared types: a variable, then field names, `@items`, `@keys`, `@values`.
 ///
-/// Upstream appends to Go slices, so two paths that grow from the same one share memory, and the later overwrites
-/// the last step of the earlier. Estimates depend on it (`self.map.all(k, v, …)` bounds `k` like `v`), therefore
-/// paths here share memory in the same way.
+/// Upstream appends to Go slices, so two paths that grow from the same one share memory, and the later overwrites the
+/// last step of the earlier. Estimates depend on it (`self.map.all(k, v, …)` bounds `k` like `v`), therefore paths
+/// here share memory in the same way.
 #[derive(Clone, Default)]
 struct Path {
     steps: Rc<RefCell<Vec<String>>>,
@@ -81,7 +81,7 @@ enum Container {
     Map,
 }
 
-/// Sizes of the keys and values of a list or map made inside the expression.
+/// Sizes of the keys and values of a list or map created by the expression.
 #[derive(Debug, Clone, Copy)]
 struct EntrySize {
     container: Container,
@@ -306,7 +306,7 @@ impl Coster<'_> {
         }
     }
 
-    /// The bound the schema sets on what the path leads to.
+    /// The schema's bound for the path's target.
     fn declared_size(&self, path: &Path) -> Option<CostRange> {
         let steps = path.steps.borrow();
         let (_, steps) = steps[..path.length].split_first()?;
@@ -331,7 +331,7 @@ impl Coster<'_> {
             return cost;
         }
         let arg_costs: Vec<CostRange> = args.iter().map(|arg| self.cost(arg)).collect();
-        let arg_nodes: Vec<Node> = args.iter().map(|arg| self.node(arg)).collect();
+        let arg_nodes: Vec<CostOperand> = args.iter().map(|arg| self.node(arg)).collect();
         let checked = self.checked;
         let overloads = checked.overloads_of(expr);
         let mut sum = CostRange::default();
@@ -366,17 +366,17 @@ impl Coster<'_> {
         sum.plus(function_cost)
     }
 
-    fn node<'e>(&mut self, expr: &'e Expr) -> Node<'e> {
+    fn node<'e>(&mut self, expr: &'e Expr) -> CostOperand<'e> {
         let mut path = self.path(expr);
         if path.steps.borrow().first().is_some_and(|first| first == ACCUMULATOR) {
             path = Path::default();
         }
-        Node { path, ty: self.checked.type_of(expr).clone(), expr, size: self.size(expr) }
+        CostOperand { path, ty: self.checked.type_of(expr).clone(), expr, size: self.size(expr) }
     }
 }
 
 /// An operand of a call, as the call rules see it.
-struct Node<'e> {
+struct CostOperand<'e> {
     path: Path,
     ty: Type,
     expr: &'e Expr,

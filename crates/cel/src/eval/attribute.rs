@@ -1,14 +1,14 @@
-//! Follows selections into data.
+//! Resolves selections in data.
 
 use super::{Evaluator, Slot};
-use crate::plan::{Attribute, By, Node, Root};
+use crate::plan::{Attribute, By, PlanNode, Root};
 use crate::program::{Budget, Program};
 use crate::value::{EvalError, Evaluated, Value, missing_key};
 
 impl<'p, 'a> Evaluator<'p, 'a> {
     pub(super) fn attribute(&mut self, attribute: &'p Attribute) -> Evaluated<'a> {
         let resolved = self.resolve(attribute);
-        // Presence tests and conditionals are free in themselves; their parts are charged.
+        // Presence tests and conditionals are free themselves; their parts are charged.
         if !attribute.test_only && !matches!(attribute.root, Root::Conditional { .. }) {
             self.charge(1)?;
         }
@@ -48,7 +48,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             is_optional = is_optional || qualifier.optional;
             let is_test = attribute.test_only && index + 1 == qualifiers.len();
             let found = self.qualify(&object, &qualifier.by, is_optional || is_test);
-            // A step that may be missing is charged only if it is there.
+            // An optional step is charged only if it exists.
             let is_charged = match &found {
                 Ok(found) => found.is_some() || is_test,
                 Err(_) => !is_optional,
@@ -65,10 +65,10 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         Ok(if is_optional { Value::some(object) } else { object })
     }
 
-    /// A branch of a conditional: an attribute there is looked up without being charged as one.
-    fn branch(&mut self, node: &'p Node) -> Evaluated<'a> {
+    /// A branch of a conditional: an attribute there is resolved without being charged as one.
+    fn branch(&mut self, node: &'p PlanNode) -> Evaluated<'a> {
         match node {
-            Node::Attribute(attribute) => self.resolve(attribute),
+            PlanNode::Attribute(attribute) => self.resolve(attribute),
             other => self.eval(other),
         }
     }
@@ -116,7 +116,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         }
     }
 
-    /// One step into the data. None means absent, which is an error unless presence is being tested.
+    /// One step into the data. `None` means absent, which is an error unless presence is being tested.
     fn qualify(
         &mut self,
         object: &Value<'a>,

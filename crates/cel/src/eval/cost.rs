@@ -1,4 +1,4 @@
-//! What each call costs at run time, given its arguments.
+//! Runtime cost of each call, given its arguments.
 
 use crate::cost::range::CostRange;
 use crate::cost::{AUTHORIZATION_CHECK, LIST_CREATE, REGEX, TRAVERSAL, is_nominal, is_sized_comparison, selector_cost};

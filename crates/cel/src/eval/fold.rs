@@ -1,7 +1,7 @@
 //! Runs comprehensions.
 
 use super::{Evaluator, Slot};
-use crate::plan::{Attribute, Call, Fold, Node, Root};
+use crate::plan::{Attribute, Call, Fold, PlanNode, Root};
 use crate::value::{EvalError, Evaluated, Items, List, ListKind, Map, Value};
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         result
     }
 
-    /// One round of the loop; false when the condition ended it.
+    /// One iteration of the loop; returns false if the condition ended it.
     fn iteration(&mut self, fold: &'p Fold, first: Evaluated<'a>, second: Evaluated<'a>) -> Result<bool, EvalError> {
         self.locals[fold.slot + 1] = Slot::Ready(first);
         if fold.two_variables {
@@ -58,7 +58,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             Err(error) if !error.is_absorbable() => return Err(error),
             _ => {}
         }
-        // An error becomes the accumulator: a later round may still decide `all` and `exists`.
+        // An error becomes the accumulator: a later iteration may still decide `all` and `exists`.
         if let Some(accumulated) = self.step(fold.slot, &fold.step)? {
             self.locals[fold.slot] = Slot::Ready(accumulated);
         }
@@ -66,19 +66,21 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         Ok(true)
     }
 
-    /// Evaluates the step; none when the accumulator was changed in place or stays as it is.
-    fn step(&mut self, slot: usize, node: &'p Node) -> Result<Option<Evaluated<'a>>, EvalError> {
+    /// Evaluates the step; `None` if the accumulator was changed in place or stays the same.
+    fn step(&mut self, slot: usize, node: &'p PlanNode) -> Result<Option<Evaluated<'a>>, EvalError> {
         match node {
-            Node::Attribute(Attribute {
-                root: Root::Conditional { condition, then, otherwise }, qualifiers, ..
+            PlanNode::Attribute(Attribute {
+                root: Root::Conditional { condition, then, otherwise },
+                qualifiers,
+                ..
             }) if qualifiers.is_empty() && is_local(otherwise, slot) => match self.operand(condition)? {
                 Ok(Value::Bool(true)) => self.step(slot, then),
                 Ok(Value::Bool(false)) => Ok(None),
                 Ok(_) => Ok(Some(Err(EvalError::no_such_overload()))),
                 Err(error) => Ok(Some(Err(error))),
             },
-            Node::Call(call) if call.function == "_+_" && is_local(&call.args[0], slot) => self.append(slot, call),
-            Node::Call(call) if call.function == "cel.@mapInsert" && is_local(&call.args[0], slot) => {
+            PlanNode::Call(call) if call.function == "_+_" && is_local(&call.args[0], slot) => self.append(slot, call),
+            PlanNode::Call(call) if call.function == "cel.@mapInsert" && is_local(&call.args[0], slot) => {
                 self.insert(slot, call)
             }
             other => self.operand(other).map(Some),
@@ -114,7 +116,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             }
             (Ok(left), Ok(right)) => {
                 let args = [left, right];
-                let context = crate::library::Context { call, limit: self.limit.saturating_sub(self.cost) };
+                let context = crate::library::CallContext { call, limit: self.limit.saturating_sub(self.cost) };
                 let result = (call.run)(&context, &args);
                 self.charge(super::cost::call_cost(call, &args, result.as_ref().ok()))?;
                 result
@@ -147,13 +149,13 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     }
 }
 
-/// The node is nothing but the local variable in the slot.
-fn is_local(node: &Node, slot: usize) -> bool {
-    matches!(node, Node::Attribute(Attribute { root: Root::Local(local), qualifiers, test_only: false })
+/// The node is only the local variable in the slot.
+fn is_local(node: &PlanNode, slot: usize) -> bool {
+    matches!(node, PlanNode::Attribute(Attribute { root: Root::Local(local), qualifiers, test_only: false })
         if *local == slot && qualifiers.is_empty())
 }
 
-/// How error messages name the type of a value that cannot be iterated.
+/// The Go type name of a value that cannot be iterated, for error messages.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "types.Null",

@@ -1,27 +1,27 @@
-//! Evaluates planned expressions and counts what that costs.
+//! Evaluates planned expressions and counts their cost.
 
 mod attribute;
 mod cost;
 mod fold;
 
-use crate::library::Context;
-use crate::plan::{Call, Node, Plan};
+use crate::library::CallContext;
+use crate::plan::{Call, ExecutionPlan, PlanNode};
 use crate::program::{Activation, Budget};
 use crate::value::{EvalError, Evaluated, Key, List, Map, Value, equal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Comprehension steps between two looks at the interrupt flag.
+/// Comprehension steps between two checks of the interrupt flag.
 const INTERRUPT_CHECK_STEPS: u32 = 100;
 
 /// One evaluation in progress.
 pub(crate) struct Evaluator<'p, 'a> {
-    plan: &'p Plan,
+    plan: &'p ExecutionPlan,
     variables: &'p Activation<'a>,
     locals: Vec<Slot<'p, 'a>>,
     cost: u64,
-    /// Cost of composed variables computed on the way; they have limits of their own.
+    /// Cost of composed variables computed meanwhile; they have their own limits.
     composed_cost: u64,
     limit: u64,
     steps: u32,
@@ -32,12 +32,12 @@ pub(crate) struct Evaluator<'p, 'a> {
 #[derive(Clone)]
 enum Slot<'p, 'a> {
     Unset,
-    Pending(&'p Node),
+    Pending(&'p PlanNode),
     Ready(Evaluated<'a>),
 }
 
 impl<'p, 'a> Evaluator<'p, 'a> {
-    pub(crate) fn new(plan: &'p Plan, variables: &'p Activation<'a>, budget: &Budget) -> Self {
+    pub(crate) fn new(plan: &'p ExecutionPlan, variables: &'p Activation<'a>, budget: &Budget) -> Self {
         let locals = vec![Slot::Unset; plan.locals_max];
         let (limit, interrupt) = (budget.per_call, budget.interrupt.clone());
         Self { plan, variables, locals, cost: 0, composed_cost: 0, limit, steps: 0, interrupt }
@@ -47,7 +47,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         self.eval(&self.plan.root)
     }
 
-    /// What the whole evaluation cost so far.
+    /// The cost of the whole evaluation so far.
     pub(crate) fn cost(&self) -> u64 {
         self.cost.saturating_add(self.composed_cost)
     }
@@ -68,15 +68,15 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         }
     }
 
-    fn eval(&mut self, node: &'p Node) -> Evaluated<'a> {
+    fn eval(&mut self, node: &'p PlanNode) -> Evaluated<'a> {
         match node {
-            Node::Const(value) => Ok(value.clone()),
-            Node::Attribute(attribute) => self.attribute(attribute),
-            Node::And(left, right) => self.logic(left, right, false),
-            Node::Or(left, right) => self.logic(left, right, true),
-            Node::Equal(left, right) => self.equality(left, right, true),
-            Node::NotEqual(left, right) => self.equality(left, right, false),
-            Node::NotStrictlyFalse(operand) => {
+            PlanNode::Const(value) => Ok(value.clone()),
+            PlanNode::Attribute(attribute) => self.attribute(attribute),
+            PlanNode::And(left, right) => self.logic(left, right, false),
+            PlanNode::Or(left, right) => self.logic(left, right, true),
+            PlanNode::Equal(left, right) => self.equality(left, right, true),
+            PlanNode::NotEqual(left, right) => self.equality(left, right, false),
+            PlanNode::NotStrictlyFalse(operand) => {
                 let value = self.eval(operand);
                 self.charge(1)?;
                 match value {
@@ -85,32 +85,32 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                     _ => Ok(Value::Bool(true)),
                 }
             }
-            Node::InConstants(operand, members) => {
+            PlanNode::InConstants(operand, members) => {
                 let value = self.eval(operand)?;
                 Ok(Value::Bool(Key::of(&value).is_some_and(|key| members.contains(&key))))
             }
-            Node::OptionalOr { left, right, unwrap } => match self.eval(left)? {
+            PlanNode::OptionalOr { left, right, unwrap } => match self.eval(left)? {
                 Value::Optional(None) => self.eval(right),
                 Value::Optional(Some(value)) if *unwrap => Ok((*value).clone()),
                 other => Ok(other),
             },
-            Node::Call(call) => self.call(call),
-            Node::List(elements) => {
+            PlanNode::Call(call) => self.call(call),
+            PlanNode::List(elements) => {
                 let made = self.list(elements);
                 self.charge(crate::cost::LIST_CREATE)?;
                 made
             }
-            Node::Map(entries) => {
+            PlanNode::Map(entries) => {
                 let made = self.map(entries);
                 self.charge(crate::cost::MAP_CREATE)?;
                 made
             }
-            Node::Fold(fold) => self.fold(fold),
+            PlanNode::Fold(fold) => self.fold(fold),
         }
     }
 
-    /// `&&` and `||`: the operand that decides wins over an error in the other.
-    fn logic(&mut self, left: &'p Node, right: &'p Node, decisive: bool) -> Evaluated<'a> {
+    /// `&&` and `||`: an operand that decides takes precedence over an error in the other.
+    fn logic(&mut self, left: &'p PlanNode, right: &'p PlanNode, decisive: bool) -> Evaluated<'a> {
         let mut failure = None;
         for operand in [left, right] {
             match self.eval(operand) {
@@ -128,19 +128,19 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         failure.map_or(Ok(Value::Bool(!decisive)), Err)
     }
 
-    fn equality(&mut self, left: &'p Node, right: &'p Node, wanted: bool) -> Evaluated<'a> {
+    fn equality(&mut self, left: &'p PlanNode, right: &'p PlanNode, wanted: bool) -> Evaluated<'a> {
         let (left, right) = (self.operand(left)?, self.operand(right)?);
         self.charge(cost::equality_cost(&left, &right, wanted))?;
         match equal(&left?, &right?) {
             Ok(is_equal) => Ok(Value::Bool(is_equal == wanted)),
-            // Values that cannot be compared are certainly not equal; only `==` insists on comparing.
+            // Values that cannot be compared are not equal; only `==` fails on them.
             Err(_) if !wanted => Ok(Value::Bool(true)),
             Err(error) => Err(error),
         }
     }
 
-    /// Evaluates an operand, letting only unstoppable errors through so that the other operand is charged for.
-    fn operand(&mut self, node: &'p Node) -> Result<Evaluated<'a>, EvalError> {
+    /// Evaluates an operand and passes on only fatal errors, so that the other operand is charged too.
+    fn operand(&mut self, node: &'p PlanNode) -> Result<Evaluated<'a>, EvalError> {
         match self.eval(node) {
             Err(error) if !error.is_absorbable() => Err(error),
             other => Ok(other),
@@ -153,7 +153,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         for (index, node) in call.args.iter().enumerate() {
             match self.operand(node)? {
                 Ok(value) => args.push(value),
-                // A call whose arguments were not all evaluated is not charged for.
+                // A call is not charged unless all its arguments were evaluated.
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
                 Err(error) => {
                     failure.get_or_insert(error);
@@ -164,13 +164,13 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             self.charge(1)?;
             return Err(error);
         }
-        let context = Context { call, limit: self.limit.saturating_sub(self.cost) };
+        let context = CallContext { call, limit: self.limit.saturating_sub(self.cost) };
         let result = (call.run)(&context, &args);
         self.charge(cost::call_cost(call, &args, result.as_ref().ok()))?;
         result
     }
 
-    fn list(&mut self, elements: &'p [(Node, bool)]) -> Evaluated<'a> {
+    fn list(&mut self, elements: &'p [(PlanNode, bool)]) -> Evaluated<'a> {
         let mut items = Vec::with_capacity(elements.len());
         for (node, optional) in elements {
             let value = self.eval(node)?;
@@ -192,7 +192,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         Ok(Value::List(List::made(items)))
     }
 
-    fn map(&mut self, entries: &'p [(Node, Node, bool)]) -> Evaluated<'a> {
+    fn map(&mut self, entries: &'p [(PlanNode, PlanNode, bool)]) -> Evaluated<'a> {
         let mut made = BTreeMap::new();
         for (key, value, optional) in entries {
             let (key, mut value) = (self.eval(key)?, self.eval(value)?);

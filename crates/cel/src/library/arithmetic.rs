@@ -1,6 +1,6 @@
 //! Operators: arithmetic, order, negation, containment, size.
 
-use super::{Context, Function, fail, no_operation_for, no_overload};
+use super::{CallContext, Function, fail, no_operation_for, no_overload};
 use crate::value::{EvalError, Evaluated, Value, compare, concatenate, equal};
 use std::cmp::Ordering;
 
@@ -40,7 +40,7 @@ fn uint<'a>(result: Option<u64>) -> Evaluated<'a> {
     result.map(Value::Uint).ok_or_else(|| overflow("uint"))
 }
 
-fn add<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn add<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a), Value::Int(b)] => int(a.checked_add(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_add(*b)),
@@ -59,7 +59,7 @@ fn add<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn subtract<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn subtract<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a), Value::Int(b)] => int(a.checked_sub(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_sub(*b)),
@@ -78,7 +78,7 @@ fn subtract<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn multiply<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn multiply<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a), Value::Int(b)] => int(a.checked_mul(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_mul(*b)),
@@ -88,7 +88,7 @@ fn multiply<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn divide<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn divide<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => fail("division by zero"),
         [Value::Int(a), Value::Int(b)] => int(a.checked_div(*b)),
@@ -99,7 +99,7 @@ fn divide<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn modulo<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn modulo<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => fail("modulus by zero"),
         [Value::Int(a), Value::Int(b)] => int(a.checked_rem(*b)),
@@ -109,7 +109,7 @@ fn modulo<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn negate<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn negate<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(a)] => int(a.checked_neg()),
         [Value::Double(a)] => Ok(Value::Double(-a)),
@@ -118,14 +118,14 @@ fn negate<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn not<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn not<'a>(_: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Bool(value)] => Ok(Value::Bool(!value)),
         _ => no_overload(),
     }
 }
 
-fn order<'a>(context: &Context, args: &[Value<'a>], holds: fn(Ordering) -> bool) -> Evaluated<'a> {
+fn order<'a>(context: &CallContext, args: &[Value<'a>], holds: fn(Ordering) -> bool) -> Evaluated<'a> {
     let [a, b] = args else { return no_overload() };
     if compare(a, a).is_err() {
         return no_operation_for(context, a, false);
@@ -136,7 +136,7 @@ fn order<'a>(context: &Context, args: &[Value<'a>], holds: fn(Ordering) -> bool)
     }
 }
 
-fn contains<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn contains<'a>(_: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [wanted, Value::List(list)] => {
             let mut failure = None;
@@ -154,7 +154,7 @@ fn contains<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn size<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn size<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [sized @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))] => {
             Ok(Value::Int(sized.cost_size() as i64))

@@ -1,27 +1,27 @@
-//! Authorization checks from inside expressions. Who is allowed what is asked of the caller's [`Authorizer`].
+//! Authorization checks from inside expressions, decided by the caller's [`Authorizer`].
 
-use super::{Context, Function, fail, no_overload_for};
+use super::{CallContext, Function, fail, no_overload_for};
 use crate::types::opaque;
 use crate::value::{EvalError, Evaluated, Opaque, Value};
 use object::names;
 use std::fmt;
 use std::sync::Arc;
 
-/// Decides whether someone may do something.
+/// Decides whether an action is allowed.
 pub trait Authorizer: Send + Sync {
-    fn authorize(&self, attributes: &Attributes) -> Verdict;
+    fn authorize(&self, attributes: &Attributes) -> AuthorizerDecision;
 }
 
-/// What is being asked.
+/// The attributes of an authorization check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attributes {
-    pub subject: Subject,
+    pub subject: CheckSubject,
     pub verb: String,
-    pub target: Target,
+    pub target: CheckTarget,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum CheckSubject {
     /// The user the authorizer was made for.
     Requester,
     ServiceAccount {
@@ -31,7 +31,7 @@ pub enum Subject {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum CheckTarget {
     Path(String),
     Resource(ResourceTarget),
 }
@@ -48,27 +48,27 @@ pub struct ResourceTarget {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct AuthorizerDecision {
     pub allowed: bool,
     pub reason: String,
     pub error: Option<String>,
 }
 
-/// A step on the way from `authorizer` to a verdict.
+/// A step on the way from `authorizer` to a decision.
 #[derive(Clone)]
 pub struct Authorization {
     authorizer: Arc<dyn Authorizer>,
-    subject: Subject,
-    step: Step,
+    subject: CheckSubject,
+    step: BuilderStep,
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum BuilderStep {
     Start,
     Path(String),
     Group(String),
     Resource(Box<ResourceTarget>),
-    Decided(Arc<Verdict>),
+    Decided(Arc<AuthorizerDecision>),
 }
 
 impl fmt::Debug for Authorization {
@@ -83,33 +83,37 @@ impl fmt::Debug for Authorization {
 impl Authorization {
     /// The value of the variable `authorizer`.
     pub fn start<'a>(authorizer: Arc<dyn Authorizer>) -> Value<'a> {
-        Value::Opaque(Opaque::Authorization(Self { authorizer, subject: Subject::Requester, step: Step::Start }))
+        Value::Opaque(Opaque::Authorization(Self {
+            authorizer,
+            subject: CheckSubject::Requester,
+            step: BuilderStep::Start,
+        }))
     }
 
     /// The value of the variable `authorizer.requestResource`.
     pub fn request_resource<'a>(authorizer: Arc<dyn Authorizer>, resource: ResourceTarget) -> Value<'a> {
-        let step = Step::Resource(Box::new(resource));
-        Value::Opaque(Opaque::Authorization(Self { authorizer, subject: Subject::Requester, step }))
+        let step = BuilderStep::Resource(Box::new(resource));
+        Value::Opaque(Opaque::Authorization(Self { authorizer, subject: CheckSubject::Requester, step }))
     }
 
     pub(crate) fn type_name(&self) -> &'static str {
         match self.step {
-            Step::Start => opaque::AUTHORIZER,
-            Step::Path(_) => opaque::PATH_CHECK,
-            Step::Group(_) => opaque::GROUP_CHECK,
-            Step::Resource(_) => opaque::RESOURCE_CHECK,
-            Step::Decided(_) => opaque::DECISION,
+            BuilderStep::Start => opaque::AUTHORIZER,
+            BuilderStep::Path(_) => opaque::PATH_CHECK,
+            BuilderStep::Group(_) => opaque::GROUP_CHECK,
+            BuilderStep::Resource(_) => opaque::RESOURCE_CHECK,
+            BuilderStep::Decided(_) => opaque::DECISION,
         }
     }
 
-    fn at<'a>(&self, step: Step) -> Evaluated<'a> {
+    fn at<'a>(&self, step: BuilderStep) -> Evaluated<'a> {
         let (authorizer, subject) = (self.authorizer.clone(), self.subject.clone());
         Ok(Value::Opaque(Opaque::Authorization(Self { authorizer, subject, step })))
     }
 
-    fn check<'a>(&self, verb: &str, target: Target) -> Evaluated<'a> {
+    fn check<'a>(&self, verb: &str, target: CheckTarget) -> Evaluated<'a> {
         let attributes = Attributes { subject: self.subject.clone(), verb: verb.to_owned(), target };
-        self.at(Step::Decided(Arc::new(self.authorizer.authorize(&attributes))))
+        self.at(BuilderStep::Decided(Arc::new(self.authorizer.authorize(&attributes))))
     }
 }
 
@@ -128,31 +132,35 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-fn verdict<'v>(context: &Context, args: &'v [Value]) -> Result<&'v Verdict, EvalError> {
+fn verdict<'v>(context: &CallContext, args: &'v [Value]) -> Result<&'v AuthorizerDecision, EvalError> {
     match args {
-        [Value::Opaque(Opaque::Authorization(Authorization { step: Step::Decided(verdict), .. }))] => Ok(verdict),
+        [Value::Opaque(Opaque::Authorization(Authorization { step: BuilderStep::Decided(verdict), .. }))] => {
+            Ok(verdict)
+        }
         _ => Err(no_overload_for(context, args).err().unwrap_or_else(EvalError::no_such_overload)),
     }
 }
 
-/// Every builder takes the step before it and one string.
-fn step<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+/// Every builder takes the previous step and one string.
+fn step<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Opaque(Opaque::Authorization(authorization)), Value::String(text)] = args else {
         return no_overload_for(context, args);
     };
     let text = text.to_string();
     match (context.call.function.as_str(), &authorization.step) {
-        ("path", Step::Start) if text.trim().is_empty() => fail("path must not be empty"),
-        ("path", Step::Start) => authorization.at(Step::Path(text)),
-        ("group", Step::Start) => authorization.at(Step::Group(text)),
-        ("resource", Step::Group(_)) if text.trim().is_empty() => fail("resource must not be empty"),
-        ("resource", Step::Group(group)) => {
+        ("path", BuilderStep::Start) if text.trim().is_empty() => fail("path must not be empty"),
+        ("path", BuilderStep::Start) => authorization.at(BuilderStep::Path(text)),
+        ("group", BuilderStep::Start) => authorization.at(BuilderStep::Group(text)),
+        ("resource", BuilderStep::Group(_)) if text.trim().is_empty() => fail("resource must not be empty"),
+        ("resource", BuilderStep::Group(group)) => {
             let target = ResourceTarget { group: group.clone(), resource: text, ..ResourceTarget::default() };
-            authorization.at(Step::Resource(Box::new(target)))
+            authorization.at(BuilderStep::Resource(Box::new(target)))
         }
-        ("check", Step::Path(path)) => authorization.check(&text, Target::Path(path.clone())),
-        ("check", Step::Resource(target)) => authorization.check(&text, Target::Resource((**target).clone())),
-        (function, Step::Resource(target)) => {
+        ("check", BuilderStep::Path(path)) => authorization.check(&text, CheckTarget::Path(path.clone())),
+        ("check", BuilderStep::Resource(target)) => {
+            authorization.check(&text, CheckTarget::Resource((**target).clone()))
+        }
+        (function, BuilderStep::Resource(target)) => {
             let mut target = target.clone();
             match function {
                 "subresource" => target.subresource = text,
@@ -162,17 +170,17 @@ fn step<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
                 "labelSelector" => target.label_selector = text,
                 _ => return no_overload_for(context, args),
             }
-            authorization.at(Step::Resource(target))
+            authorization.at(BuilderStep::Resource(target))
         }
         _ => no_overload_for(context, args),
     }
 }
 
-fn service_account<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn service_account<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Opaque(Opaque::Authorization(start)), Value::String(namespace), Value::String(name)] = args else {
         return no_overload_for(context, args);
     };
-    if !matches!(start.step, Step::Start) {
+    if !matches!(start.step, BuilderStep::Start) {
         return no_overload_for(context, args);
     }
     if !names::dns1123_subdomain(name).is_empty() {
@@ -181,7 +189,7 @@ fn service_account<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     if !names::dns1123_label(namespace).is_empty() {
         return fail("Invalid service account namespace");
     }
-    let subject = Subject::ServiceAccount { namespace: namespace.to_string(), name: name.to_string() };
-    let (authorizer, step) = (start.authorizer.clone(), Step::Start);
+    let subject = CheckSubject::ServiceAccount { namespace: namespace.to_string(), name: name.to_string() };
+    let (authorizer, step) = (start.authorizer.clone(), BuilderStep::Start);
     Ok(Value::Opaque(Opaque::Authorization(Authorization { authorizer, subject, step })))
 }

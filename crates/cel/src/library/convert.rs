@@ -1,7 +1,7 @@
-//! Conversions between types, and how values are shown.
+//! Conversions between types, and formatting of values.
 
 use super::numbers::shortest;
-use super::{Context, Function, fail, no_overload, no_overload_for};
+use super::{CallContext, Function, fail, no_overload, no_overload_for};
 use crate::types::Type;
 use crate::value::time::{Duration, Timestamp};
 use crate::value::{Evaluated, Opaque, Value};
@@ -26,7 +26,7 @@ fn unconvertible<'a>(value: &Value, to: &Type) -> Evaluated<'a> {
     fail(format!("type conversion error from '{}' to '{}'", value.type_name(), to.runtime_name()))
 }
 
-fn to_bool<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn to_bool<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Bool(value)] => Ok(Value::Bool(*value)),
         [text @ Value::String(value)] => match &**value {
@@ -38,7 +38,7 @@ fn to_bool<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn to_bytes<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn to_bytes<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Bytes(bytes)] => Ok(Value::Bytes(bytes.clone())),
         [Value::String(text)] => Ok(Value::Bytes(text.as_bytes().into())),
@@ -46,7 +46,7 @@ fn to_bytes<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn to_double<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn to_double<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(*value)),
         [Value::Int(value)] => Ok(Value::Double(*value as f64)),
@@ -66,7 +66,7 @@ fn parse_double(text: &str) -> Option<f64> {
     (parsed.is_finite() || matches!(spelled.as_str(), "inf" | "infinity" | "nan")).then_some(parsed)
 }
 
-fn to_int<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn to_int<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(value)] => Ok(Value::Int(*value)),
         [Value::Uint(value)] => {
@@ -90,7 +90,7 @@ fn to_int<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn to_uint<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn to_uint<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let overflow = || fail("unsigned integer overflow");
     match args {
         [Value::Uint(value)] => Ok(Value::Uint(*value)),
@@ -110,7 +110,7 @@ fn to_uint<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn to_duration<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn to_duration<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Duration(value)] => Ok(Value::Duration(*value)),
         [Value::Int(nanos)] => Ok(Value::Duration(Duration(*nanos))),
@@ -122,7 +122,7 @@ fn to_duration<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn to_timestamp<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn to_timestamp<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Timestamp(value)] => Ok(Value::Timestamp(*value)),
         [Value::Int(seconds)] => match Timestamp::from_seconds(*seconds) {
@@ -137,7 +137,7 @@ fn to_timestamp<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn to_string<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn to_string<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [value] = args else { return no_overload() };
     match value {
         Value::String(text) => Ok(Value::String(text.clone())),

@@ -1,14 +1,14 @@
 //! `string.format`: `%s`, `%d`, `%f`, `%e`, `%b`, `%o`, `%x`, `%X`.
 
 use super::convert::plain_text;
-use super::{Context, fail, no_overload_for};
+use super::{CallContext, fail, no_overload_for};
 use crate::value::{EvalError, Evaluated, List, Map, Value};
 
 const PRECISION_DEFAULT: usize = 6;
-/// More digits than this cannot mean anything for a double.
+/// More digits are meaningless for a double.
 const PRECISION_MAX: usize = 1_000;
 
-pub(super) fn format<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+pub(super) fn format<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::String(template), Value::List(items)] = args else { return no_overload_for(context, args) };
     let mut out = String::new();
     let mut used = 0;
@@ -33,7 +33,7 @@ pub(super) fn format<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a>
     Ok(Value::text(out))
 }
 
-/// The verb and precision after a percent sign, and what follows them.
+/// The verb and precision after a percent sign, and the rest of the text.
 pub(crate) fn read_clause(text: &str) -> Result<(char, Option<usize>, &str), EvalError> {
     let (precision, text) = match text.strip_prefix('.') {
         None => (None, text),
@@ -59,7 +59,7 @@ fn clause(verb: char, precision: Option<usize>, value: &Value) -> Result<String,
         ('d', Value::Int(value)) => Ok(value.to_string()),
         ('d', Value::Uint(value)) => Ok(value.to_string()),
         ('f', Value::Double(value)) => Ok(fixed(*value, precision)),
-        // Kubernetes takes the precision of this clause for a width.
+        // Kubernetes uses the precision of this clause as a width.
         ('e', Value::Double(value)) => Ok(format!("{:>precision$}", scientific(*value))),
         ('f' | 'e', Value::String(text)) => match &**text {
             "NaN" => Ok(not_finite(f64::NAN)),
@@ -95,7 +95,7 @@ fn unsupported(verb: char, value: &Value) -> EvalError {
     EvalError::new(format!("error during formatting: {}, was given {}", restriction(verb), value.type_name()))
 }
 
-/// What a clause may be used on.
+/// The values a clause accepts.
 pub(crate) fn restriction(verb: char) -> &'static str {
     match verb {
         'd' => "decimal clause can only be used on integers",
@@ -120,7 +120,7 @@ fn hex_bytes(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Fixed notation with thousands separated by commas, as the default locale has it.
+/// Fixed notation with thousands separated by commas, as in the default locale.
 fn fixed(value: f64, precision: usize) -> String {
     if !value.is_finite() {
         return not_finite(value);
@@ -188,7 +188,7 @@ fn whole_value(value: &Value) -> Result<String, EvalError> {
     }
 }
 
-/// A value inside a list or map, written as a literal would be.
+/// A value inside a list or map, formatted like a literal.
 fn nested(value: &Value) -> Result<String, EvalError> {
     Ok(match value {
         Value::String(text) => format!("{:?}", &**text),

@@ -1,6 +1,6 @@
 //! List functions of Kubernetes and of cel-go's list extension.
 
-use super::{Context, Function, fail, no_overload, no_overload_for, strings};
+use super::{CallContext, Function, fail, no_overload, no_overload_for, strings};
 use crate::value::{EvalError, Evaluated, List, Value, compare, equal};
 use std::cmp::Ordering;
 
@@ -25,7 +25,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-fn is_sorted<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn is_sorted<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
     let items = list.values()?;
     for pair in items.windows(2) {
@@ -36,11 +36,11 @@ fn is_sorted<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::Bool(true))
 }
 
-fn sum<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn sum<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
     let mut items = list.iter();
     let Some(first) = items.next() else {
-        // An empty list is summed to the zero of its declared type.
+        // The sum of an empty list is the zero of its declared type.
         return Ok(match context.call.overload {
             Some("list_uint_sum_uint") => Value::Uint(0),
             Some("list_double_sum_double") => Value::Double(0.0),
@@ -67,7 +67,7 @@ fn sum<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(total)
 }
 
-fn extreme<'a>(context: &Context, args: &[Value<'a>], wanted: Ordering) -> Evaluated<'a> {
+fn extreme<'a>(context: &CallContext, args: &[Value<'a>], wanted: Ordering) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
     let mut best: Option<Value> = None;
     for item in list.iter() {
@@ -83,7 +83,7 @@ fn extreme<'a>(context: &Context, args: &[Value<'a>], wanted: Ordering) -> Evalu
     best.map_or_else(|| fail(format!("{} called on empty list", context.call.function)), Ok)
 }
 
-fn index_of<'a>(context: &Context, args: &[Value<'a>], last: bool) -> Evaluated<'a> {
+fn index_of<'a>(context: &CallContext, args: &[Value<'a>], last: bool) -> Evaluated<'a> {
     let [Value::List(list), wanted] = args else {
         return if matches!(args.first(), Some(Value::String(_))) {
             strings::index_of(args, last)
@@ -103,7 +103,7 @@ fn index_of<'a>(context: &Context, args: &[Value<'a>], last: bool) -> Evaluated<
     Ok(Value::Int(found))
 }
 
-fn slice<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn slice<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list), Value::Int(start), Value::Int(end)] = args else { return no_overload_for(context, args) };
     let length = list.len() as i64;
     if *start < 0 || *end < 0 {
@@ -120,7 +120,7 @@ fn slice<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     items.map(Value::list)
 }
 
-fn flatten<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn flatten<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let (list, depth) = match args {
         [Value::List(list)] => (list, 1),
         [Value::List(list), Value::Int(depth)] => (list, *depth),
@@ -144,18 +144,18 @@ fn flatten_into<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) -> Re
     Ok(())
 }
 
-fn sort<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn sort<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
     let items = list.values()?;
     sorted(items.clone(), items)
 }
 
-fn sort_by_keys<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn sort_by_keys<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list), Value::List(keys)] = args else { return no_overload_for(context, args) };
     sorted(keys.values()?, list.values()?)
 }
 
-/// The items in the order of their keys; equal keys keep their order.
+/// The items sorted by their keys; stable.
 fn sorted<'a>(keys: Vec<Value<'a>>, items: Vec<Value<'a>>) -> Evaluated<'a> {
     if keys.len() != items.len() {
         return fail(format!(
@@ -185,9 +185,9 @@ fn sorted<'a>(keys: Vec<Value<'a>>, items: Vec<Value<'a>>) -> Evaluated<'a> {
     }
 }
 
-fn distinct<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn distinct<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
-    // Comparing each with each is what the cost counts; stop before doing more work than can be paid for.
+    // The cost counts pairwise comparisons; stop before exceeding the limit.
     let length = list.len() as u64;
     if length.saturating_mul(length) > context.limit {
         return Err(EvalError::CostLimit);
@@ -206,14 +206,14 @@ fn distinct<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(kept))
 }
 
-fn reverse<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn reverse<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
     let mut items = list.values()?;
     items.reverse();
     Ok(Value::list(items))
 }
 
-fn end<'a>(context: &Context, args: &[Value<'a>], pick: fn(&List<'a>) -> Option<Evaluated<'a>>) -> Evaluated<'a> {
+fn end<'a>(context: &CallContext, args: &[Value<'a>], pick: fn(&List<'a>) -> Option<Evaluated<'a>>) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
     match pick(list) {
         Some(item) => item.map(Value::some),
@@ -221,7 +221,7 @@ fn end<'a>(context: &Context, args: &[Value<'a>], pick: fn(&List<'a>) -> Option<
     }
 }
 
-fn range<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn range<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Int(count)] = args else { return no_overload_for(context, args) };
     if u64::try_from(*count).is_ok_and(|count| count > context.limit) {
         return Err(EvalError::CostLimit);

@@ -1,6 +1,6 @@
 //! cel-go's math extension.
 
-use super::{Context, Function, fail, no_overload_for};
+use super::{CallContext, Function, fail, no_overload_for};
 use crate::value::{Evaluated, Value, compare};
 use std::cmp::Ordering;
 
@@ -28,7 +28,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-fn extreme<'a>(context: &Context, args: &[Value<'a>], wanted: Ordering) -> Evaluated<'a> {
+fn extreme<'a>(context: &CallContext, args: &[Value<'a>], wanted: Ordering) -> Evaluated<'a> {
     let candidates = match args {
         [Value::List(list)] => list.values()?,
         _ => args.to_vec(),
@@ -49,14 +49,14 @@ fn extreme<'a>(context: &Context, args: &[Value<'a>], wanted: Ordering) -> Evalu
     if is_number(&best) { Ok(best) } else { no_overload_for(context, args) }
 }
 
-fn rounded<'a>(context: &Context, args: &[Value<'a>], round: fn(f64) -> f64) -> Evaluated<'a> {
+fn rounded<'a>(context: &CallContext, args: &[Value<'a>], round: fn(f64) -> f64) -> Evaluated<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(round(*value))),
         _ => no_overload_for(context, args),
     }
 }
 
-fn sqrt<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn sqrt<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(value.sqrt())),
         [Value::Int(value)] => Ok(Value::Double((*value as f64).sqrt())),
@@ -65,14 +65,14 @@ fn sqrt<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn test<'a>(context: &Context, args: &[Value<'a>], holds: fn(f64) -> bool) -> Evaluated<'a> {
+fn test<'a>(context: &CallContext, args: &[Value<'a>], holds: fn(f64) -> bool) -> Evaluated<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Bool(holds(*value))),
         _ => no_overload_for(context, args),
     }
 }
 
-fn abs<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn abs<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(value.abs())),
         [Value::Int(value)] => {
@@ -83,7 +83,7 @@ fn abs<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
-fn sign<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn sign<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Double(value)] if *value == 0.0 || value.is_nan() => Ok(Value::Double(*value)),
         [Value::Double(value)] => Ok(Value::Double(value.signum())),
@@ -94,7 +94,7 @@ fn sign<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
 }
 
 fn bits<'a>(
-    context: &Context,
+    context: &CallContext,
     args: &[Value<'a>],
     signed: fn(i64, i64) -> i64,
     unsigned: fn(u64, u64) -> u64,
@@ -106,7 +106,7 @@ fn bits<'a>(
     }
 }
 
-fn bit_not<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn bit_not<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Int(value)] => Ok(Value::Int(!value)),
         [Value::Uint(value)] => Ok(Value::Uint(!value)),
@@ -115,7 +115,7 @@ fn bit_not<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
 }
 
 /// Shifts the bit pattern; bits leaving the word are lost, shifts of 64 and more leave zero.
-fn shift<'a>(context: &Context, args: &[Value<'a>], by: fn(u64, u32) -> Option<u64>) -> Evaluated<'a> {
+fn shift<'a>(context: &CallContext, args: &[Value<'a>], by: fn(u64, u32) -> Option<u64>) -> Evaluated<'a> {
     let (pattern, offset, is_signed) = match args {
         [Value::Int(value), Value::Int(offset)] => (*value as u64, *offset, true),
         [Value::Uint(value), Value::Int(offset)] => (*value, *offset, false),

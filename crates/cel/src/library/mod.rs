@@ -1,5 +1,5 @@
-//! The functions expressions call. Each takes values of any type and says "no such overload" to the wrong ones,
-//! because dynamically typed operands are only known at run time.
+//! The functions of expressions. Each accepts values of any type and fails with "no such overload" for the wrong
+//! ones, because the types of dynamic operands are only known at run time.
 
 mod arithmetic;
 pub(crate) mod authorizer;
@@ -24,14 +24,14 @@ use crate::plan::Call;
 use crate::value::{EvalError, Evaluated, Key, Value};
 use std::collections::BTreeMap;
 
-/// What a function may know about its call besides the arguments.
-pub(crate) struct Context<'c> {
+/// The context of a function call besides the arguments.
+pub(crate) struct CallContext<'c> {
     pub(crate) call: &'c Call,
     /// Cost left for this evaluation; a function must not build anything larger.
     pub(crate) limit: u64,
 }
 
-pub(crate) type Function = for<'a, 'c> fn(&Context<'c>, &[Value<'a>]) -> Evaluated<'a>;
+pub(crate) type Function = for<'a, 'c> fn(&CallContext<'c>, &[Value<'a>]) -> Evaluated<'a>;
 
 /// The implementation of a function, by its full name.
 pub(crate) fn function(name: &str) -> Option<Function> {
@@ -57,15 +57,15 @@ pub(crate) fn no_overload<'a>() -> Evaluated<'a> {
     Err(EvalError::no_such_overload())
 }
 
-/// Names the function and the types it was given, as libraries' functions do.
-pub(crate) fn no_overload_for<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+/// Names the function and its argument types, as libraries' functions do.
+pub(crate) fn no_overload_for<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let types: Vec<String> = args.iter().map(Value::type_name).collect();
     Err(EvalError::new(format!("no such overload: {}({})", context.call.function, types.join(", "))))
 }
 
 /// Names the function if its first operand has no such operation at all, as the language's own functions do.
-pub(crate) fn no_operation_for<'a>(context: &Context, first: &Value, first_supports: bool) -> Evaluated<'a> {
-    // Types with methods answer for themselves, and say less.
+pub(crate) fn no_operation_for<'a>(context: &CallContext, first: &Value, first_supports: bool) -> Evaluated<'a> {
+    // Types with methods produce their own, shorter errors.
     let has_methods = matches!(first, Value::String(_) | Value::Duration(_) | Value::Timestamp(_));
     if first_supports || has_methods {
         return no_overload();
@@ -79,7 +79,7 @@ pub(crate) fn fail<'a>(message: impl Into<String>) -> Evaluated<'a> {
 
 pub(crate) type Entries<'a> = BTreeMap<Key<'a>, (Value<'a>, Value<'a>)>;
 
-/// Adds an entry to a map under construction; a repeated key replaces the former.
+/// Adds an entry to a map under construction; a repeated key replaces the previous one.
 pub(crate) fn insert_entry<'a>(entries: &mut Entries<'a>, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
     let Some(lookup) = Key::of(&key) else {
         return Err(EvalError::new(format!("unsupported key type: {}", key.type_name())));

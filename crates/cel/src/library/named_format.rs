@@ -1,7 +1,7 @@
-//! Named formats: `format.dns1123Label().validate(x)` and the like.
+//! Named formats, such as `format.dns1123Label().validate(x)`.
 
 use super::url::Url;
-use super::{Context, Function, no_overload_for};
+use super::{CallContext, Function, no_overload_for};
 use crate::value::time::Timestamp;
 use crate::value::{Evaluated, Opaque, Value};
 use base64::Engine as _;
@@ -56,17 +56,17 @@ fn find<'a>(name: &str) -> Option<Value<'a>> {
 }
 
 /// `format.uri()`: the format is in the name of the function.
-fn constant<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn constant<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let name = context.call.function.strip_prefix("format.").unwrap_or_default();
     find(name).map_or_else(|| no_overload_for(context, args), Ok)
 }
 
-fn named<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn named<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::String(name)] = args else { return no_overload_for(context, args) };
     Ok(find(name).map_or(Value::Optional(None), Value::some))
 }
 
-fn validate<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn validate<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Opaque(Opaque::Format(format)), Value::String(text)] = args else {
         return no_overload_for(context, args);
     };
@@ -97,7 +97,7 @@ impl NamedFormat {
         }
     }
 
-    /// Length of the regular expression behind the format, which its cost is counted by.
+    /// Length of the regular expression of the format, which determines its cost.
     pub(crate) fn regex_size_max(self) -> u64 {
         match self {
             Self::Dns1123Label | Self::Dns1035Label | Self::Dns1123LabelPrefix | Self::Dns1035LabelPrefix => 30,
@@ -111,7 +111,7 @@ impl NamedFormat {
     }
 }
 
-/// A generated suffix will follow the dash, so a stand-in for it is checked.
+/// A generated suffix will follow the dash, so a placeholder is checked instead.
 fn without_trailing_dash(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {

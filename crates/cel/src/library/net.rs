@@ -1,6 +1,6 @@
 //! IP addresses and networks.
 
-use super::{Context, Function, no_overload, no_overload_for};
+use super::{CallContext, Function, no_overload, no_overload_for};
 use crate::value::{EvalError, Evaluated, Opaque, Value};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -87,7 +87,7 @@ fn cidr_value<'a>(cidr: Cidr) -> Value<'a> {
     Value::Opaque(Opaque::Cidr(cidr))
 }
 
-fn test<'a>(context: &Context, args: &[Value<'a>], holds: fn(IpAddr) -> bool) -> Evaluated<'a> {
+fn test<'a>(context: &CallContext, args: &[Value<'a>], holds: fn(IpAddr) -> bool) -> Evaluated<'a> {
     match args {
         [Value::Opaque(Opaque::Ip(ip))] => Ok(Value::Bool(holds(ip.0))),
         _ => no_overload_for(context, args),

@@ -1,6 +1,6 @@
-//! Numbers as Go writes them.
+//! Numbers in Go's notation.
 
-/// The shortest text that reads back as the value, in scientific notation where Go's `%g` uses it.
+/// The shortest text that parses back to the value, in scientific notation where Go's `%g` uses it.
 pub(super) fn shortest(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

@@ -1,6 +1,6 @@
 //! Optional values.
 
-use super::{Context, Function, fail, no_overload, no_overload_for};
+use super::{CallContext, Function, fail, no_overload, no_overload_for};
 use crate::value::{Evaluated, Value};
 
 pub(super) fn function(name: &str) -> Option<Function> {
@@ -24,7 +24,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-fn of_non_zero<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn of_non_zero<'a>(_: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [value] = args else { return no_overload() };
     let is_zero = match value {
         Value::Null => true,
@@ -42,7 +42,7 @@ fn of_non_zero<'a>(_: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(if is_zero { Value::Optional(None) } else { Value::some(value.clone()) })
 }
 
-fn unwrap_all<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn unwrap_all<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return no_overload_for(context, args) };
     let mut present = Vec::new();
     for item in list.iter() {

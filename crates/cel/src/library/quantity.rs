@@ -1,6 +1,6 @@
 //! Quantities such as `1.5Gi`. Comparisons shared with versions are dispatched here.
 
-use super::{Context, Function, fail, no_overload_for, semver};
+use super::{CallContext, Function, fail, no_overload_for, semver};
 use crate::value::{EvalError, Evaluated, Opaque, Value};
 use object::quantity::{Quantity as Amount, QuantityFormat};
 use std::cmp::Ordering;
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 #[derive(Debug, Clone)]
 pub struct Quantity {
     amount: Amount,
-    /// Written without a fraction: only then Kubernetes calls it an integer, even `1000m` is none.
+    /// Written without a fraction: only then Kubernetes treats it as an integer; even `1000m` is not one.
     is_whole: bool,
 }
 
@@ -52,14 +52,14 @@ fn wrap<'a>(quantity: Quantity) -> Value<'a> {
     Value::Opaque(Opaque::Quantity(quantity))
 }
 
-fn only<'v>(context: &Context, args: &'v [Value]) -> Result<&'v Quantity, EvalError> {
+fn only<'v>(context: &CallContext, args: &'v [Value]) -> Result<&'v Quantity, EvalError> {
     match args {
         [Value::Opaque(Opaque::Quantity(quantity))] => Ok(quantity),
         _ => Err(no_overload_for(context, args).err().unwrap_or_else(EvalError::no_such_overload)),
     }
 }
 
-fn combine<'a>(context: &Context, args: &[Value<'a>], with: fn(&Amount, &Amount) -> Amount) -> Evaluated<'a> {
+fn combine<'a>(context: &CallContext, args: &[Value<'a>], with: fn(&Amount, &Amount) -> Amount) -> Evaluated<'a> {
     let (a, b) = match args {
         [Value::Opaque(Opaque::Quantity(a)), Value::Opaque(Opaque::Quantity(b))] => (a, b.clone()),
         [Value::Opaque(Opaque::Quantity(a)), Value::Int(b)] => {
@@ -70,7 +70,7 @@ fn combine<'a>(context: &Context, args: &[Value<'a>], with: fn(&Amount, &Amount)
     Ok(wrap(Quantity { amount: with(&a.amount, &b.amount), is_whole: a.is_whole && b.is_whole }))
 }
 
-fn order(context: &Context, args: &[Value]) -> Result<Ordering, EvalError> {
+fn order(context: &CallContext, args: &[Value]) -> Result<Ordering, EvalError> {
     match args {
         [Value::Opaque(Opaque::Quantity(a)), Value::Opaque(Opaque::Quantity(b))] => Ok(a.amount.cmp(&b.amount)),
         [Value::Opaque(Opaque::Semver(a)), Value::Opaque(Opaque::Semver(b))] => Ok(semver::Semver::precedence(a, b)),

@@ -1,6 +1,6 @@
 //! Semantic versions.
 
-use super::{Context, Function, no_overload_for};
+use super::{CallContext, Function, no_overload_for};
 use crate::value::{EvalError, Evaluated, Opaque, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-fn parse_args(context: &Context, args: &[Value]) -> Result<Result<Semver, String>, EvalError> {
+fn parse_args(context: &CallContext, args: &[Value]) -> Result<Result<Semver, String>, EvalError> {
     match args {
         [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(Semver::parse(text)),
         [Value::String(text), Value::Bool(true)] => Ok(Semver::parse(&normalized(text))),
@@ -41,7 +41,7 @@ fn parse_args(context: &Context, args: &[Value]) -> Result<Result<Semver, String
     }
 }
 
-fn number<'a>(context: &Context, args: &[Value<'a>], index: usize) -> Evaluated<'a> {
+fn number<'a>(context: &CallContext, args: &[Value<'a>], index: usize) -> Evaluated<'a> {
     match args {
         [Value::Opaque(Opaque::Semver(version))] => Ok(Value::Int(version.numbers[index] as i64)),
         _ => no_overload_for(context, args),
@@ -53,7 +53,7 @@ fn normalized(text: &str) -> String {
     let mut parts: Vec<String> =
         text.strip_prefix('v').unwrap_or(text).splitn(3, '.').map(without_leading_zeros).collect();
     if parts.len() < 3 && parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-        // A short version must not carry a suffix; leaving it short makes it invalid.
+        // A short version must not have a suffix; leaving it short makes it invalid.
         return parts.join(".");
     }
     while parts.len() < 3 {

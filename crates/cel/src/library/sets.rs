@@ -1,6 +1,6 @@
 //! Lists treated as sets.
 
-use super::{Context, Function, no_overload_for};
+use super::{CallContext, Function, no_overload_for};
 use crate::value::{EvalError, Evaluated, List, Value, equal};
 
 pub(super) fn function(name: &str) -> Option<Function> {
@@ -16,14 +16,14 @@ pub(super) fn function(name: &str) -> Option<Function> {
 
 type Relation = for<'a> fn(&[Value<'a>], &[Value<'a>]) -> Result<bool, EvalError>;
 
-fn relate<'a>(context: &Context, args: &[Value<'a>], relation: Relation) -> Evaluated<'a> {
+fn relate<'a>(context: &CallContext, args: &[Value<'a>], relation: Relation) -> Evaluated<'a> {
     let [Value::List(a), Value::List(b)] = args else { return no_overload_for(context, args) };
     affordable(context, a, b)?;
     relation(&a.values()?, &b.values()?).map(Value::Bool)
 }
 
-/// Stops before doing more comparisons than the cost limit will pay for.
-fn affordable(context: &Context, a: &List, b: &List) -> Result<(), EvalError> {
+/// Fails before doing more comparisons than the cost limit allows.
+fn affordable(context: &CallContext, a: &List, b: &List) -> Result<(), EvalError> {
     let comparisons = (a.len() as u64).saturating_mul(b.len() as u64);
     if comparisons > context.limit { Err(EvalError::CostLimit) } else { Ok(()) }
 }

@@ -1,6 +1,6 @@
 //! String functions. Positions count code points.
 
-use super::{Context, Function, fail, format, no_overload, no_overload_for};
+use super::{CallContext, Function, fail, format, no_overload, no_overload_for};
 use crate::value::{EvalError, Evaluated, Text, Value};
 
 pub(super) fn function(name: &str) -> Option<Function> {
@@ -29,7 +29,7 @@ fn test<'a>(args: &[Value<'a>], holds: fn(&str, &str) -> bool) -> Evaluated<'a> 
     }
 }
 
-fn map<'a>(context: &Context, args: &[Value<'a>], change: fn(&str) -> String) -> Evaluated<'a> {
+fn map<'a>(context: &CallContext, args: &[Value<'a>], change: fn(&str) -> String) -> Evaluated<'a> {
     match args {
         [Value::String(text)] => Ok(Value::text(change(text))),
         _ => no_overload_for(context, args),
@@ -40,7 +40,7 @@ fn out_of_range(index: i64) -> EvalError {
     EvalError::new(format!("index out of range: {index}"))
 }
 
-fn char_at<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn char_at<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::String(text), Value::Int(index)] = args else { return no_overload_for(context, args) };
     let length = text.chars().count() as i64;
     if *index == length {
@@ -50,7 +50,7 @@ fn char_at<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     found.map(|c| Value::text(c.to_string())).ok_or_else(|| out_of_range(*index))
 }
 
-/// Where the part first (or last) stands, seen from an optional starting position; -1 if nowhere.
+/// The first (or last) position of a substring, from an optional start; -1 if not found.
 pub(super) fn index_of<'a>(args: &[Value<'a>], last: bool) -> Evaluated<'a> {
     let (Some(Value::String(text)), Some(Value::String(part))) = (args.first(), args.get(1)) else {
         return no_overload();
@@ -76,7 +76,7 @@ pub(super) fn index_of<'a>(args: &[Value<'a>], last: bool) -> Evaluated<'a> {
     Ok(Value::Int(found.map_or(-1, |at| at as i64)))
 }
 
-fn join<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn join<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let (list, separator) = match args {
         [Value::List(list)] => (list, ""),
         [Value::List(list), Value::String(separator)] => (list, &**separator),
@@ -95,13 +95,13 @@ fn join<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::text(joined))
 }
 
-fn replace<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn replace<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let (Some(Value::String(text)), Some(Value::String(from)), Some(Value::String(to))) =
         (args.first(), args.get(1), args.get(2))
     else {
         return no_overload_for(context, args);
     };
-    // Every code point may be replaced: refuse what the budget could not pay for before building it.
+    // Every code point may be replaced: fail before building a result that exceeds the budget.
     let result_max = (text.chars().count() as u64 + 1).saturating_mul(to.len() as u64 + 1);
     if result_max / 10 > context.limit.saturating_mul(20) {
         return Err(EvalError::CostLimit);
@@ -115,7 +115,7 @@ fn replace<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::text(replaced))
 }
 
-fn split<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn split<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let (Some(Value::String(text)), Some(Value::String(separator))) = (args.first(), args.get(1)) else {
         return no_overload_for(context, args);
     };
@@ -151,7 +151,7 @@ fn split_characters<'a>(text: &str, limit: usize) -> Vec<Value<'a>> {
     parts
 }
 
-fn substring<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn substring<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let (text, start, end) = match args {
         [Value::String(text), Value::Int(start)] => (text, *start, None),
         [Value::String(text), Value::Int(start), Value::Int(end)] => (text, *start, Some(*end)),
@@ -172,7 +172,7 @@ fn substring<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::String(Text::from(part)))
 }
 
-/// A string literal that reads back as the text.
+/// A string literal that parses back to the text.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

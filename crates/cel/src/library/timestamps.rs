@@ -1,6 +1,6 @@
-//! Parts of instants and durations.
+//! Components of timestamps and durations.
 
-use super::{Context, Function, fail, no_overload_for};
+use super::{CallContext, Function, fail, no_overload_for};
 use crate::value::time::Duration;
 use crate::value::{Evaluated, Value};
 use jiff::civil::DateTime;
@@ -21,7 +21,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-fn part<'a>(context: &Context, args: &[Value<'a>], read: fn(&DateTime) -> i64) -> Evaluated<'a> {
+fn part<'a>(context: &CallContext, args: &[Value<'a>], read: fn(&DateTime) -> i64) -> Evaluated<'a> {
     let (time, zone) = match args {
         [Value::Timestamp(time)] => (time, None),
         [Value::Timestamp(time), Value::String(zone)] => (time, Some(&**zone)),
@@ -34,7 +34,7 @@ fn part<'a>(context: &Context, args: &[Value<'a>], read: fn(&DateTime) -> i64) -
 }
 
 /// A part of the time of day of an instant, or a whole duration in units of `nanos`.
-fn clock<'a>(context: &Context, args: &[Value<'a>], nanos: i64, read: fn(&DateTime) -> i64) -> Evaluated<'a> {
+fn clock<'a>(context: &CallContext, args: &[Value<'a>], nanos: i64, read: fn(&DateTime) -> i64) -> Evaluated<'a> {
     match args {
         [Value::Duration(Duration(total))] => Ok(Value::Int(total / nanos)),
         _ => part(context, args, read),

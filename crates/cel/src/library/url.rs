@@ -1,6 +1,6 @@
-//! URLs as Go's `net/url` reads them.
+//! URLs parsed as by Go's `net/url`.
 
-use super::{Context, Function, insert_entry, no_overload_for};
+use super::{CallContext, Function, insert_entry, no_overload_for};
 use crate::value::{EvalError, Evaluated, Map, Opaque, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,14 +37,14 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-fn part<'a>(context: &Context, args: &[Value<'a>], read: fn(&Url) -> String) -> Evaluated<'a> {
+fn part<'a>(context: &CallContext, args: &[Value<'a>], read: fn(&Url) -> String) -> Evaluated<'a> {
     match args {
         [Value::Opaque(Opaque::Url(url))] => Ok(Value::text(read(url))),
         _ => no_overload_for(context, args),
     }
 }
 
-fn query<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
+fn query<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Opaque(Opaque::Url(url))] = args else { return no_overload_for(context, args) };
     let mut values: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for pair in url.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
@@ -62,7 +62,7 @@ fn query<'a>(context: &Context, args: &[Value<'a>]) -> Evaluated<'a> {
 }
 
 impl Url {
-    /// Reads an absolute URL, or a path starting with a slash.
+    /// Parses an absolute URL, or a path starting with a slash.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_parts(text).map_err(|cause| format!("parse {text:?}: {cause}"))
     }
@@ -78,7 +78,7 @@ impl Url {
         if !rest.starts_with('/') && scheme.is_empty() {
             return Err("invalid URI for request".to_owned());
         }
-        // The check is made with the fragment in place, the reading without it.
+        // The check includes the fragment, the parsing does not.
         let (rest, _fragment) = rest.split_once('#').unwrap_or((rest, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let scheme = scheme.to_ascii_lowercase();
@@ -176,7 +176,7 @@ fn unescape(text: &str) -> Result<String, String> {
     }
 }
 
-/// The path as given if it is validly escaped, else escaped anew.
+/// The path as given if it is validly escaped, else escaped again.
 fn escaped_path(path: &str) -> String {
     let unreserved = |c: char| c.is_ascii_alphanumeric() || "-_.~$&+,/:;=@".contains(c);
     let valid = |c: char| unreserved(c) || "!'()*[]%".contains(c);

@@ -1,4 +1,4 @@
-//! Compiles the rules of a schema and judges them as Kubernetes does when a CRD is written.
+//! Compiles the rules of a schema and checks them as Kubernetes does when a CRD is written.
 
 use super::cost::{RULE_COST_LIMIT, TotalCost, too_expensive};
 use super::{CompiledRules, Rule, RuleNode, RuleText, field_path};
@@ -10,17 +10,17 @@ use object::{FieldError, FieldPath};
 use serde_json::Value as Json;
 use std::sync::Arc;
 
-/// The name object types go by in error messages; nobody may depend on it.
+/// The name of object types in error messages; callers must not depend on it.
 const SELF_TYPE: &str = "selfType1";
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 impl CompiledRules {
-    /// Compiles all rules of a schema given as JSON. Errors name places below `path`, where the schema stands in
-    /// its CRD. Rules in error stay in, and fail every object they are applied to.
+    /// Compiles all rules of a schema given as JSON. Errors have paths below `path`, the schema's position in its
+    /// CRD. Invalid rules stay, and fail every object they are applied to.
     pub fn compile(schema: &Json, path: &FieldPath) -> (Self, Vec<FieldError>) {
         let root_schema = Schema::from_json(schema).into_resource_root().complete_embedded();
         let mut compiler = Compiler::default();
-        let place = Place { path: path.clone(), cardinality: Some(1), uncorrelatable: None };
+        let place = SchemaPosition { path: path.clone(), cardinality: Some(1), uncorrelatable: None };
         let root = compiler.node(schema, &root_schema, &place).or_none().filter(|_| has_rules(schema));
         let mut errors = compiler.schema_errors;
         errors.extend(compiler.rule_errors);
@@ -29,7 +29,7 @@ impl CompiledRules {
     }
 }
 
-/// Whether there are rules outside `allOf`; rules inside it run only in company.
+/// Reports whether there are rules outside `allOf`; rules inside it run only together with others.
 fn has_rules(schema: &Json) -> bool {
     let below = |key: &str| schema.get(key).is_some_and(|child| child.is_object() && has_rules(child));
     schema.get("x-kubernetes-validations").and_then(Json::as_array).is_some_and(|rules| !rules.is_empty())
@@ -38,16 +38,16 @@ fn has_rules(schema: &Json) -> bool {
         || schema.get("properties").and_then(Json::as_object).is_some_and(|all| all.values().any(has_rules))
 }
 
-/// Where in the schema the compiler is.
-struct Place {
+/// The compiler's position in the schema.
+struct SchemaPosition {
     path: FieldPath,
-    /// How many values there can be at this place; none if nothing bounds them.
+    /// Maximum number of values at this position; `None` if unbounded.
     cardinality: Option<u64>,
-    /// The list or map above, if any, whose parts cannot be followed from one version to the next.
+    /// The list or map above, if any, whose parts cannot be correlated between versions.
     uncorrelatable: Option<FieldPath>,
 }
 
-impl Place {
+impl SchemaPosition {
     fn below(&self, path: FieldPath, schema: &Schema, correlatable: bool) -> Self {
         let factor = match schema.kind.as_str() {
             "object" if schema.additional.is_some() => schema.max_properties(),
@@ -68,7 +68,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn node(&mut self, json: &Json, schema: &Schema, place: &Place) -> RuleNode {
+    fn node(&mut self, json: &Json, schema: &Schema, place: &SchemaPosition) -> RuleNode {
         let mut node = RuleNode::default();
         let schema_errors_before = self.schema_errors.len();
         if let (Some(child), Some(child_schema)) = (json.get("additionalProperties"), schema.additional.as_deref()) {
@@ -84,7 +84,7 @@ impl Compiler {
             }
         }
         for branch in json.get("allOf").and_then(Json::as_array).into_iter().flatten() {
-            // Rules in branches run, but nobody judges them when the schema is written.
+            // Rules in branches run, but are not checked when the schema is written.
             let mut unjudged = Compiler::default();
             node.all_of.extend(unjudged.node(branch, schema, place).or_none());
         }
@@ -106,7 +106,7 @@ impl Compiler {
         node
     }
 
-    /// Complaints about a rule that need no compiler.
+    /// Checks of a rule that need no compiler.
     fn check_text(&mut self, text: &RuleText, schema: &Schema, path: &FieldPath) {
         let has_line_breaks = |text: &str| text.contains(['\n', '\r']);
         let is_blank = |text: &str| !text.is_empty() && text.trim().is_empty();
@@ -142,7 +142,14 @@ impl Compiler {
         }
     }
 
-    fn rules(&mut self, node: &mut RuleNode, texts: Vec<RuleText>, schema: &Schema, place: &Place, judged: bool) {
+    fn rules(
+        &mut self,
+        node: &mut RuleNode,
+        texts: Vec<RuleText>,
+        schema: &Schema,
+        place: &SchemaPosition,
+        judged: bool,
+    ) {
         let path = place.path.child("x-kubernetes-validations");
         let Some(decl) = type_of_schema(schema, SELF_TYPE) else {
             let complaint = "internal error: failed to construct type information for x-kubernetes-validations rules: \
@@ -163,8 +170,8 @@ impl Compiler {
         }
     }
 
-    /// Complaints about a compiled rule, in the order Kubernetes makes them.
-    fn judge(&mut self, compiled: &CompiledRule, cardinality: u64, path: &FieldPath, place: &Place) {
+    /// Checks of a compiled rule, in Kubernetes' order.
+    fn judge(&mut self, compiled: &CompiledRule, cardinality: u64, path: &FieldPath, place: &SchemaPosition) {
         let text = &compiled.rule.text;
         let program = compiled.rule.program.as_ref().and_then(|program| program.as_ref().ok());
         let cost = program.map_or(0, |program| program.static_cost().max.saturating_mul(cardinality));
@@ -202,7 +209,7 @@ impl Compiler {
     }
 }
 
-/// The refused value is the whole rule, printed in front of the complaint.
+/// The invalid value is the whole rule, printed before the error.
 fn refused(path: FieldPath, text: &RuleText, error: &str) -> FieldError {
     let mut refused = FieldError::invalid(path, Json::Null, format!("{}: {error}", text.shown()));
     refused.value = None;

@@ -1,15 +1,15 @@
-//! Finds the former value of a part of an object, and whether that part changed.
+//! Finds the old value of a part of an object, and whether that part changed.
 
 use crate::schema::Schema;
 use serde_json::{Map as JsonMap, Value as Json};
 use std::collections::HashMap;
 
-/// Fields of old and new maps stand for each other under the same key.
+/// Fields of old and new maps correspond if their keys are equal.
 pub(super) fn map_is_correlatable(schema: &Schema) -> bool {
     matches!(schema.map_type.as_deref(), None | Some("granular" | "atomic"))
 }
 
-/// The former items of a `listType: map` list by their keys; for other lists nothing is found.
+/// The old items of a `listType: map` list by their keys; other lists have none.
 pub(super) struct FormerItems<'a> {
     keys: &'a [String],
     items: HashMap<String, &'a Json>,
@@ -35,7 +35,7 @@ impl<'a> FormerItems<'a> {
     }
 }
 
-/// None if the list has no keys, or a key is missing or no scalar.
+/// Returns `None` if the list has no keys, or a key is missing or not a scalar.
 fn key_of(keys: &[String], item: &Json) -> Option<String> {
     if keys.is_empty() {
         return None;
@@ -51,7 +51,7 @@ fn key_of(keys: &[String], item: &Json) -> Option<String> {
     Some(key)
 }
 
-/// A value with its former self, if the two can be told to be the same thing.
+/// A value with its old value, if they can be correlated.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     new: &'a Json,
@@ -59,8 +59,8 @@ pub(super) struct Pair<'a> {
     schema: &'a Schema,
 }
 
-/// Whether errors may be let pass because nothing changed: the value itself, or else the nearest value
-/// above it that has a former self.
+/// Decides whether errors are tolerated because nothing changed: in the value itself, or else in the nearest value
+/// above it that has an old value.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Ratchet<'a> {
     current: Option<Pair<'a>>,
@@ -92,7 +92,7 @@ impl<'a> Ratchet<'a> {
         Self { current: pair, nearest: Some(current) }
     }
 
-    /// Errors of `allOf` branches are not let pass for the value itself, only for what is above it.
+    /// Errors of `allOf` branches are not tolerated for the value itself, only for values above it.
     pub(super) fn in_all_of(&self) -> Self {
         Self { current: None, nearest: self.nearest }
     }

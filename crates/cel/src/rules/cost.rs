@@ -1,19 +1,19 @@
-//! Limits on what the rules of a schema may cost together, judged when the schema is written.
+//! Limits on the total cost of the rules of a schema, checked when the schema is written.
 
 use object::{FieldError, FieldPath};
 
-/// Largest estimated cost of one rule, times the number of values it can apply to.
+/// Maximum estimated cost of one rule, times the number of values it can apply to.
 pub const RULE_COST_LIMIT: u64 = 10_000_000;
-/// Largest estimated cost of all rules of a schema.
+/// Maximum estimated cost of all rules of a schema.
 pub const SCHEMA_COST_LIMIT: u64 = 100_000_000;
 
-/// Offenders named when the total is too large.
+/// Rules named in the error when the total is too large.
 const SHOWN_MAX: usize = 4;
 
 #[derive(Default)]
 pub(super) struct TotalCost {
     total: u64,
-    /// Rules that matter, most expensive first.
+    /// The most expensive rules, in descending order.
     expensive: Vec<(u64, FieldPath)>,
 }
 

@@ -3,7 +3,7 @@
 use crate::schema::Schema;
 use object::FieldPath;
 
-/// The path in the notation of errors, or none if it leads nowhere.
+/// The path in the notation of errors; `None` if it does not exist in the schema.
 pub(super) fn normalize(path: &str, schema: &Schema) -> Option<FieldPath> {
     let mut normal = FieldPath::root();
     let mut schema = schema;
@@ -35,7 +35,7 @@ pub(super) fn normalize(path: &str, schema: &Schema) -> Option<FieldPath> {
     Some(normal)
 }
 
-/// Text up to the closing quote, with escapes resolved, and what follows the quote.
+/// The text up to the closing quote, unescaped, and the rest after the quote.
 fn read_quoted(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

@@ -1,4 +1,4 @@
-//! The rules a schema carries as `x-kubernetes-validations`: compiled with the CRD, applied to every object.
+//! The `x-kubernetes-validations` rules of a schema: compiled with the CRD, applied to every object.
 //!
 //! ```
 //! use cel::{Budget, rules::CompiledRules};
@@ -48,11 +48,11 @@ impl CompiledRules {
     }
 }
 
-/// A place in the schema at or below which there are rules.
+/// A position in the schema at or below which there are rules.
 #[derive(Debug, Default)]
 struct RuleNode {
     rules: Vec<Rule>,
-    /// Set when no rule here can run because the data has no type expressions could see.
+    /// Set if no rule can run here because expressions cannot see the data's type.
     untyped: bool,
     properties: BTreeMap<String, RuleNode>,
     additional: Option<Box<RuleNode>>,
@@ -77,15 +77,15 @@ impl RuleNode {
 #[derive(Debug)]
 struct Rule {
     text: RuleText,
-    /// The program or why there is none; nothing at all for a blank rule.
+    /// The program or its error; `None` for a blank rule.
     program: Option<Result<Program, String>>,
     message_program: Option<Program>,
-    /// Where the error is reported, below the place of the rule.
+    /// Path of the error, relative to the rule.
     field_path: Option<String>,
     uses_old_self: bool,
 }
 
-/// A rule as it was written.
+/// A rule as written.
 #[derive(Debug, Clone, Default)]
 struct RuleText {
     rule: String,
@@ -109,7 +109,7 @@ impl RuleText {
         }
     }
 
-    /// How the rule is named in error messages.
+    /// The rule's name in error messages.
     fn name(&self) -> &str {
         if self.message.is_empty() { self.rule.trim() } else { self.message.trim() }
     }
@@ -131,7 +131,7 @@ impl RuleText {
         }
     }
 
-    /// The rule as the refused value of an error, in the order and notation Kubernetes prints it.
+    /// The rule as the invalid value of an error, formatted as in Kubernetes.
     fn shown(&self) -> String {
         let quoted = |text: &str| {
             let plain = Json::from(text).to_string();

@@ -1,4 +1,4 @@
-//! Applies compiled rules to an object, with the former object for transition rules.
+//! Applies compiled rules to an object, with the old object for transition rules.
 
 use super::correlate::{FormerItems, Ratchet, map_is_correlatable};
 use super::{CompiledRules, Rule, RuleNode};
@@ -8,41 +8,41 @@ use crate::value::{EvalError, Value};
 use object::{FieldError, FieldErrorKind, FieldPath};
 use serde_json::Value as Json;
 
-/// Longest message a message expression may give.
+/// Maximum length of a message expression's result.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// What validation found.
+/// The result of a validation.
 #[derive(Debug, Default)]
 pub struct Validation {
     pub errors: Vec<FieldError>,
-    /// Rules broken by parts of the object that this update does not change: let pass, but worth a word.
+    /// Rules violated by unchanged parts of the object: tolerated, but reported as warnings.
     pub warnings: Vec<String>,
 }
 
 impl CompiledRules {
-    /// Applies the rules to an object at `path`. `old` is the object being replaced, if there is one: rules that
-    /// read `oldSelf` run only where a former value can be found, unless they take it as optional.
+    /// Applies the rules to an object at `path`. `old` is the object being replaced, if any: rules that read
+    /// `oldSelf` run only where an old value is found, unless they take it as optional.
     pub fn validate(&self, path: &FieldPath, new: &Json, old: Option<&Json>, budget: &mut Budget) -> Validation {
         let mut run = Run { budget, found: Validation::default() };
         if let Some(root) = &self.root {
             let old = old.filter(|old| !old.is_null());
             let ratchet = Ratchet::start(new, old, &self.schema);
             // An exhausted budget ends the walk and is reported in the errors.
-            let _ = run.node(root, &self.schema, path, Subject { new, old, ratchet });
+            let _ = run.node(root, &self.schema, path, RuleTarget { new, old, ratchet });
         }
         run.found
     }
 }
 
-/// A part of the object with its former value.
+/// A part of the object with its old value.
 #[derive(Clone, Copy)]
-struct Subject<'a> {
+struct RuleTarget<'a> {
     new: &'a Json,
     old: Option<&'a Json>,
     ratchet: Ratchet<'a>,
 }
 
-/// No further rules may be run.
+/// The budget is exhausted: no further rules may run.
 struct Exhausted;
 
 type Walked = Result<(), Exhausted>;
@@ -53,14 +53,14 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    fn node(&mut self, node: &RuleNode, schema: &Schema, path: &FieldPath, subject: Subject) -> Walked {
+    fn node(&mut self, node: &RuleNode, schema: &Schema, path: &FieldPath, subject: RuleTarget) -> Walked {
         if subject.new.is_null() {
             return Ok(());
         }
-        let subject = Subject { old: subject.old.filter(|old| !old.is_null()), ..subject };
+        let subject = RuleTarget { old: subject.old.filter(|old| !old.is_null()), ..subject };
         self.rules(node, schema, path, subject)?;
         for branch in &node.all_of {
-            self.node(branch, schema, path, Subject { ratchet: subject.ratchet.in_all_of(), ..subject })?;
+            self.node(branch, schema, path, RuleTarget { ratchet: subject.ratchet.in_all_of(), ..subject })?;
         }
         match subject.new {
             Json::Array(items) => self.items(node, schema, path, subject, items),
@@ -74,7 +74,7 @@ impl Run<'_> {
         node: &RuleNode,
         schema: &Schema,
         path: &FieldPath,
-        subject: Subject,
+        subject: RuleTarget,
         items: &[Json],
     ) -> Walked {
         let (Some(child), Some(child_schema)) = (&node.items, schema.items.as_deref()) else { return Ok(()) };
@@ -82,14 +82,14 @@ impl Run<'_> {
         for (index, item) in items.iter().enumerate() {
             let old = former.find(item);
             let ratchet = subject.ratchet.at_item(item, old);
-            self.node(child, child_schema, &path.index(index), Subject { new: item, old, ratchet })?;
+            self.node(child, child_schema, &path.index(index), RuleTarget { new: item, old, ratchet })?;
         }
         Ok(())
     }
 
-    fn fields(&mut self, node: &RuleNode, schema: &Schema, path: &FieldPath, subject: Subject) -> Walked {
+    fn fields(&mut self, node: &RuleNode, schema: &Schema, path: &FieldPath, subject: RuleTarget) -> Walked {
         let old_fields = subject.old.and_then(Json::as_object).filter(|_| map_is_correlatable(schema));
-        let below = |name: &str, new| Subject {
+        let below = |name: &str, new| RuleTarget {
             new,
             old: old_fields.and_then(|fields| fields.get(name)),
             ratchet: subject.ratchet.at_field(name),
@@ -109,7 +109,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn rules(&mut self, node: &RuleNode, schema: &Schema, path: &FieldPath, subject: Subject) -> Walked {
+    fn rules(&mut self, node: &RuleNode, schema: &Schema, path: &FieldPath, subject: RuleTarget) -> Walked {
         if node.rules.is_empty() {
             return Ok(());
         }
@@ -159,7 +159,7 @@ impl Run<'_> {
         Exhausted
     }
 
-    /// Evaluates a rule; a rule that cannot be evaluated is reported here and counts as holding.
+    /// Evaluates a rule; evaluation errors are reported here and count as passing.
     fn holds(
         &mut self,
         program: &Program,
@@ -193,14 +193,14 @@ impl Run<'_> {
         }
     }
 
-    /// Reports a rule that came out false.
+    /// Reports a violated rule.
     fn broken(
         &mut self,
         rule: &Rule,
         variables: &Activation,
         path: &FieldPath,
         schema: &Schema,
-        subject: Subject,
+        subject: RuleTarget,
     ) -> Walked {
         let path = match &rule.field_path {
             Some(below) => path.child(below),
@@ -234,7 +234,7 @@ impl Run<'_> {
         }
     }
 
-    /// The message an expression gives, none if it gives no usable one; an error ends the walk.
+    /// The result of a message expression, `None` if it is unusable; an error ends the walk.
     fn message(&mut self, program: &Program, variables: &Activation, source: &str) -> Result<Option<String>, String> {
         match program.eval(variables, self.budget) {
             Ok(Value::String(text)) => {

@@ -101,7 +101,7 @@ fn equal_map<'a>(a: &Map<'a>, b: &Value<'a>) -> Compared {
     Ok(equal_unknown_fields(a, b))
 }
 
-/// Compares the fields of an object that its schema does not know.
+/// Compares the fields of an object that its schema does not declare.
 fn equal_unknown_fields(a: &Map, b: &Map) -> bool {
     let (Map::Json { data: left, schema: Some(schema) }, Map::Json { data: right, .. }) = (a, b) else { return true };
     left.iter()

@@ -1,4 +1,4 @@
-//! Reads JSON as values: by its schema where there is one, by its own shape where there is none.
+//! Converts JSON to values: by its schema if there is one, else by its own shape.
 
 use super::map::Map;
 use super::time::{Duration, Timestamp};
@@ -125,7 +125,7 @@ fn formatted<'a>(text: &'a str, format: &str) -> Evaluated<'a> {
     }
 }
 
-/// What Go says about a time in another layout.
+/// Go's error for a time in another layout.
 fn unreadable(text: &str, layout: &str) -> String {
     format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\"")
 }

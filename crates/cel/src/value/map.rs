@@ -1,4 +1,4 @@
-//! Maps: made by expressions, or JSON objects read in place.
+//! Maps: created by expressions, or JSON objects read in place.
 
 use super::{EvalError, Evaluated, Text, Value, json};
 use crate::escape::{escape, unescape};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 pub enum Map<'a> {
-    /// Keys by what they are equal to, with the key as it was written.
+    /// Keys normalized for equality, with the key as written.
     Made(Arc<BTreeMap<Key<'a>, (Value<'a>, Value<'a>)>>),
     Json {
         data: &'a JsonMap<String, Json>,
-        /// None for data without a schema.
+        /// `None` for data without a schema.
         schema: Option<&'a Schema>,
     },
 }
@@ -24,7 +24,7 @@ pub enum Map<'a> {
 pub enum Key<'a> {
     Bool(bool),
     Number(i128),
-    /// A double that is no whole number equals only itself.
+    /// A double that is not a whole number equals only itself.
     Fraction(u64),
     Text(Text<'a>),
 }

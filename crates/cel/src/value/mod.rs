@@ -1,4 +1,4 @@
-//! Values expressions compute with. JSON data is read in place, never copied up front.
+//! Values of expressions. JSON data is read in place, never copied up front.
 
 mod compare;
 mod json;
@@ -50,7 +50,7 @@ pub enum Opaque<'a> {
     Semver(Arc<Semver>),
     Format(NamedFormat),
     Authorization(Authorization),
-    /// Data kept without a schema inside data that has one: it can only be compared.
+    /// Data preserved without a schema inside data that has one: it can only be compared.
     Preserved(&'a Json),
 }
 
@@ -102,11 +102,11 @@ pub(crate) enum Items<'a> {
     Json { items: &'a [Json], schema: Option<&'a Schema> },
 }
 
-/// How a list is compared and added to, after its `x-kubernetes-list-type`.
+/// The comparison and addition semantics of a list, from its `x-kubernetes-list-type`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ListKind<'a> {
     Plain,
-    /// Comes from data with a schema: comparing it with something else than a list is an error.
+    /// From data with a schema: comparing it with something else than a list is an error.
     Atomic,
     Set,
     Map {
@@ -151,10 +151,10 @@ impl<'a> List<'a> {
     }
 }
 
-/// Why an evaluation gave no value.
+/// The error of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
-    /// The expression is at fault for this data: a missing key, an overflow, a bad conversion.
+    /// The expression failed for this data: a missing key, an overflow, a bad conversion.
     #[error("{0}")]
     Failed(String),
     #[error("operation cancelled: actual cost limit exceeded")]

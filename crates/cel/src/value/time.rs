@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use std::fmt;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
-/// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, the instants CEL can hold.
+/// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, the range of CEL timestamps.
 const SECONDS_MIN: i64 = -62_135_596_800;
 const SECONDS_MAX: i64 = 253_402_300_799;
 
@@ -26,7 +26,7 @@ impl Duration {
         object::duration::parse(text).ok().and_then(|length| i64::try_from(length.as_nanos()).ok()).map(Self)
     }
 
-    /// What OpenAPI's `duration` format admits: Go's notation, or a number and a unit in words.
+    /// The values of OpenAPI's `duration` format: Go's notation, or a number and a unit in words.
     pub fn parse_lenient(text: &str) -> Option<Self> {
         if let Some(duration) = Self::parse(text) {
             return Some(duration);
@@ -55,7 +55,7 @@ impl Duration {
     }
 }
 
-/// Seconds as the shortest decimal, as `string(duration)` gives it.
+/// Seconds as the shortest decimal, as in `string(duration)`.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanos) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
@@ -90,7 +90,7 @@ impl Timestamp {
         (SECONDS_MIN..=SECONDS_MAX).contains(&seconds).then_some(Self { seconds, nanos })
     }
 
-    /// RFC 3339, as `timestamp()` reads it.
+    /// RFC 3339, as parsed by `timestamp()`.
     pub fn parse(text: &str) -> Option<Self> {
         let (local, offset) = match text.strip_suffix('Z') {
             Some(local) => (local, 0),
@@ -107,7 +107,7 @@ impl Timestamp {
         Self::from_nanos(since_epoch(civil) - i128::from(offset) * NANOS_PER_SECOND)
     }
 
-    /// RFC 3339 with the freedoms OpenAPI's `date-time` format takes.
+    /// RFC 3339 with the extensions of OpenAPI's `date-time` format.
     pub fn parse_datetime(text: &str) -> Option<Self> {
         Self::parse(text).or_else(|| Self::from_nanos(since_epoch(read_local(text)?)))
     }
@@ -146,7 +146,7 @@ impl Timestamp {
         i64::try_from(self.nanos() - earlier.nanos()).ok().map(Duration)
     }
 
-    /// The calendar reading in a time zone: an offset such as `+02:00`, or a name such as `Europe/Berlin`.
+    /// The civil time in a time zone: an offset such as `+02:00`, or a name such as `Europe/Berlin`.
     pub(crate) fn civil(self, zone: Option<&str>) -> Option<DateTime> {
         let offset = match zone {
             None | Some("" | "UTC") => 0,
@@ -160,7 +160,7 @@ impl Timestamp {
     }
 
     fn offset_in(self, zone: &TimeZone) -> i32 {
-        // Zone rules end a day before CEL's last instant; the last known offset holds on.
+        // Zone rules end a day before CEL's last timestamp; the last known offset applies.
         let time = jiff::Timestamp::new(self.seconds, 0).unwrap_or(jiff::Timestamp::MAX);
         zone.to_offset(time).seconds()
     }
@@ -177,7 +177,7 @@ fn read_local(text: &str) -> Option<DateTime> {
     let bytes = text.as_bytes();
     let shaped = bytes.len() >= 19 && bytes[10] == b'T' && bytes[4] == b'-' && bytes[13] == b':' && bytes[16] == b':';
     let plain = bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b':' | b'T' | b'.'));
-    // A leap second has no place on CEL's time line.
+    // CEL has no leap seconds.
     if !shaped || !plain || &bytes[17..19] == b"60" {
         return None;
     }

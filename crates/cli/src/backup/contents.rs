@@ -9,7 +9,7 @@ use api_host::shared_keys;
 use cluster_client::Kubeconfig;
 use pki::key_dir;
 use store::KeyValue;
-use store::snapshot::{Snapshot, SnapshotFile};
+use store::snapshot::{SnapshotFile, StoreSnapshot};
 
 /// The directory of keys and certificates in a data directory.
 const KEYS: &str = "pki";
@@ -18,7 +18,7 @@ const KUBECONFIG: &str = "karmada-apiserver.config";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Records when and by which program a snapshot was taken.
-pub fn describe(snapshot: &mut Snapshot) {
+pub fn describe(snapshot: &mut StoreSnapshot) {
     snapshot.about.taken_at = now();
     snapshot.about.program = format!("flotilla {}", env!("CARGO_PKG_VERSION"));
 }
@@ -28,7 +28,7 @@ pub fn now() -> String {
 }
 
 /// Adds the key files of a data directory, and the address of its server.
-pub fn add_files(snapshot: &mut Snapshot, directory: &Path) -> anyhow::Result<()> {
+pub fn add_files(snapshot: &mut StoreSnapshot, directory: &Path) -> anyhow::Result<()> {
     let kubeconfig = Kubeconfig::load(&[directory.join(KUBECONFIG)]);
     snapshot.about.url = kubeconfig.ok().and_then(|config| config.remote(None).ok()).map(|remote| remote.server);
     let keys = directory.join(KEYS);
@@ -53,7 +53,7 @@ pub fn add_files(snapshot: &mut Snapshot, directory: &Path) -> anyhow::Result<()
 }
 
 /// For a data directory: turns shared keys into files.
-pub fn for_key_files(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
+pub fn for_key_files(mut snapshot: StoreSnapshot) -> anyhow::Result<StoreSnapshot> {
     let Some(at) = snapshot.kvs.iter().position(|kv| &*kv.key == shared_keys::KEY) else { return Ok(snapshot) };
     let shared = snapshot.kvs.remove(at);
     let shared: BTreeMap<String, String> =
@@ -69,7 +69,7 @@ pub fn for_key_files(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
 }
 
 /// For shared storage: turns key files into shared keys.
-pub fn for_shared_keys(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
+pub fn for_shared_keys(mut snapshot: StoreSnapshot) -> anyhow::Result<StoreSnapshot> {
     let place = snapshot.kvs.binary_search_by(|kv| (*kv.key).cmp(shared_keys::KEY));
     let Err(place) = place else { return Ok(snapshot) };
     let mut shared = BTreeMap::new();
@@ -96,7 +96,7 @@ pub fn for_shared_keys(mut snapshot: Snapshot) -> anyhow::Result<Snapshot> {
 }
 
 /// Refuses a directory with keys of another control plane, whose clients would lose access.
-pub fn refuse_foreign_keys(snapshot: &Snapshot, directory: &Path, replace: bool) -> anyhow::Result<()> {
+pub fn refuse_foreign_keys(snapshot: &StoreSnapshot, directory: &Path, replace: bool) -> anyhow::Result<()> {
     if replace {
         return Ok(());
     }
@@ -109,7 +109,7 @@ pub fn refuse_foreign_keys(snapshot: &Snapshot, directory: &Path, replace: bool)
     Ok(())
 }
 
-pub fn write_files(snapshot: &Snapshot, directory: &Path) -> anyhow::Result<()> {
+pub fn write_files(snapshot: &StoreSnapshot, directory: &Path) -> anyhow::Result<()> {
     for file in &snapshot.files {
         let relative = Path::new(&file.path);
         // A file name in a backup must not escape the data directory.
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn keys_survive_the_way_into_a_shared_storage_and_back() {
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = StoreSnapshot::default();
         snapshot.about.revision = 7;
         for name in shared_keys::file_names() {
             snapshot.files.push(file(&format!("pki/{name}"), &name));
@@ -160,7 +160,7 @@ mod tests {
     fn names_that_lead_elsewhere_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["../evil", "/etc/evil", "pki/../../evil"] {
-            let snapshot = Snapshot { files: vec![file(name, "x")], ..Snapshot::default() };
+            let snapshot = StoreSnapshot { files: vec![file(name, "x")], ..StoreSnapshot::default() };
             assert!(write_files(&snapshot, directory.path()).is_err(), "{name}");
         }
     }

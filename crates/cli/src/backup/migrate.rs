@@ -83,7 +83,7 @@ async fn move_state(
 }
 
 /// Ignores the mark of this migration when reading.
-async fn read_marked(console: &Console, from: &StateStorage) -> anyhow::Result<store::snapshot::Snapshot> {
+async fn read_marked(console: &Console, from: &StateStorage) -> anyhow::Result<store::snapshot::StoreSnapshot> {
     match from {
         StateStorage::Directory(_) => from.read(console).await,
         StateStorage::Etcd { .. } => {

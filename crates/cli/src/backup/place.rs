@@ -8,7 +8,7 @@ use ::karmadactl::console::Console;
 use anyhow::{Context, bail};
 use clap::Args;
 use store::etcd::Etcd;
-use store::snapshot::{self, Fill, Snapshot};
+use store::snapshot::{self, Fill, StoreSnapshot};
 use store::{Store, embedded, reserved};
 
 use super::contents;
@@ -36,7 +36,7 @@ pub struct StorageArgs {
 pub enum StateStorage {
     Directory(PathBuf),
     Etcd {
-        options: store::etcd::Options,
+        options: store::etcd::EtcdOptions,
         /// Data directory of a server on this etcd, with its key files and kubeconfig.
         directory: Option<PathBuf>,
     },
@@ -72,7 +72,7 @@ impl std::fmt::Display for StateStorage {
 
 impl StateStorage {
     /// Reads everything, with the keys of the control plane.
-    pub async fn read(&self, console: &Console) -> anyhow::Result<Snapshot> {
+    pub async fn read(&self, console: &Console) -> anyhow::Result<StoreSnapshot> {
         let mut snapshot = match self {
             StateStorage::Directory(directory) => {
                 let store = store_directory(directory);
@@ -93,7 +93,13 @@ impl StateStorage {
     }
 
     /// Writes everything. Existing contents are refused, or replaced.
-    pub async fn write(&self, console: &Console, snapshot: Snapshot, fill: &Fill, replace: bool) -> anyhow::Result<()> {
+    pub async fn write(
+        &self,
+        console: &Console,
+        snapshot: StoreSnapshot,
+        fill: &Fill,
+        replace: bool,
+    ) -> anyhow::Result<()> {
         match self {
             StateStorage::Directory(directory) => write_directory(console, directory, snapshot, fill, replace),
             StateStorage::Etcd { .. } => self.write_etcd(console, snapshot, fill, replace).await,
@@ -103,7 +109,7 @@ impl StateStorage {
     async fn write_etcd(
         &self,
         console: &Console,
-        snapshot: Snapshot,
+        snapshot: StoreSnapshot,
         fill: &Fill,
         replace: bool,
     ) -> anyhow::Result<()> {
@@ -182,7 +188,7 @@ pub fn store_directory(data_dir: &Path) -> PathBuf {
 fn write_directory(
     console: &Console,
     directory: &Path,
-    snapshot: Snapshot,
+    snapshot: StoreSnapshot,
     fill: &Fill,
     replace: bool,
 ) -> anyhow::Result<()> {

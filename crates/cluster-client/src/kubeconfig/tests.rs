@@ -1,4 +1,4 @@
-//! Cases of finding, merging and reading kubeconfigs.
+//! Cases for locating, merging and parsing kubeconfigs.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn with(cluster: &str, user: &str) -> String {
 }
 
 #[test]
-fn data_goes_before_files_and_files_are_relative_to_the_kubeconfig() {
+fn data_takes_precedence_over_files_and_files_are_relative_to_the_kubeconfig() {
     let config = parse(&with(
         "certificate-authority: ca.crt",
         "client-certificate: a.crt, client-certificate-data: Zm9v, client-key: /keys/a.key, tokenFile: t",
@@ -69,7 +69,7 @@ fn impersonation_and_exec_are_read() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_its_reason() {
+fn invalid_kubeconfigs_are_rejected_with_the_reason() {
     let check = |text: &str, expected: &str| {
         let error = parse(text).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error} should say {expected}");

@@ -1,4 +1,4 @@
-//! Where a remote API is and how to be let in.
+//! Address and credentials of a remote API.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,35 +10,35 @@ use crate::remote::exec::ExecPlugin;
 use crate::remote::gate::Gate;
 use crate::remote::limit::RateLimit;
 
-/// How long one request may take, watches aside. Longer than the minute API servers give a request themselves, so that
-/// their answer is seen.
+/// Timeout of one request, except watches. Longer than the minute API servers allow themselves, so that their
+/// response is received.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
-/// A client waits rather than send more than this; high enough for controllers, low enough to spare a small server.
+/// A client waits rather than exceed this; high enough for controllers, low enough for a small server.
 pub const RATE_LIMIT: RateLimit = RateLimit { per_second: 200.0, burst: 400 };
 
-/// Everything needed to reach and enter one API.
+/// Everything needed to connect to one API.
 #[derive(Clone, Debug)]
 pub struct RemoteConfig {
-    /// `https://host:port`, with a path in front of the API's own where it is behind a gateway.
+    /// `https://host:port`, with a path prefix if it is behind a gateway.
     pub server: String,
-    /// The certificates to trust; the system's when `None`.
+    /// The trusted certificates; the system's if `None`.
     pub ca: Option<Pem>,
     pub insecure_skip_tls_verify: bool,
     /// The name to expect in the server's certificate instead of the host of `server`.
     pub tls_server_name: Option<String>,
     pub credentials: Credentials,
     pub impersonate: Option<UserInfo>,
-    /// `http://`, `https://` or `socks5://`, with user and password where the proxy wants them.
+    /// `http://`, `https://` or `socks5://`, with user and password if the proxy requires them.
     pub proxy: Option<String>,
     /// Sent to an HTTP proxy with CONNECT.
     pub proxy_headers: Vec<(String, String)>,
-    /// Opens connections instead of dialling `server`, which then only says whom to expect at the other end.
+    /// Opens connections instead of dialing `server`, which then only identifies the peer.
     pub dialer: Option<Dialer>,
     pub request_timeout: Duration,
-    /// `None` sends without bound.
+    /// `None` is unlimited.
     pub rate_limit: Option<RateLimit>,
-    /// What the connections are behind; `None` sends whenever there is something to send.
+    /// A gate for all connections; `None` sends without restriction.
     pub gate: Option<Gate>,
     pub user_agent: String,
 }
@@ -50,12 +50,12 @@ pub enum Pem {
     File(PathBuf),
 }
 
-/// Ways to be recognised. Several may be given: a certificate and a header do not exclude each other.
+/// Credentials. Several may be given: a certificate and a header do not exclude each other.
 #[derive(Clone, Default, PartialEq)]
 pub struct Credentials {
     pub client_certificate: Option<ClientCertificate>,
     pub token: Option<String>,
-    /// Read again as it changes; goes before `token`.
+    /// Read again when it changes; takes precedence over `token`.
     pub token_file: Option<PathBuf>,
     pub basic: Option<BasicAuth>,
     pub exec: Option<ExecPlugin>,
@@ -104,7 +104,7 @@ impl Pem {
 }
 
 impl Credentials {
-    /// Something that must not cross the network in the clear.
+    /// Reports whether there is a credential that must not cross the network unencrypted.
     pub fn has_secret_header(&self) -> bool {
         self.token.is_some() || self.token_file.is_some() || self.basic.is_some() || self.exec.is_some()
     }
@@ -119,7 +119,7 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// Says which credentials there are, never what they are.
+/// Shows which credentials are set, never their values.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let present = [

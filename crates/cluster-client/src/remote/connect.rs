@@ -1,4 +1,4 @@
-//! Opens connections: TCP, through a proxy where there is one, and TLS with HTTP/2 where the server speaks it.
+//! Opens connections: TCP, optionally through a proxy, and TLS with HTTP/2 if the server supports it.
 
 use std::fmt;
 use std::future::Future;
@@ -24,7 +24,7 @@ use crate::remote::gate::{Gate, Gated};
 use crate::remote::proxy::Proxy;
 use crate::remote::tls::{ClientIdentity, Trust, client_config};
 
-/// How long a connection may take to open, proxy and TLS included.
+/// Timeout for opening a connection, including proxy and TLS.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Any byte stream to a server.
@@ -34,10 +34,10 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 #[derive(Clone)]
 pub struct Connector {
-    settings: Arc<Settings>,
+    settings: Arc<ConnectSettings>,
 }
 
-pub struct Settings {
+pub struct ConnectSettings {
     pub tls: TlsConnector,
     pub server_name: Option<ServerName<'static>>,
     pub proxy: Option<Proxy>,
@@ -45,7 +45,7 @@ pub struct Settings {
     pub gate: Option<Gate>,
 }
 
-/// Opens connections to servers that cannot be dialled. TLS and credentials stay between the two ends.
+/// Opens connections to servers that cannot be dialed directly. TLS and credentials stay end to end.
 #[derive(Clone)]
 pub struct Dialer(Arc<dyn Fn() -> Dialling + Send + Sync>);
 
@@ -63,13 +63,13 @@ impl fmt::Debug for Dialer {
     }
 }
 
-/// An open connection that knows which protocol was agreed on.
+/// An open connection with its negotiated protocol.
 pub struct Opened {
     io: TokioIo<Box<dyn Stream>>,
     is_http2: bool,
 }
 
-impl Settings {
+impl ConnectSettings {
     pub fn of(config: &RemoteConfig, identity: Arc<ClientIdentity>) -> Result<Self, ConnectError> {
         let trust = match (config.insecure_skip_tls_verify, &config.ca) {
             (true, _) => Trust::Anyone,
@@ -91,12 +91,12 @@ impl Settings {
     }
 }
 
-/// A connection to an API that speaks HTTP/1.1, for requests that may be upgraded. Carries no credentials of its own.
+/// An HTTP/1.1 connection to an API, for requests that may be upgraded. Without credentials of its own.
 pub async fn open_http1(config: &RemoteConfig) -> Result<Box<dyn Stream>, ConnectError> {
     open_http1_as(config, Arc::new(ClientIdentity::default())).await
 }
 
-/// The same, showing the certificate the identity holds when the connection is opened.
+/// The same, with the client certificate that is current when the connection is opened.
 pub async fn open_http1_as(
     config: &RemoteConfig,
     identity: Arc<ClientIdentity>,
@@ -106,16 +106,19 @@ pub async fn open_http1_as(
     Ok(opened.map_err(ConnectError::Open)?.io.into_inner())
 }
 
-/// The same over a way to the server that is open already.
+/// The same over an existing byte stream to the server.
 pub async fn open_http1_over(config: &RemoteConfig, way: Box<dyn Stream>) -> Result<Box<dyn Stream>, ConnectError> {
     let (settings, uri) = http1_settings(config, Arc::new(ClientIdentity::default()))?;
     let opened = within_time(secure(&settings, &uri, way)).await;
     Ok(opened.map_err(ConnectError::Open)?.io.into_inner())
 }
 
-fn http1_settings(config: &RemoteConfig, identity: Arc<ClientIdentity>) -> Result<(Settings, Uri), ConnectError> {
+fn http1_settings(
+    config: &RemoteConfig,
+    identity: Arc<ClientIdentity>,
+) -> Result<(ConnectSettings, Uri), ConnectError> {
     let uri: Uri = config.server.parse().map_err(|_| ConnectError::Server(config.server.clone()))?;
-    let mut settings = Settings::of(config, identity)?;
+    let mut settings = ConnectSettings::of(config, identity)?;
     let mut tls = settings.tls.config().as_ref().clone();
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     settings.tls = TlsConnector::from(Arc::new(tls));
@@ -129,7 +132,7 @@ async fn within_time(opening: impl Future<Output = io::Result<Opened>>) -> io::R
 }
 
 impl Connector {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ConnectSettings) -> Self {
         Self { settings: Arc::new(settings) }
     }
 }
@@ -149,7 +152,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-async fn open(settings: &Settings, uri: &Uri) -> io::Result<Opened> {
+async fn open(settings: &ConnectSettings, uri: &Uri) -> io::Result<Opened> {
     let (host, port) = host_and_port(uri)?;
     let stream: Box<dyn Stream> = match (&settings.dialer, &settings.proxy) {
         (Some(Dialer(dial)), _) => dial().await?,
@@ -163,14 +166,14 @@ async fn open(settings: &Settings, uri: &Uri) -> io::Result<Opened> {
     secure(settings, uri, stream).await
 }
 
-/// Where an address of an API leads.
+/// Host and port of an API's address.
 pub fn host_and_port(uri: &Uri) -> io::Result<(&str, u16)> {
     let host = uri.host().ok_or_else(|| io::Error::other("the server address has no host"))?;
     let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
     Ok((host.trim_start_matches('[').trim_end_matches(']'), port))
 }
 
-async fn secure(settings: &Settings, uri: &Uri, stream: Box<dyn Stream>) -> io::Result<Opened> {
+async fn secure(settings: &ConnectSettings, uri: &Uri, stream: Box<dyn Stream>) -> io::Result<Opened> {
     let (host, _) = host_and_port(uri)?;
     if uri.scheme_str() != Some("https") {
         return Ok(Opened { io: TokioIo::new(stream), is_http2: false });
@@ -186,7 +189,7 @@ async fn secure(settings: &Settings, uri: &Uri, stream: Box<dyn Stream>) -> io::
 
 pub async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
-    // Requests are small and wait for their answers.
+    // Requests are small and wait for their responses.
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -1,4 +1,4 @@
-//! The `Authorization` header and the client certificate of each request, read again as they change.
+//! The `Authorization` header and the client certificate of each request, reloaded when they change.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use crate::remote::config::{ClientCertificate, Credentials, Pem};
 use crate::remote::exec::{ExecCredential, ExecError, ExecPlugin};
 use crate::remote::tls::{ClientIdentity, TlsError};
 
-/// How long a token or certificate file is trusted before it is read again.
+/// Time before a token or certificate file is read again.
 pub const FILE_RECHECK: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
@@ -28,14 +28,14 @@ pub enum CredentialError {
     Certificate(#[from] TlsError),
 }
 
-/// What a request goes out with.
+/// The authorization of a request.
 pub struct Authorization {
     pub header: Option<HeaderValue>,
-    /// The client certificate is another than before: open connections still speak for the old one.
+    /// The client certificate has changed: open connections still use the old one.
     pub is_new_certificate: bool,
 }
 
-/// The credentials of one client, with what was last read of them.
+/// The credentials of one client, with their cached values.
 pub struct CredentialSource {
     token: Option<String>,
     token_file: Option<Mutex<TokenFile>>,
@@ -62,7 +62,7 @@ struct ExecSource {
 }
 
 impl CredentialSource {
-    /// Reads certificates now, so that a wrong one shows at once.
+    /// Reads certificates now, so that an invalid one fails at once.
     pub fn new(credentials: Credentials, identity: Arc<ClientIdentity>) -> Result<Self, CredentialError> {
         let now = Instant::now();
         if let Some(exec) = &credentials.exec {
@@ -92,7 +92,7 @@ impl CredentialSource {
                 self.identity.set(certificate.as_bytes(), key.as_bytes())?;
                 is_new_certificate = true;
             }
-            // A fixed token goes before the plugin's.
+            // A fixed token takes precedence over the plugin's.
             token = token.or(credential.token);
         }
         let text = match (&token, &self.basic) {
@@ -108,7 +108,7 @@ impl CredentialSource {
         Ok(Authorization { header, is_new_certificate })
     }
 
-    /// After a 401: true when a plugin can be asked for a new credential.
+    /// After a 401: returns true if a plugin can provide a new credential.
     pub async fn forget(&self) -> bool {
         match &self.exec {
             None => false,
@@ -124,7 +124,7 @@ impl CredentialSource {
         }
         match (std::fs::read_to_string(&file.path), &self.token) {
             (Ok(text), _) if !text.trim().is_empty() => file.token = Some(text.trim().to_owned()),
-            // What was read before, or stands beside it, is better than nothing.
+            // The previous or the configured token is better than none.
             _ if file.token.is_some() || self.token.is_some() => {}
             (Ok(_), None) => {
                 let text = format!("{} is empty", file.path.display());
@@ -140,8 +140,8 @@ impl CredentialSource {
         Ok(file.token.clone())
     }
 
-    /// New connections take the new pair; old ones live on until they close, as they would with kubectl. A file that
-    /// cannot be read now (half of a pair replaced) keeps the certificate in use.
+    /// New connections use the new pair; existing ones stay until they close, as in kubectl. If a file cannot be read
+    /// now (half of a pair replaced), the current certificate stays in use.
     fn recheck_certificate_files(&self) {
         let Some(source) = &self.certificate_files else { return };
         let mut source = source.lock();
@@ -155,7 +155,7 @@ impl CredentialSource {
 }
 
 impl ExecSource {
-    /// The credential, and whether the plugin was asked for it just now. Callers that come meanwhile wait for it.
+    /// The credential, and whether the plugin has just been run. Concurrent callers wait for it.
     async fn credential(&self) -> Result<(ExecCredential, bool), CredentialError> {
         let mut last = self.last.lock().await;
         if let Some(credential) = last.as_ref().filter(|c| !c.is_expired(SystemTime::now())) {

@@ -1,4 +1,4 @@
-//! Watch events out of a stream of JSON lines, however the network cuts it.
+//! Decodes watch events from a stream of JSON lines.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ type NoteUnreadable = Box<dyn Fn(&str, &serde_json::Error) + Send>;
 pub struct EventDecoder {
     note: NoteUnreadable,
     buffer: BytesMut,
-    /// Up to here the buffer is known to hold no line end, so that a long line is searched once.
+    /// The buffer has no line end before this index, so that a long line is searched once.
     searched: usize,
 }
 
@@ -49,7 +49,7 @@ impl EventDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole event, if one has arrived.
+    /// The next complete event, if one has arrived.
     pub fn next_event(&mut self) -> Option<WatchEvent> {
         while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
             let line = self.buffer.split_to(self.searched + at + 1);
@@ -66,7 +66,7 @@ impl EventDecoder {
         })
     }
 
-    /// What remains when the stream ends. Half a line is a connection that broke, not an event.
+    /// The rest when the stream ends. A partial line means that the connection broke.
     pub fn finish(&mut self) -> Option<WatchEvent> {
         let rest = std::mem::take(&mut self.buffer);
         self.searched = 0;

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// How long a plugin may take.
+/// Timeout of a plugin.
 pub const PLUGIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longest part of a plugin's error text that is passed on.
+/// Longest part of a plugin's error text that is reported.
 const ERROR_BYTES_MAX: usize = 2048;
 
 const SUPPORTED: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
@@ -24,17 +24,17 @@ pub struct ExecPlugin {
     pub args: Vec<String>,
     pub env: Vec<(String, String)>,
     pub install_hint: String,
-    /// Told to the plugin when it asks for it: server, certificate authority and the like.
+    /// Passed to the plugin on request: server, certificate authority and the like.
     pub cluster_info: Option<Value>,
     pub interactive_mode: Option<String>,
 }
 
-/// What a plugin printed.
+/// The output of a plugin.
 #[derive(Clone, Default)]
 pub struct ExecCredential {
     pub token: Option<String>,
     pub certificate_and_key: Option<(String, String)>,
-    /// Used no longer than this.
+    /// Expiry of the credential.
     pub expires: Option<SystemTime>,
 }
 

@@ -1,4 +1,4 @@
-//! A gate before everything a client sends: once it is shut, not even what was on its way already goes out.
+//! A gate on everything a client sends: once it is closed, not even buffered data is sent.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::remote::connect::Stream;
 
-/// Says at any time whether bytes may leave. Once shut it must stay so: connections break on it.
+/// Reports whether bytes may be sent. Once closed it must stay closed: connections break on it.
 #[derive(Clone)]
 pub struct Gate(Arc<dyn Fn() -> bool + Send + Sync>);
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nothing_leaves_through_a_gate_that_is_shut() {
+    async fn a_closed_gate_sends_nothing() {
         let (near, mut far) = tokio::io::duplex(64);
         let open = Arc::new(AtomicBool::new(true));
         let seen = Arc::clone(&open);
@@ -91,7 +91,7 @@ mod tests {
         gated.write_all(b"one").await.expect("open");
         open.store(false, Ordering::Relaxed);
         assert_eq!(gated.write_all(b"two").await.expect_err("shut").kind(), io::ErrorKind::PermissionDenied);
-        far.write_all(b"answer").await.expect("the other way is open");
+        far.write_all(b"answer").await.expect("receiving still works");
         let mut answer = [0; 6];
         gated.read_exact(&mut answer).await.expect("read");
         drop(gated);

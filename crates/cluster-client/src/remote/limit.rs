@@ -1,36 +1,36 @@
-//! A bound on how fast one client sends.
+//! Client-side rate limiting.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// So many requests a second on average, and at most `burst` at once.
+/// Average requests per second, and at most `burst` at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
     pub per_second: f64,
     pub burst: u32,
 }
 
-/// Hands out turns at the rate of its limit.
+/// Grants turns at the rate of its limit.
 pub struct Throttle {
     limit: RateLimit,
-    state: Mutex<State>,
+    state: Mutex<ThrottleState>,
 }
 
-struct State {
-    /// Negative while callers wait for turns already promised to them.
+struct ThrottleState {
+    /// Negative while callers wait for turns already granted.
     turns: f64,
     at: Instant,
 }
 
 impl Throttle {
     pub fn new(limit: RateLimit) -> Self {
-        let state = State { turns: f64::from(limit.burst), at: Instant::now() };
+        let state = ThrottleState { turns: f64::from(limit.burst), at: Instant::now() };
         Self { limit, state: Mutex::new(state) }
     }
 
-    /// Returns when it is the caller's turn.
+    /// Waits for the caller's turn.
     pub async fn turn(&self) {
         let wait = self.reserve(Instant::now());
         if !wait.is_zero() {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
+    async fn a_burst_is_immediate_and_the_rest_is_throttled() {
         let throttle = Throttle::new(RateLimit { per_second: 10.0, burst: 5 });
         let start = Instant::now();
         for _ in 0..5 {

@@ -35,11 +35,11 @@ use crate::call::{ApiCall, Reply, Verb, WatchCall, WatchEvent, WatchEvents};
 use crate::client::ConnectError;
 use crate::remote::bounded::{ObjectName, PAGE_BYTES_MAX};
 use crate::remote::config::RemoteConfig;
-use crate::remote::connect::{Connector, Settings, open_http1_as};
+use crate::remote::connect::{ConnectSettings, Connector, open_http1_as};
 use crate::remote::credentials::CredentialSource;
 use crate::remote::events::EventDecoder;
 use crate::remote::limit::Throttle;
-use crate::remote::pool::{HttpClient, Pool, WatchPlace};
+use crate::remote::pool::{HttpClient, Pool, WatchSlot};
 use crate::remote::tls::ClientIdentity;
 use crate::remote::wire::WireRequest;
 
@@ -48,18 +48,18 @@ pub use crate::remote::wire::{escape, is_too_large};
 /// Objects whose unreadable state is remembered, so that each is logged once.
 const UNREADABLE_REMEMBERED_MAX: usize = 1024;
 
-/// How often a request that the server asked to send again is sent again.
+/// Maximum number of retries requested by the server.
 pub const RETRIES_MAX: usize = 5;
 
-/// Longest wait a server may ask for between two tries.
+/// Longest accepted Retry-After.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// Marks a `Status` that says nothing about the API: it could not be reached.
+/// Marks a `Status` for an API that could not be reached.
 const UNREACHABLE: &str = "Unreachable";
 
 pub struct Remote {
     base: String,
-    /// For connections beside the pool's, which become something else than HTTP.
+    /// For connections outside the pool, which switch protocols.
     config: RemoteConfig,
     identity: Arc<ClientIdentity>,
     pool: Pool,
@@ -88,7 +88,7 @@ impl UnreadableObjects {
     }
 }
 
-/// True when the API gave no answer at all: what it holds is then unknown, not gone.
+/// Reports whether the API did not respond at all: its state is then unknown.
 pub fn is_unreachable(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|d| d.causes.iter().any(|cause| cause.reason == UNREACHABLE))
 }
@@ -105,7 +105,7 @@ impl Remote {
             _ => return Err(ConnectError::Server(config.server)),
         }
         let identity = Arc::new(ClientIdentity::default());
-        let settings = Settings::of(&config, Arc::clone(&identity))?;
+        let settings = ConnectSettings::of(&config, Arc::clone(&identity))?;
         Ok(Self {
             base,
             config: config.clone(),
@@ -119,7 +119,7 @@ impl Remote {
         })
     }
 
-    /// The first answer that is not a request to come again.
+    /// The first response that does not request a retry.
     async fn send(
         &self,
         identity: &Identity,
@@ -332,7 +332,7 @@ fn events_of(
         body: Option<Incoming>,
         decoder: EventDecoder,
         ready: VecDeque<WatchEvent>,
-        _place: WatchPlace,
+        _place: WatchSlot,
     }
     let state = State { body: Some(body), decoder, ready: VecDeque::new(), _place: place };
     stream::unfold((state, base), |(mut state, base)| async move {
@@ -363,7 +363,7 @@ fn events_of(
     })
 }
 
-/// Why there is no answer.
+/// The reason for a missing response.
 enum Failure {
     Credentials(String),
     Request(String),
@@ -387,8 +387,8 @@ impl Failure {
     }
 }
 
-/// How long to wait before the same request is sent again, where it may be. A 429 was refused before anything was
-/// done; after a 503 only reads are safe.
+/// The delay before a retry, if one is allowed. A 429 was rejected before anything was done; after a 503 only reads
+/// are safe.
 fn retry_after(wire: &WireRequest, response: &Response<Incoming>) -> Option<Duration> {
     let may = match response.status() {
         StatusCode::TOO_MANY_REQUESTS => true,
@@ -404,7 +404,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || address.is_ok_and(|a| a.is_loopback())
 }
 
-/// An error with its causes: hyper keeps the interesting part in them.
+/// An error with its causes: hyper keeps the details in them.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

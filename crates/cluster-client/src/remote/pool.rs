@@ -1,4 +1,4 @@
-//! Connections for requests, and connections for watches: watches never end, and must not be in the way.
+//! Separate connections for requests and for watches, since long-lived watches must not block requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,20 +12,20 @@ use parking_lot::Mutex;
 
 use crate::remote::connect::Connector;
 
-/// A connection that is silent for this long is asked whether it lives; without an answer it is given up. A watch on
-/// a dead connection would otherwise wait for ever.
+/// A connection that is silent for this long is pinged, and closed without a response. A watch on a dead connection
+/// would otherwise wait indefinitely.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Idle connections are closed after this.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// What a stream may send before it is read. A connection takes far more, so that a watcher that is slow to read
-/// stops its own stream and no other; both are what Go's HTTP/2 client allows.
+/// Unread data of a stream. A connection allows far more, so that a slow watcher stalls only its own stream; both
+/// values are those of Go's HTTP/2 client.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
-/// API servers take as few as a hundred streams on a connection, and let the next one wait for one to end.
+/// API servers allow as few as a hundred streams per connection, and make more wait for one to end.
 const WATCHES_PER_CONNECTION_MAX: usize = 50;
 
 pub type HttpClient = Client<Connector, Full<Bytes>>;
@@ -46,8 +46,8 @@ struct WatchLane {
     open: Arc<AtomicUsize>,
 }
 
-/// A place among the watches; free again when dropped.
-pub struct WatchPlace {
+/// A slot for a watch; released when dropped.
+pub struct WatchSlot {
     open: Arc<AtomicUsize>,
 }
 
@@ -61,8 +61,8 @@ impl Pool {
         self.clients.lock().requests.clone()
     }
 
-    /// A client whose connection has room for one more watch.
-    pub fn for_watch(&self) -> (HttpClient, WatchPlace) {
+    /// A client whose connection has a free watch slot.
+    pub fn for_watch(&self) -> (HttpClient, WatchSlot) {
         let mut clients = self.clients.lock();
         let roomy =
             clients.watches.iter().position(|lane| lane.open.load(Ordering::Relaxed) < WATCHES_PER_CONNECTION_MAX);
@@ -72,10 +72,10 @@ impl Pool {
         });
         let lane = &clients.watches[index];
         lane.open.fetch_add(1, Ordering::Relaxed);
-        (lane.http.clone(), WatchPlace { open: Arc::clone(&lane.open) })
+        (lane.http.clone(), WatchSlot { open: Arc::clone(&lane.open) })
     }
 
-    /// From now on new connections only: the open ones speak for an identity that is no longer used.
+    /// Uses only new connections from now on: the open ones belong to an outdated identity.
     pub fn reset(&self) {
         let mut clients = self.clients.lock();
         clients.requests = http_client(self.connector.clone());
@@ -83,7 +83,7 @@ impl Pool {
     }
 }
 
-impl Drop for WatchPlace {
+impl Drop for WatchSlot {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use crate::remote::connect::{Stream, open_tcp, server_name};
 use crate::remote::tls::{ClientIdentity, TlsError, Trust, client_config};
 
-/// Longest answer to CONNECT that is read.
+/// Longest accepted response to CONNECT.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 pub struct Proxy {
@@ -71,7 +71,7 @@ impl Proxy {
         Ok(Self { kind, host, port: uri.port_u16().unwrap_or(default_port), login, headers: Vec::new() })
     }
 
-    /// Headers to send with CONNECT. Those that would break the request are refused.
+    /// Headers to send with CONNECT. Invalid ones are rejected.
     pub fn with_headers(mut self, headers: &[(String, String)]) -> Result<Self, ProxyError> {
         let is_broken = |(name, value): &&(String, String)| {
             http::HeaderName::try_from(name.as_str()).is_err() || http::HeaderValue::from_str(value).is_err()
@@ -157,7 +157,7 @@ impl Proxy {
                 stream.read_exact(&mut answer).await?;
                 if answer[1] == 0 { Ok(()) } else { Err(io::Error::other("the SOCKS5 proxy refused the login")) }
             }
-            _ => Err(io::Error::other("the SOCKS5 proxy wants a login that was not given")),
+            _ => Err(io::Error::other("the SOCKS5 proxy requires a login")),
         }
     }
 }
@@ -169,12 +169,12 @@ impl Login {
     }
 }
 
-/// Byte by byte: what follows the answer belongs to the tunnel.
+/// Byte by byte: anything after the response belongs to the tunnel.
 async fn read_answer(stream: &mut Box<dyn Stream>) -> io::Result<String> {
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         if answer.len() >= ANSWER_BYTES_MAX {
-            return Err(io::Error::other("the proxy's answer does not end"));
+            return Err(io::Error::other("the proxy's response is too long"));
         }
         answer.push(stream.read_u8().await?);
     }

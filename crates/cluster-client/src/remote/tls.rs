@@ -1,4 +1,4 @@
-//! TLS as a Kubernetes client needs it: whom to trust, and a client certificate that can change under way.
+//! TLS for a Kubernetes client: trusted roots, and a replaceable client certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 pub enum TlsError {
     #[error("cannot read the certificates to trust")]
     ReadRoots(#[source] pki::error::PkiError),
-    #[error("no certificate to trust in what was given as the certificate authority")]
+    #[error("the certificate authority data contains no certificate")]
     NoRoots,
     #[error("not a usable certificate authority")]
     Roots(#[source] Error),
@@ -24,18 +24,18 @@ pub enum TlsError {
     Configure(#[source] Error),
     #[error("the client certificate is not readable PEM: {0}")]
     ClientPem(String),
-    #[error("the client certificate and its key do not work together")]
+    #[error("the client certificate and its key do not match")]
     ClientKey(#[source] Error),
 }
 
-/// Whom a client trusts.
+/// The servers a client trusts.
 pub enum Trust {
     System,
     Roots(Vec<u8>),
     Anyone,
 }
 
-/// The client certificate in use. New connections present the newest.
+/// The current client certificate. New connections present the newest.
 #[derive(Default)]
 pub struct ClientIdentity {
     current: RwLock<Option<Arc<CertifiedKey>>>,
@@ -83,7 +83,7 @@ pub fn client_config(trust: Trust, identity: Arc<ClientIdentity>) -> Result<Clie
     };
     let mut config = builder.with_client_cert_resolver(identity);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // A resumed session would go on with the certificate it began with.
+    // A resumed session would keep its original certificate.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
@@ -97,7 +97,7 @@ fn read_roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     if roots.is_empty() { Err(TlsError::NoRoots) } else { Ok(roots) }
 }
 
-/// A system's store may hold certificates we cannot read; those are left out, as others do.
+/// A system's store may contain unreadable certificates; those are skipped.
 fn system_roots() -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let pem = system_bundle().map_err(TlsError::ReadRoots)?.unwrap_or_default();

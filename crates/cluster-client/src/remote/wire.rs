@@ -1,4 +1,4 @@
-//! Calls as HTTP: methods, paths, queries and bodies of the Kubernetes API, and its answers read back.
+//! Calls as HTTP: methods, paths, queries and bodies of the Kubernetes API, and decoding of responses.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::call::{
 };
 use crate::remote::bounded::{self, MemoryBudget, OBJECT_MEMORY_MAX, PAGE_MEMORY_MAX, RawItems};
 
-/// A request without what the connection adds: host, credentials, agent.
+/// A request without the parts the connection adds: host, credentials, agent.
 pub struct WireRequest {
     pub method: Method,
     pub path_and_query: String,
@@ -25,7 +25,7 @@ pub struct WireRequest {
 }
 
 impl WireRequest {
-    /// Asking twice does no harm.
+    /// Reports whether the request is safe to repeat.
     pub fn is_read(&self) -> bool {
         self.method == Method::GET || self.method == Method::HEAD
     }
@@ -67,7 +67,7 @@ pub fn encode_call(call: ApiCall) -> WireRequest {
                     if force {
                         query.add("force", "true");
                     }
-                    // JSON is YAML; the API knows the patch by this name only.
+                    // JSON is YAML; the API accepts the patch under this name only.
                     "application/apply-patch+yaml"
                 }
             };
@@ -157,7 +157,7 @@ fn delete_body(options: &DeleteOptions) -> Bytes {
     body.to_string().into()
 }
 
-/// The `Impersonate-*` headers that ask to act as `user`.
+/// The `Impersonate-*` headers for acting as `user`.
 pub fn impersonation_headers(user: &UserInfo) -> Result<HeaderMap, Status> {
     let value = |text: &str| {
         HeaderValue::from_str(text).map_err(|_| Status::bad_request(format!("cannot impersonate {text:?}")))
@@ -202,7 +202,7 @@ impl Query {
     }
 }
 
-/// A part of a path or query, percent-encoded.
+/// Percent-encodes a part of a path or query.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     escape_into(&mut out, text);

@@ -1,7 +1,7 @@
-//! What every API reached through a `ClusterClient` must do, whichever side of a socket it is on.
+//! The contract of every API reached through a `ClusterClient`, in process or over the network.
 //!
-//! Needs the namespace `default`, and rights to do anything to the ConfigMaps in it that carry `suite=contract`; panics
-//! with the first promise that is not kept.
+//! Needs the namespace `default`, and full permissions on the ConfigMaps in it with `suite=contract`; panics on the
+//! first violation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::discovery::RestMapper;
 
 const NAMESPACE: &str = "default";
 
-/// The whole contract, but for expiry: how versions are made to expire is not part of it.
+/// The whole contract except expiry: how to make versions expire is not part of it.
 pub async fn suite(client: &ClusterClient) {
     writes_and_reads(client).await;
     applies(client).await;
@@ -28,7 +28,7 @@ pub async fn suite(client: &ClusterClient) {
     finds_resources(client).await;
 }
 
-/// The error of a watch from a version that is no longer kept, however it is told: as a refusal or as the first event.
+/// The error of a watch from an expired version, whether it is a refusal or the first event.
 pub async fn expiry_of(client: &ClusterClient, version: &str) -> Status {
     let call = WatchCall { gvr: configmaps(), resource_version: Some(version.into()), ..WatchCall::default() };
     match client.watch(call).await {
@@ -146,7 +146,7 @@ async fn lists_page_by_page(client: &ClusterClient) {
 async fn next(events: &mut WatchEvents) -> WatchEvent {
     loop {
         let event = tokio::time::timeout(Duration::from_secs(20), events.next()).await.expect("in time");
-        match event.expect("the watch goes on") {
+        match event.expect("the watch continues") {
             WatchEvent::Bookmark { initial_events_end: false, .. } => {}
             event => return event,
         }

@@ -1,7 +1,8 @@
-//! A small API in memory for tests: versions, conflicts, finalizers, pages, watches and expiry behave as in a real one.
+//! A small in-memory API for tests: versions, conflicts, finalizers, pages, watches and expiry behave as in a real
+//! one.
 //!
-//! What it leaves out: schemas, defaulting, admission, authorization, managed fields. A strategic patch is a merge
-//! patch here, and so is an apply, which also creates. Every kind has a status subresource, pods have `binding`.
+//! Without schemas, defaulting, admission, authorization and managed fields. A strategic patch is a merge patch here,
+//! and so is an apply, which also creates. Every kind has a status subresource, pods have `binding`.
 
 pub mod contract;
 mod state;
@@ -18,24 +19,24 @@ use tokio::sync::watch;
 use crate::backend::{Backend, Identity};
 use crate::call::{ApiCall, PatchKind, Reply, ResourceRef, Verb, WatchCall, WatchEvent, WatchEvents};
 use crate::client::{ClusterClient, Endpoint};
-use crate::testing::state::{Key, Selection, State};
+use crate::testing::state::{Key, MemoryState, Selection};
 
 /// Decides whether a call fails, and how.
 pub type Fault = Box<dyn Fn(&ApiCall) -> Option<Status> + Send + Sync>;
 
-/// An API in memory. Clones are the same API.
+/// An in-memory API. Clones share it.
 #[derive(Clone)]
 pub struct MemoryApi {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     /// The newest version, to wake watchers.
     revision: watch::Sender<u64>,
-    /// Counts the times all watches were cut.
+    /// Counts how often all watches were cut.
     cuts: watch::Sender<u64>,
-    /// The resource whose watchers are told nothing for now.
+    /// The resource whose watch events are held back.
     held: watch::Sender<Option<String>>,
     fault: Mutex<Option<Fault>>,
     calls: Mutex<Vec<String>>,
@@ -65,29 +66,29 @@ impl MemoryApi {
         ClusterClient::connect(endpoint).expect("a direct endpoint always connects")
     }
 
-    /// Puts an object in as it is, status included, as if by another writer.
+    /// Stores an object as it is, including status, as if by another writer.
     pub fn seed(&self, gvr: &GroupVersionResource, object: Object) -> Arc<Object> {
         let stored = self.shared.state.lock().put(Key::of(gvr, &object), object);
         self.announce();
         stored
     }
 
-    /// Forgets all past versions: a watch from one of them gets 410.
+    /// Drops all past versions: a watch from one of them gets 410.
     pub fn compact(&self) {
         self.shared.state.lock().compact();
     }
 
-    /// Ends every open watch, as a server that restarts does.
+    /// Ends every open watch, like a restarting server.
     pub fn cut_watches(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Keeps what happens to a resource from its watchers, as a slow network does; `None` tells them all of it.
+    /// Delays watch events of a resource, like a slow network; `None` delivers all of them.
     pub fn hold_watches(&self, resource: Option<&str>) {
         self.shared.held.send_replace(resource.map(str::to_owned));
     }
 
-    /// From now on, asks `fault` before every call.
+    /// Calls `fault` before every call from now on.
     pub fn set_fault(&self, fault: impl Fn(&ApiCall) -> Option<Status> + Send + Sync + 'static) {
         *self.shared.fault.lock() = Some(Box::new(fault));
     }
@@ -96,7 +97,7 @@ impl MemoryApi {
         *self.shared.fault.lock() = None;
     }
 
-    /// Behave as an older server that knows no `sendInitialEvents`.
+    /// Behaves like an older server without `sendInitialEvents`.
     pub fn refuse_streaming_lists(&self) {
         *self.shared.streaming_lists.lock() = false;
     }
@@ -146,7 +147,7 @@ fn describe(call: &ApiCall) -> String {
 #[async_trait]
 impl Backend for MemoryApi {
     async fn call(&self, _: &Identity, request: ApiCall) -> Result<Reply, Status> {
-        // A real API is never so fast that its caller keeps the thread.
+        // A real API always yields to the runtime.
         tokio::task::yield_now().await;
         self.handle(request)
     }
@@ -235,7 +236,7 @@ impl Cursor {
             }
             let newest = *self.revisions.borrow_and_update();
             if newest > self.seen {
-                // Nothing for this watch up to there.
+                // No events for this watch up to there.
                 self.seen = newest;
                 if self.bookmarks && newest > self.bookmarked {
                     self.bookmarked = newest;

@@ -1,4 +1,4 @@
-//! What the API in memory holds, and its verbs.
+//! State and verbs of the in-memory API.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Key {
     name: String,
 }
 
-/// Which objects a list or watch is about.
+/// The objects a list or watch selects.
 pub struct Selection {
     pub resource: GroupResource,
     namespace: Option<String>,
@@ -33,9 +33,9 @@ pub struct Selection {
 }
 
 #[derive(Default)]
-pub struct State {
+pub struct MemoryState {
     revision: u64,
-    /// Versions up to here are forgotten.
+    /// Versions up to here are dropped.
     compacted: u64,
     objects: BTreeMap<Key, Arc<Object>>,
     history: VecDeque<Change>,
@@ -105,7 +105,7 @@ impl Selection {
     }
 }
 
-impl State {
+impl MemoryState {
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -233,7 +233,7 @@ impl State {
         Ok(Reply::object(201, self.put(key, object)))
     }
 
-    /// `pods/binding`: the one door through which a pod gets its node.
+    /// `pods/binding`: the only way to assign a pod to a node.
     fn bind(&mut self, target: &ResourceRef, binding: &Object) -> Result<Reply, Status> {
         let key = Key::target(target)?;
         let pod = self.stored(&key)?;
@@ -263,13 +263,13 @@ impl State {
                 "the UID in the precondition is not the stored one",
             ));
         }
-        // Each door writes its own part.
+        // Each endpoint writes its own part.
         if subresource == Some("status") {
             let status = new.remove(&["status"]);
             let annotations = new.remove(&["metadata", "annotations"]);
             new = Object::clone(&old);
             set_or_remove(&mut new, "status", status);
-            // As in Kubernetes, where their revision is written without counting as a change of what is asked for.
+            // As in Kubernetes, where writing their revision does not increment the generation.
             if key.resource.resource == "deployments"
                 && let Some(annotations) = annotations
             {
@@ -294,7 +294,7 @@ impl State {
         let stored = self.put(key.clone(), new);
         if stored.is_deleting() && stored.finalizers().next().is_none() {
             self.erase(key);
-            // As in Kubernetes, which does not write what it then deletes: the answer has no version of its own.
+            // As in Kubernetes, which does not write before deleting: the response has no version of its own.
             let mut last = Object::clone(&stored);
             last.set(&["metadata", "resourceVersion"], old.resource_version());
             return Ok(Reply::object(200, Arc::new(last)));
@@ -349,7 +349,7 @@ impl State {
         Ok(Reply::object(202, self.put(key.clone(), dying)))
     }
 
-    /// What a new watch sends first, and the version it goes on from.
+    /// The initial events of a new watch, and the version it continues from.
     pub fn start_watch(&self, selection: &Selection, call: &WatchCall) -> Result<(Vec<WatchEvent>, u64), Status> {
         let version = call.resource_version.as_deref().unwrap_or_default();
         let version: u64 = match version {
@@ -372,7 +372,7 @@ impl State {
         Ok((events, self.revision))
     }
 
-    /// The first change after a version that the selection sees.
+    /// The first change after a version that matches the selection.
     pub fn event_after(&self, selection: &Selection, seen: u64) -> Result<Option<(u64, WatchEvent)>, Status> {
         if seen < self.compacted {
             return Err(too_old(seen, self.compacted));
@@ -382,7 +382,7 @@ impl State {
         Ok(events.into_iter().next())
     }
 
-    /// Discovery of the kinds that were ever stored.
+    /// Discovery of the kinds ever stored.
     pub fn discovery(&self, path: &str) -> Option<Value> {
         if path == "/version" {
             return Some(json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0-memory"}));
@@ -411,7 +411,8 @@ impl State {
 }
 
 impl Change {
-    /// As a watcher of the selection sees it: what leaves the selection is deleted for it, what enters is added.
+    /// The event for a watcher of the selection: an object that stops matching is deleted, one that starts matching
+    /// is added.
     fn event(&self, selection: &Selection) -> Option<WatchEvent> {
         let was = self.before.as_ref().is_some_and(|before| selection.matches(&self.key, before));
         let is = !self.is_deletion && selection.matches(&self.key, &self.after);
@@ -436,7 +437,7 @@ fn set_or_remove(object: &mut Object, field: &str, value: Option<Value>) {
     }
 }
 
-/// The part whose change counts as a new generation.
+/// The part whose change increments the generation.
 fn body_of(object: &Object) -> Vec<(&String, &Value)> {
     object.as_map().iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status")).collect()
 }

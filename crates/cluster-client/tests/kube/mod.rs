@@ -1,4 +1,4 @@
-//! A real kube-apiserver on etcd, started for a test on free loopback ports and ended with it.
+//! A real kube-apiserver on etcd, started for a test on free loopback ports and stopped with it.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::fs;
@@ -23,7 +23,7 @@ pub struct KubeApiServer {
 }
 
 impl KubeApiServer {
-    /// `None`, and a line on stderr, where the programs are not there.
+    /// Returns `None` and prints a notice if the programs are missing.
     pub fn start() -> Option<Self> {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let bin = std::env::var_os("FLOTILLA_KUBE_BIN").map_or(home.join(".cache/flotilla/bin"), PathBuf::from);
@@ -51,13 +51,13 @@ impl KubeApiServer {
         Some(server)
     }
 
-    /// Ends the API server and starts it again on the same port and data.
+    /// Stops the API server and starts it again on the same port and data.
     pub fn restart(&mut self) {
         self.end_api();
         self.start_api_again();
     }
 
-    /// Ends the API server; its data stay.
+    /// Stops the API server; its data stays.
     pub fn end_api(&mut self) {
         end(&mut self.children.pop().expect("the API server runs"));
     }
@@ -72,13 +72,13 @@ impl KubeApiServer {
         self.children.last().expect("the API server runs").id()
     }
 
-    /// The answer of `kubectl`, with the administrator's rights.
+    /// Runs `kubectl` as administrator.
     pub fn kubectl(&self, args: &[&str]) -> std::process::Output {
         let mut command = Command::new(self.bin.join("kubectl"));
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).output().expect("kubectl runs")
     }
 
-    /// Where its keys and logs are.
+    /// The directory of its keys and logs.
     pub fn directory(&self) -> &std::path::Path {
         self.dir.path()
     }
@@ -129,7 +129,7 @@ impl KubeApiServer {
              users:\n- name: admin\n  user:\n    token: {}\n\
              contexts:\n- name: test\n  context:\n    cluster: test\n    user: admin\n",
             self.url,
-            // Not every client looks for relative names beside the file they are in.
+            // Not every client resolves relative names against the file's directory.
             self.ca_file.display(),
             self.token
         );
@@ -161,7 +161,7 @@ impl Drop for KubeApiServer {
     }
 }
 
-/// It may have ended by itself.
+/// It may have exited by itself.
 fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();

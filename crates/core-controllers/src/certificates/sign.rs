@@ -9,7 +9,7 @@ use object::Object;
 use object::time::format_seconds;
 use pki::authority::{CertificateAuthority, LEAF_LIFETIME};
 use pki::csr::Csr;
-use pki::usage::Usage;
+use pki::usage::CertificateUsage;
 use serde_json::{Value, json};
 
 use super::recognize;
@@ -31,7 +31,8 @@ pub fn answer(request: &Object, csr: &Csr, authority: &CertificateAuthority, now
     // Admission refuses such requests to the client signer. A request from before it, or to another signer, is not signed either.
     let verdict = verdict.and_then(|()| recognize::not_masters(csr));
     let granted = verdict.map_err(|text| ("SignerValidationFailure", text)).and_then(|()| {
-        let usages: Result<Vec<Usage>, _> = in_order.iter().map(|name| Usage::from_kubernetes(name)).collect();
+        let usages: Result<Vec<CertificateUsage>, _> =
+            in_order.iter().map(|name| CertificateUsage::from_kubernetes(name)).collect();
         let signed = usages.and_then(|usages| authority.sign_csr(csr, &usages, duration(request), now));
         signed.map_err(|error| ("SigningFailure", error.to_string()))
     });

@@ -3,7 +3,7 @@
 use object::Object;
 use pki::csr::{Csr, create_csr};
 use pki::key::PrivateKey;
-use pki::subject::{AlternativeNames, Subject};
+use pki::subject::{AlternativeNames, CertificateSubject};
 use serde_json::json;
 
 #[derive(Clone, Copy, Default)]
@@ -18,7 +18,7 @@ pub struct Asked {
 pub fn csr(asked: &Asked) -> Csr {
     let key = PrivateKey::generate().expect("a key");
     let names = |name: &str| if name.is_empty() { Vec::new() } else { vec![name.to_owned()] };
-    let subject = Subject::new(asked.common_name, &names(asked.organization));
+    let subject = CertificateSubject::new(asked.common_name, &names(asked.organization));
     let alternative = AlternativeNames { dns_names: names(asked.dns_name), ..AlternativeNames::default() };
     let pem = create_csr(&key, &subject, &alternative).expect("a request");
     Csr::from_pem(pem.as_bytes()).expect("our own request")

@@ -1,4 +1,4 @@
-//! Lost clusters on a plane in memory.
+//! Lost clusters on an in-memory control plane.
 
 use api::cluster::CLUSTERS;
 use api::features::Features;
@@ -9,7 +9,7 @@ use plane_state::MemberCapacity;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gather::Parts;
+use crate::gather::ExplainerDeps;
 
 struct Plane {
     api: MemoryApi,
@@ -43,7 +43,7 @@ impl Plane {
     }
 
     async fn lose(&self, cluster: &str) -> Result<Simulation, Status> {
-        let explainer = Explainer::new(Parts {
+        let explainer = Explainer::new(ExplainerDeps {
             client: self.api.client(),
             interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
             member_capacity: MemberCapacity::default(),
@@ -66,7 +66,7 @@ fn by_room() -> Value {
 }
 
 #[tokio::test]
-async fn each_workload_is_placed_on_the_room_those_before_it_left() {
+async fn each_workload_is_placed_on_the_remaining_capacity() {
     let plane = Plane::new(&[("ottawa", 100), ("robbinsdale", 5), ("stpetersburg", 4)]);
     let seed = || weights(&[("ottawa", 1), ("robbinsdale", 0), ("stpetersburg", 0)]);
     plane.binding("a", 4, seed(), json!([{"name": "ottawa", "replicas": 4}]));
@@ -112,7 +112,7 @@ async fn each_workload_is_placed_on_the_room_those_before_it_left() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_there_cannot_be_lost_and_an_empty_one_takes_nothing_along() {
+async fn a_missing_cluster_is_an_error_and_an_empty_one_moves_nothing() {
     let plane = Plane::new(&[("ottawa", 1)]);
     assert_eq!(plane.lose("atlantis").await.expect_err("unknown").code, 404);
     assert_eq!(plane.lose("ottawa").await.expect("an answer").text, "Without ottawa: nothing runs there.\n");

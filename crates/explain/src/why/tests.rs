@@ -1,4 +1,4 @@
-//! Situations users of such systems were left in the dark with: each answer names the cause and the next step.
+//! Situations that users find hard to diagnose: each answer names the cause and the next step.
 
 use api::cluster::CLUSTERS;
 use api::features::Features;
@@ -12,9 +12,9 @@ use plane_state::Decisions;
 use plane_state::MemberCapacity;
 
 use super::*;
-use crate::gather::Parts;
+use crate::gather::ExplainerDeps;
 
-/// A plane with the Deployment `shop/web`, a policy for it and the clusters m1 and m2, unless a case says otherwise.
+/// A control plane with the Deployment `shop/web`, a policy for it and the clusters m1 and m2, unless a case differs.
 struct Case {
     api: MemoryApi,
 }
@@ -76,7 +76,7 @@ impl Case {
         self.seed(&CLUSTERS.gvr(), cluster)
     }
 
-    /// As the scheduler left it: on these clusters, or nowhere with this condition.
+    /// As the scheduler left it: on these clusters, or on none with this condition.
     fn binding(&self, spec: Value, status: Value) -> &Self {
         let mut own = json!({
             "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
@@ -99,7 +99,7 @@ impl Case {
         )
     }
 
-    /// Placed on m1 and m2; `told` is what m1 says.
+    /// Placed on m1 and m2; `told` is the status from m1.
     fn placed(&self, told: Value) -> &Self {
         let clusters = json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 2}]);
         let fine = |name: &str| json!({"clusterName": name, "applied": true, "health": "Healthy", "status": {"readyReplicas": 2}});
@@ -114,7 +114,7 @@ impl Case {
         )
     }
 
-    /// What became of the work in a cluster.
+    /// The conditions of the work in a cluster.
     fn work(&self, cluster: &str, conditions: Value) -> &Self {
         self.seed(
             &WORKS.gvr(),
@@ -123,10 +123,10 @@ impl Case {
         )
     }
 
-    /// The verdict must hold these words, and so must the next step.
+    /// The verdict must contain these words, and so must the next step.
     #[track_caller]
     fn check(&self, cause: &[&str], next: &[&str]) {
-        let explainer = Explainer::new(Parts {
+        let explainer = Explainer::new(ExplainerDeps {
             client: self.api.client(),
             interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
             member_capacity: MemberCapacity::default(),

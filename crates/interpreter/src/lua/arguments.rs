@@ -1,11 +1,11 @@
-//! Reads what a script hands to a function, and hands back results or an error the script can catch as text.
+//! Reads the arguments of a script's call, and returns results or an error the script can catch as text.
 
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
 use super::numbers;
 
-/// What a function of ours gives: values, or why not.
-pub type Outcome = Result<MultiValue, String>;
+/// The result of a native function: values, or an error text.
+pub type LuaResult = Result<MultiValue, String>;
 
 /// The arguments of one call, counted from one as in Lua.
 pub struct Arguments {
@@ -22,7 +22,7 @@ impl Arguments {
         self.values.get(index - 1).unwrap_or(&Value::Nil)
     }
 
-    /// A string, or a number as one.
+    /// A string, or a number converted to one.
     pub fn bytes(&self, index: usize) -> Result<Vec<u8>, String> {
         match self.get(index) {
             Value::String(text) => Ok(text.as_bytes().to_vec()),
@@ -64,12 +64,12 @@ impl Arguments {
     }
 }
 
-/// A function that returns `true` and its results, or `false` and a text: the prelude makes an error of the latter, so
-/// that scripts see the plain text they would see in Karmada.
+/// A function that returns `true` and its results, or `false` and a text: the prelude raises the latter as an error,
+/// so that scripts see the same plain text as in Karmada.
 pub fn function(
     lua: &Lua,
     name: &'static str,
-    body: impl Fn(&Lua, Arguments) -> Outcome + Send + 'static,
+    body: impl Fn(&Lua, Arguments) -> LuaResult + Send + 'static,
 ) -> mlua::Result<Function> {
     lua.create_function(move |lua, values: MultiValue| match body(lua, Arguments { function: name, values }) {
         Ok(mut results) => {
@@ -83,7 +83,7 @@ pub fn function(
     })
 }
 
-/// For failures of the machinery itself, such as a lack of memory.
+/// For failures of the Lua state itself, such as a lack of memory.
 pub fn internal(error: mlua::Error) -> String {
     super::state::error_text(&error)
 }

@@ -1,4 +1,4 @@
-//! JSON to Lua and back. An empty table is neither list nor map; the original value decides which of the two it is.
+//! Conversion between JSON and Lua. An empty table is ambiguous (list or map), so its type is taken from a reference.
 
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -7,7 +7,7 @@ use mlua::{Lua, Table, Value};
 use object::depth::DEPTH_MAX;
 use serde_json::{Map, Number, Value as Json};
 
-/// Null is nothing in Lua: a field that is not there, an item that is left out.
+/// Null does not exist in Lua: the field is absent, the item is skipped.
 pub fn to_lua(lua: &Lua, json: &Json) -> mlua::Result<Value> {
     Ok(match json {
         Json::Null => Value::Nil,
@@ -34,7 +34,7 @@ pub fn map_to_lua(lua: &Lua, map: &Map<String, Json>) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// A table as JSON, every empty table as an empty list: `settle` decides about those.
+/// A table as JSON, with every empty table as an empty list: `settle` resolves those.
 pub fn to_json(table: &Table) -> Result<Json, String> {
     let mut seen = HashSet::new();
     table_to_json(table, &mut seen, 1)
@@ -52,7 +52,7 @@ fn value_to_json(value: &Value, seen: &mut HashSet<*const c_void>, depth: usize)
     }
 }
 
-/// A number without a fraction is a whole number, as long as 64 bits hold it.
+/// A number without a fraction becomes an integer if it fits in 64 bits.
 fn number_to_json(number: f64) -> Result<Json, String> {
     if number.fract() == 0.0 && number.abs() < 9.223_372_036_854_775e18 {
         return Ok((number as i64).into());
@@ -60,7 +60,7 @@ fn number_to_json(number: f64) -> Result<Json, String> {
     Number::from_f64(number).map(Json::Number).ok_or_else(|| format!("{number} is not a number JSON knows"))
 }
 
-/// A table that appears twice is refused, as in Karmada: it may contain itself, or double with every level.
+/// A table that appears twice is rejected, as in Karmada: it may contain itself, or double with every level.
 fn table_to_json(table: &Table, seen: &mut HashSet<*const c_void>, depth: usize) -> Result<Json, String> {
     if depth > DEPTH_MAX {
         return Err(format!("cannot encode tables nested deeper than {DEPTH_MAX} to JSON"));
@@ -95,15 +95,15 @@ fn table_to_json(table: &Table, seen: &mut HashSet<*const c_void>, depth: usize)
     }
 }
 
-/// What an empty result as a whole stands for.
+/// The meaning of an empty result as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
     Map,
     List,
 }
 
-/// Decides what each empty table is: what it was in a reference at the same place (items of lists share theirs); what
-/// no reference has is left out.
+/// Resolves each empty table by the references at the same path (items of a list share theirs); without a reference
+/// it is dropped.
 pub fn settle(mut json: Json, root: Root, references: &[&Map<String, Json>]) -> Json {
     if is_empty_list(&json) {
         return if root == Root::Map { Json::Object(Map::new()) } else { json };
@@ -131,7 +131,7 @@ fn has_empty_list(json: &Json) -> bool {
     }
 }
 
-/// The paths of empty lists and empty maps; each key ends with a character no key has in practice.
+/// The paths of empty lists and empty maps; each key ends with a character that does not occur in keys.
 #[derive(Default)]
 struct Empties {
     lists: HashSet<String>,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_becomes_what_it_was_where_it_came_from() {
+    fn an_empty_table_takes_its_type_from_the_reference() {
         let desired = json!({"spec": {"a": {}, "rules": [{"on": {}}, {"off": []}]}});
         let observed = json!({"spec": {"b": []}, "metadata": {"annotations": {"a.b/c:d": {}}}});
         let both = [desired, observed];
@@ -286,10 +286,10 @@ mod tests {
     }
 
     proptest! {
-        /// With itself as the reference, an object comes back as it went. (Places where items of one list are empty in
-        /// both ways are ambiguous by the rule itself, so only one way is used.)
+        /// With itself as the reference, an object is converted back unchanged. (Lists with both kinds of empty items
+        /// are ambiguous by the rule itself, so only one kind is generated.)
         #[test]
-        fn an_object_survives_the_way_through_lua(json in prop::collection::hash_map("[a-z]{1,4}", any_json(), 1..5)) {
+        fn an_object_round_trips_through_lua(json in prop::collection::hash_map("[a-z]{1,4}", any_json(), 1..5)) {
             let map: Map<String, Json> = json.into_iter().collect();
             let mut known = Empties::default();
             known.collect_map(&map, &mut String::new());

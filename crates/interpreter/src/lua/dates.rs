@@ -1,4 +1,4 @@
-//! `os.time` and `os.date`, the two functions of `os` a script may call, with the formats Karmada gives them.
+//! `os.time` and `os.date`, the only functions of `os` available to scripts, with Karmada's formats.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -71,7 +71,7 @@ fn parts(lua: &Lua, time: &Zoned) -> Result<Table> {
         ("min", i64::from(time.minute())),
         ("sec", i64::from(time.second())),
         ("wday", i64::from(time.weekday().to_sunday_one_offset())),
-        // Karmada fills neither of the last two.
+        // Karmada does not set the last two.
         ("yday", 0),
     ];
     for (key, number) in numbers {
@@ -96,7 +96,7 @@ fn strftime(time: &Zoned, format: &str) -> String {
         let text = |format: &str| time.strftime(format).to_string();
         match flag {
             '%' => out.push('%'),
-            // Karmada's layout for this flag is no layout, so that the word itself comes out.
+            // Karmada's layout for this flag is not a layout, so the literal word is printed.
             'a' => out.push_str("mon"),
             'A' | 'b' | 'B' | 'd' | 'F' | 'H' | 'I' | 'm' | 'M' | 'p' | 'P' | 'S' | 'y' | 'Y' | 'z' | 'Z' => {
                 out.push_str(&text(&format!("%{flag}")));
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_written_with_the_flags_karmada_knows() {
+    fn dates_are_formatted_with_karmadas_flags() {
         let time = "2024-03-14T15:30:45Z".parse::<Timestamp>().expect("a time").to_zoned(TimeZone::UTC);
         let cases = [
             ("%Y-%m-%d %H:%M:%S", "2024-03-14 15:30:45"),

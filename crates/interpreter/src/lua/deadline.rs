@@ -1,4 +1,4 @@
-//! When a script has to be done.
+//! The time limit of a script.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ impl Deadline {
         self.budget_ms.store(u64::try_from(budget.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Between scripts the state works for itself.
+    /// Disables the limit between scripts.
     pub fn stop(&self) {
         self.end.store(u64::MAX, Ordering::Relaxed);
     }

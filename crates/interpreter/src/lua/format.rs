@@ -1,16 +1,16 @@
-//! `string.format` with the verbs of Go, whose library Karmada's Lua hands the work to.
+//! `string.format` with Go's verbs, as in Karmada's Lua.
 
 use super::numbers;
 
-/// Wider fields than this are of no use in a name or message, only for filling memory.
+/// Wider fields only serve to exhaust memory.
 const WIDTH_MAX: usize = 1_000;
 
-/// An argument, as far as its writing goes.
+/// An argument to format.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Argument {
     Number(f64),
     Text(Vec<u8>),
-    /// Everything else, already as text.
+    /// Any other value, already as text.
     Other(String),
 }
 
@@ -113,7 +113,7 @@ fn render(argument: &Argument, verb: u8, directive: &Directive) -> Vec<u8> {
     }
 }
 
-/// A precision cuts a text, by characters.
+/// A precision truncates a text, by characters.
 fn cut(text: &[u8], directive: &Directive) -> Vec<u8> {
     match (directive.precision, std::str::from_utf8(text)) {
         (None, _) => text.to_vec(),
@@ -157,7 +157,7 @@ fn hex(number: i64, upper: bool, prefixed: bool) -> String {
     signed(number, if prefixed { format!("0{}{digits}", if upper { 'X' } else { 'x' }) } else { digits })
 }
 
-/// Go's `%g`: shortest without a precision, else that many digits, with an exponent where that is shorter.
+/// Go's `%g`: shortest without a precision, else that many digits, with an exponent if that is shorter.
 fn general(number: f64, precision: Option<usize>) -> String {
     let Some(precision) = precision else { return numbers::shortest(number) };
     if !number.is_finite() || number == 0.0 {
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verbs_write_as_go_does() {
+    fn verbs_format_as_in_go() {
         let text = |text: &str| Argument::Text(text.as_bytes().to_vec());
         let cases = [
             ("%d", vec![Argument::Number(3.7)], "3"),

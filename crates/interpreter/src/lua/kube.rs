@@ -1,14 +1,14 @@
-//! The `kube` module: quantities and pods, for scripts that ask `require("kube")`.
+//! The `kube` module: quantities and pods, for scripts that call `require("kube")`.
 
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use object::quantity::Quantity;
 
-use super::arguments::{Arguments, Outcome, function, internal};
+use super::arguments::{Arguments, LuaResult, function, internal};
 use super::convert;
 use crate::pod;
 
-/// Functions by name, in the form `arguments::function` makes them.
-pub fn functions(lua: &Lua, options: pod::Options) -> Result<Table> {
+/// Functions by name, in the form of `arguments::function`.
+pub fn functions(lua: &Lua, options: pod::PodOptions) -> Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("resourceAdd", function(lua, "resourceAdd", |lua, arguments| resource_add(lua, &arguments))?)?;
     let requirements =
@@ -32,7 +32,7 @@ fn quantity(arguments: &Arguments, index: usize) -> std::result::Result<Quantity
     }
 }
 
-fn resource_add(lua: &Lua, arguments: &Arguments) -> Outcome {
+fn resource_add(lua: &Lua, arguments: &Arguments) -> LuaResult {
     let mut sum = Quantity::default();
     for index in 1..=arguments.count() {
         sum = sum.plus(&quantity(arguments, index)?);
@@ -41,7 +41,7 @@ fn resource_add(lua: &Lua, arguments: &Arguments) -> Outcome {
     Ok(MultiValue::from_iter([Value::String(text)]))
 }
 
-fn resource_quantity(arguments: &Arguments) -> Outcome {
+fn resource_quantity(arguments: &Arguments) -> LuaResult {
     if arguments.count() != 1 {
         return Err("getResourceQuantity only accepts one argument".to_owned());
     }
@@ -56,7 +56,7 @@ fn resource_quantity(arguments: &Arguments) -> Outcome {
     Ok(MultiValue::from_iter([Value::Number(number)]))
 }
 
-fn requirements(lua: &Lua, arguments: &Arguments, options: pod::Options) -> Outcome {
+fn requirements(lua: &Lua, arguments: &Arguments, options: pod::PodOptions) -> LuaResult {
     if arguments.count() != 1 {
         return Err("getPodRequirements only accepts one argument".to_owned());
     }
@@ -66,7 +66,7 @@ fn requirements(lua: &Lua, arguments: &Arguments, options: pod::Options) -> Outc
     Ok(MultiValue::from_iter([convert::to_lua(lua, &value).map_err(internal)?]))
 }
 
-fn dependencies(lua: &Lua, arguments: &Arguments) -> Outcome {
+fn dependencies(lua: &Lua, arguments: &Arguments) -> LuaResult {
     if arguments.count() != 2 {
         return Err("getPodDependencies only accepts two argument".to_owned());
     }
@@ -79,7 +79,7 @@ fn dependencies(lua: &Lua, arguments: &Arguments) -> Outcome {
         other => return Err(arguments.wrong(2, "string", other)),
     };
     let found = pod::dependencies(&template["spec"], &namespace);
-    // Karmada hands nil over when there are none, on which scripts that return it as it is fail.
+    // Karmada returns nil if there are none, which breaks scripts that return it directly.
     let value = serde_json::to_value(found).map_err(|error| error.to_string())?;
     Ok(MultiValue::from_iter([convert::to_lua(lua, &value).map_err(internal)?]))
 }

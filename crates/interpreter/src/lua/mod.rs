@@ -1,4 +1,4 @@
-//! Runs the Lua of customizations: each operation as a call with typed arguments and a typed result.
+//! Runs the Lua scripts of customizations: each operation is a call with typed arguments and a typed result.
 
 mod arguments;
 mod convert;
@@ -23,44 +23,44 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::lua::convert::Root;
-use crate::lua::state::State;
-use crate::operation::{Answer, InterpretError};
+use crate::lua::state::LuaState;
+use crate::operation::{InterpretError, InterpretResult};
 use crate::pod;
 
 pub use state::Module;
 
-/// States kept for the next calls; a burst makes more and lets them go.
+/// Idle states kept for later calls; a burst creates more and drops them.
 const STATES_IDLE_MAX: usize = 10;
 
-/// A pool of states, all alike.
+/// A pool of identical Lua states.
 pub struct Vm {
-    options: pod::Options,
+    options: pod::PodOptions,
     modules: &'static [Module],
-    idle: Mutex<Vec<State>>,
+    idle: Mutex<Vec<LuaState>>,
 }
 
 impl Vm {
-    pub fn new(options: pod::Options, modules: &'static [Module]) -> Self {
+    pub fn new(options: pod::PodOptions, modules: &'static [Module]) -> Self {
         Self { options, modules, idle: Mutex::new(Vec::new()) }
     }
 
-    fn state(&self) -> Answer<State> {
+    fn state(&self) -> InterpretResult<LuaState> {
         let kept = self.idle.lock().pop();
         match kept {
             Some(state) => Ok(state),
-            None => State::new(self.options, self.modules)
+            None => LuaState::new(self.options, self.modules)
                 .map_err(|error| InterpretError(format!("Lua cannot be started: {}", state::error_text(&error)))),
         }
     }
 
-    /// A state that failed is not used again: it may be in the middle of anything.
+    /// A state that failed is dropped: it may be inconsistent.
     fn call<T>(
         &self,
         script: &Arc<str>,
         function: &str,
         arguments: impl FnOnce(&Lua) -> mlua::Result<MultiValue>,
         read: impl FnOnce(MultiValue) -> Result<T, String>,
-    ) -> Answer<T> {
+    ) -> InterpretResult<T> {
         let mut state = self.state()?;
         let result = state.call(script, function, arguments, read);
         if result.is_ok() && state.is_light() {
@@ -72,12 +72,12 @@ impl Vm {
         result
     }
 
-    /// Can the script be loaded?
-    pub fn compile(&self, script: &str) -> Answer<()> {
+    /// Checks that the script can be loaded.
+    pub fn compile(&self, script: &str) -> InterpretResult<()> {
         self.state()?.compile(script)
     }
 
-    pub fn replicas(&self, script: &Arc<str>, object: &Object) -> Answer<(i32, Option<ReplicaRequirements>)> {
+    pub fn replicas(&self, script: &Arc<str>, object: &Object) -> InterpretResult<(i32, Option<ReplicaRequirements>)> {
         self.call(
             script,
             "GetReplicas",
@@ -107,7 +107,7 @@ impl Vm {
         )
     }
 
-    pub fn components(&self, script: &Arc<str>, object: &Object) -> Answer<Vec<Component>> {
+    pub fn components(&self, script: &Arc<str>, object: &Object) -> InterpretResult<Vec<Component>> {
         self.call(
             script,
             "GetComponents",
@@ -128,7 +128,7 @@ impl Vm {
         )
     }
 
-    pub fn revise_replicas(&self, script: &Arc<str>, object: &Object, replicas: i64) -> Answer<Object> {
+    pub fn revise_replicas(&self, script: &Arc<str>, object: &Object, replicas: i64) -> InterpretResult<Object> {
         let arguments = |lua: &Lua| {
             let mut arguments = objects(lua, &[object])?;
             arguments.push_back(Value::Number(replicas as f64));
@@ -137,7 +137,7 @@ impl Vm {
         self.call(script, "ReviseReplica", arguments, |results| changed(results, &[object.as_map()]))
     }
 
-    pub fn retain(&self, script: &Arc<str>, desired: &Object, observed: &Object) -> Answer<Object> {
+    pub fn retain(&self, script: &Arc<str>, desired: &Object, observed: &Object) -> InterpretResult<Object> {
         let references = [desired.as_map(), observed.as_map()];
         self.call(script, "Retain", |lua| objects(lua, &[desired, observed]), |results| changed(results, &references))
     }
@@ -147,17 +147,17 @@ impl Vm {
         script: &Arc<str>,
         object: &Object,
         items: &[AggregatedStatusItem],
-    ) -> Answer<Object> {
+    ) -> InterpretResult<Object> {
         let arguments = |lua: &Lua| {
             let mut arguments = objects(lua, &[object])?;
-            // A binding nobody reported to yet has no list, which scripts ask for.
+            // Without any reported status there is no list; scripts check for nil.
             arguments.push_back(if items.is_empty() { Value::Nil } else { Value::Table(status_items(lua, items)?) });
             Ok(arguments)
         };
         self.call(script, "AggregateStatus", arguments, |results| changed(results, &[]))
     }
 
-    pub fn dependencies(&self, script: &Arc<str>, object: &Object) -> Answer<Vec<DependentObjectReference>> {
+    pub fn dependencies(&self, script: &Arc<str>, object: &Object) -> InterpretResult<Vec<DependentObjectReference>> {
         self.call(
             script,
             "GetDependencies",
@@ -166,7 +166,7 @@ impl Vm {
         )
     }
 
-    pub fn reflect_status(&self, script: &Arc<str>, object: &Object) -> Answer<Json> {
+    pub fn reflect_status(&self, script: &Arc<str>, object: &Object) -> InterpretResult<Json> {
         self.call(
             script,
             "ReflectStatus",
@@ -178,7 +178,7 @@ impl Vm {
         )
     }
 
-    pub fn is_healthy(&self, script: &Arc<str>, object: &Object) -> Answer<bool> {
+    pub fn is_healthy(&self, script: &Arc<str>, object: &Object) -> InterpretResult<bool> {
         self.call(
             script,
             "InterpretHealth",
@@ -237,7 +237,7 @@ fn typed<T: DeserializeOwned>(table: &Table, root: Root) -> Result<T, String> {
     T::deserialize(json).map_err(|error| format!("json unmarshal obj failed: {error}"))
 }
 
-/// Scripts write amounts in many ways; what is stored is written in one.
+/// Normalizes quantities, which scripts may write in different ways.
 fn canonicalize(requirements: &mut ReplicaRequirements) -> Result<(), String> {
     for text in requirements.resource_request.values_mut() {
         let quantity = Quantity::parse(&text.0).map_err(|error| format!("json unmarshal obj failed: {error}"))?;

@@ -1,6 +1,6 @@
-//! Numbers as Karmada's Lua writes them, which is how Go does it.
+//! Numbers in the format of Karmada's Lua, which is Go's.
 
-/// Whole numbers plain, others as short as they can be told apart.
+/// Integers plain, other numbers as short as they round-trip.
 pub fn text(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 9.2e18 {
         return format!("{}", number as i64);
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_as_in_go() {
+    fn numbers_format_as_in_go() {
         let cases = [
             (0.0, "0"),
             (3.0, "3"),

@@ -1,4 +1,4 @@
-//! Lua's patterns over bytes, with a bound on the work: the reference matcher can be made to run for years.
+//! Lua patterns over bytes, with bounded work: the reference matcher can be made to run for years.
 
 use super::deadline::Deadline;
 
@@ -6,10 +6,10 @@ use super::deadline::Deadline;
 const CAPTURES_MAX: usize = 32;
 /// Nested matching uses the stack; later Lua versions stop at this depth too.
 const DEPTH_MAX: usize = 200;
-/// How many steps go by between two looks at the clock.
+/// Steps between two checks of the deadline.
 const STEPS_PER_LOOK: u32 = 4096;
 
-/// What one capture holds: a part of the subject, or a position in it (counted from one).
+/// The value of a capture: a part of the subject, or a position in it (counted from one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
     Part(usize, usize),
@@ -30,9 +30,9 @@ enum Length {
     Closed(usize),
 }
 
-type Step = Result<Option<usize>, String>;
+type MatchResult = Result<Option<usize>, String>;
 
-/// The first match at or behind `init`.
+/// The first match at or after `init`.
 pub fn find(subject: &[u8], pattern: &[u8], init: usize, deadline: &Deadline) -> Result<Option<Match>, String> {
     let anchored = pattern.first() == Some(&b'^');
     let first = usize::from(anchored);
@@ -74,8 +74,8 @@ impl Matcher<'_> {
         if self.steps.is_multiple_of(STEPS_PER_LOOK) { self.deadline.check() } else { Ok(()) }
     }
 
-    /// Matches the rest of the pattern at `s`; where the match ends.
-    fn walk(&mut self, s: usize, p: usize) -> Step {
+    /// Matches the rest of the pattern at `s`; returns the end of the match.
+    fn walk(&mut self, s: usize, p: usize) -> MatchResult {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err("pattern too complex".to_owned());
@@ -85,7 +85,7 @@ impl Matcher<'_> {
         result
     }
 
-    fn walk_here(&mut self, mut s: usize, mut p: usize) -> Step {
+    fn walk_here(&mut self, mut s: usize, mut p: usize) -> MatchResult {
         loop {
             self.tick()?;
             let Some(&item) = self.pattern.get(p) else { return Ok(Some(s)) };
@@ -120,7 +120,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// One character class and what may repeat it.
+    /// One character class and its repetition.
     fn single(&mut self, s: usize, p: usize) -> Result<Next, String> {
         let end = self.class_end(p)?;
         let here = self.single_matches(s, p, end);
@@ -140,7 +140,7 @@ impl Matcher<'_> {
         }
     }
 
-    fn longest(&mut self, s: usize, p: usize, end: usize) -> Step {
+    fn longest(&mut self, s: usize, p: usize, end: usize) -> MatchResult {
         let mut count = 0;
         while self.single_matches(s + count, p, end) {
             count += 1;
@@ -157,7 +157,7 @@ impl Matcher<'_> {
         }
     }
 
-    fn shortest(&mut self, mut s: usize, p: usize, end: usize) -> Step {
+    fn shortest(&mut self, mut s: usize, p: usize, end: usize) -> MatchResult {
         loop {
             if let Some(found) = self.walk(s, end + 1)? {
                 return Ok(Some(found));
@@ -169,7 +169,7 @@ impl Matcher<'_> {
         }
     }
 
-    fn open(&mut self, s: usize, p: usize, length: Length) -> Step {
+    fn open(&mut self, s: usize, p: usize, length: Length) -> MatchResult {
         if self.captures.len() >= CAPTURES_MAX {
             return Err("too many captures".to_owned());
         }
@@ -181,7 +181,7 @@ impl Matcher<'_> {
         Ok(found)
     }
 
-    fn close(&mut self, s: usize, p: usize) -> Step {
+    fn close(&mut self, s: usize, p: usize) -> MatchResult {
         let open = self.captures.iter().rposition(|(_, length)| *length == Length::Open);
         let index = open.ok_or_else(|| "invalid pattern capture".to_owned())?;
         self.captures[index].1 = Length::Closed(s - self.captures[index].0);
@@ -192,7 +192,7 @@ impl Matcher<'_> {
         Ok(found)
     }
 
-    fn balance(&mut self, s: usize, p: usize) -> Step {
+    fn balance(&mut self, s: usize, p: usize) -> MatchResult {
         let (Some(&open), Some(&close)) = (self.pattern.get(p), self.pattern.get(p + 1)) else {
             return Err("unbalanced pattern".to_owned());
         };
@@ -213,7 +213,7 @@ impl Matcher<'_> {
         Ok(None)
     }
 
-    fn frontier(&mut self, s: usize, p: usize) -> Step {
+    fn frontier(&mut self, s: usize, p: usize) -> MatchResult {
         if self.pattern.get(p) != Some(&b'[') {
             return Err("missing '[' after '%f' in pattern".to_owned());
         }
@@ -224,14 +224,14 @@ impl Matcher<'_> {
         Ok(crossed.then_some(end))
     }
 
-    fn back_reference(&self, s: usize, digit: u8) -> Step {
+    fn back_reference(&self, s: usize, digit: u8) -> MatchResult {
         let capture = usize::from(digit).checked_sub(usize::from(b'1')).and_then(|index| self.captures.get(index));
         let Some((start, Length::Closed(length))) = capture else { return Err("invalid capture index".to_owned()) };
         let known = &self.subject[*start..start + length];
         Ok(self.subject[s..].starts_with(known).then_some(s + length))
     }
 
-    /// Where the class that starts at `p` ends.
+    /// The end of the class that starts at `p`.
     fn class_end(&self, p: usize) -> Result<usize, String> {
         match self.pattern[p] {
             b'%' if p + 1 >= self.pattern.len() => Err("malformed pattern (ends with '%')".to_owned()),
@@ -262,7 +262,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Is the byte in the set between `[` at `p` and `]` at `close`?
+    /// Reports whether the byte is in the set between `[` at `p` and `]` at `close`.
     fn set_matches(&self, byte: u8, p: usize, close: usize) -> bool {
         let negated = self.pattern[p + 1] == b'^';
         let mut at = if negated { p + 2 } else { p + 1 };
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_patterns_say_what_is_wrong() {
+    fn invalid_patterns_are_reported() {
         for (pattern, expected) in [
             ("[a", "malformed pattern (missing ']')"),
             ("%", "malformed pattern (ends with '%')"),

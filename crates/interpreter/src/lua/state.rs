@@ -1,4 +1,4 @@
-//! One Lua state behind bars: bounded time and memory, nothing of the world outside, a fresh environment per call.
+//! One sandboxed Lua state: bounded time and memory, no outside access, a fresh environment per call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,31 +14,31 @@ use super::{dates, kube, strings};
 use crate::operation::InterpretError;
 use crate::pod;
 
-/// What a script may take, from loading to its result.
+/// Time limit of a script, from loading to its result.
 pub const BUDGET: Duration = Duration::from_secs(1);
-/// What a state may hold. The largest object is a hundredth of this.
+/// Memory limit of a state. The largest object is a hundredth of this.
 pub const MEMORY_BYTES_MAX: usize = 64 << 20;
-/// A state that holds more than this after a call is not kept.
+/// A state that uses more than this after a call is dropped.
 const MEMORY_BYTES_KEPT_MAX: usize = 16 << 20;
-/// Instructions between two looks at the clock: some microseconds.
+/// Instructions between two checks of the deadline: a few microseconds.
 const INSTRUCTIONS_PER_LOOK: u32 = 1_000;
-/// Compiled scripts a state keeps.
+/// Compiled scripts cached by a state.
 const SCRIPTS_KEPT_MAX: usize = 256;
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// A module of ours that scripts may require, by name and text.
+/// A bundled module that scripts may require, by name and text.
 pub type Module = (&'static str, &'static str);
 
-pub struct State {
+pub struct LuaState {
     lua: Lua,
     deadline: Deadline,
     fresh: Function,
     scripts: HashMap<Arc<str>, Function>,
 }
 
-impl State {
-    pub fn new(options: pod::Options, modules: &[Module]) -> Result<Self> {
+impl LuaState {
+    pub fn new(options: pod::PodOptions, modules: &[Module]) -> Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::MATH, LuaOptions::new())?;
         let deadline = Deadline::default();
         let fresh = prepare(&lua, &deadline, options, modules)?;
@@ -49,7 +49,7 @@ impl State {
         Ok(Self { lua, deadline, fresh, scripts: HashMap::new() })
     }
 
-    /// Runs a script and calls one of its functions; `read` takes the results before the time is over.
+    /// Runs a script and calls one of its functions; `read` converts the results within the time limit.
     pub fn call<T>(
         &mut self,
         script: &Arc<str>,
@@ -107,19 +107,19 @@ impl State {
         load(&self.lua, script).map(drop).map_err(|error| InterpretError(error_text(&error)))
     }
 
-    /// Is it worth keeping for the next call?
+    /// Reports whether it is small enough to keep for the next call.
     pub fn is_light(&self) -> bool {
         self.lua.used_memory() <= MEMORY_BYTES_KEPT_MAX
     }
 }
 
-/// Text only: what pretends to be compiled already could break out.
+/// Text only: bytecode could break out of the sandbox.
 fn load(lua: &Lua, script: &str) -> Result<Function> {
     lua.load(script).set_name("=script").set_mode(ChunkMode::Text).into_function()
 }
 
-/// Runs the prelude; what it returns makes environments.
-fn prepare(lua: &Lua, deadline: &Deadline, options: pod::Options, modules: &[Module]) -> Result<Function> {
+/// Runs the prelude, which returns the constructor of environments.
+fn prepare(lua: &Lua, deadline: &Deadline, options: pod::PodOptions, modules: &[Module]) -> Result<Function> {
     let native = lua.create_table()?;
     let clock = deadline.clone();
     native.raw_set("tick", lua.create_function(move |_, ()| clock.check().map_err(Error::RuntimeError))?)?;
@@ -150,7 +150,7 @@ fn print(values: &MultiValue) -> Result<()> {
     Ok(())
 }
 
-/// What went wrong, without the walk through our own functions.
+/// The error text without a traceback of our own functions.
 pub fn error_text(error: &Error) -> String {
     match error {
         Error::CallbackError { cause, .. } => error_text(cause),

@@ -1,21 +1,22 @@
-//! The string library, bounded: what could fill memory is refused, what could run forever looks at the clock.
+//! The string library, bounded: functions that could exhaust memory are limited, those that could run forever check
+//! the deadline.
 
 use mlua::{Function, Lua, MultiValue, Result, Table, Value};
 
-use super::arguments::{Arguments, Outcome, function, internal};
+use super::arguments::{Arguments, LuaResult, function, internal};
 use super::deadline::Deadline;
 use super::format::{self, Argument};
 use super::numbers;
 use super::pattern::{self, Capture, Match};
 
-/// Longer texts are refused by every function of the library.
+/// Longer strings are rejected by every function of the library.
 const PARAMETER_BYTES_MAX: usize = 1_000_000;
-/// As many values as one call may return.
+/// Maximum number of values returned by one call.
 const BYTES_RETURNED_MAX: i64 = 4_000;
-/// As many matches as one walk over a text may find.
+/// Maximum number of matches in one string.
 const MATCHES_MAX: usize = 1_000_000;
 
-/// Functions by name, in the form `arguments::function` makes them.
+/// Functions by name, in the form of `arguments::function`.
 pub fn functions(lua: &Lua, deadline: &Deadline) -> Result<Table> {
     let table = lua.create_table()?;
     let put = |name: &'static str, made: Result<Function>| table.raw_set(name, made?);
@@ -68,12 +69,12 @@ fn text(arguments: &Arguments, index: usize) -> std::result::Result<Vec<u8>, Str
     Ok(text)
 }
 
-/// From a position counted from one, or from the end when negative, to one counted from zero.
+/// Converts a position counted from one, or from the end if negative, to one counted from zero.
 fn position(position: i64, length: usize) -> i64 {
     if position >= 0 { position } else { (length as i64 + position + 1).max(0) }
 }
 
-fn byte(arguments: &Arguments) -> Outcome {
+fn byte(arguments: &Arguments) -> LuaResult {
     let text = text(arguments, 1)?;
     let first = position(arguments.int_or(2, 1)?, text.len()).max(1);
     let last = position(arguments.int_or(3, first)?, text.len()).min(text.len() as i64);
@@ -84,18 +85,18 @@ fn byte(arguments: &Arguments) -> Outcome {
     Ok(bytes.iter().map(|byte| Value::Number(f64::from(*byte))).collect())
 }
 
-fn char(lua: &Lua, arguments: &Arguments) -> Outcome {
+fn char(lua: &Lua, arguments: &Arguments) -> LuaResult {
     let bytes: std::result::Result<Vec<u8>, String> =
         (1..=arguments.count()).map(|index| arguments.int(index).map(|code| code as u8)).collect();
     string(lua, &bytes?).map(one)
 }
 
-fn cased(lua: &Lua, arguments: &Arguments, change: fn(&str) -> String) -> Outcome {
+fn cased(lua: &Lua, arguments: &Arguments, change: fn(&str) -> String) -> LuaResult {
     let text = text(arguments, 1)?;
     string(lua, change(&String::from_utf8_lossy(&text)).as_bytes()).map(one)
 }
 
-fn sub(lua: &Lua, arguments: &Arguments) -> Outcome {
+fn sub(lua: &Lua, arguments: &Arguments) -> LuaResult {
     let text = text(arguments, 1)?;
     let first = position(arguments.int(2)?, text.len()).max(1);
     let last = position(arguments.int_or(3, -1)?, text.len()).min(text.len() as i64);
@@ -103,7 +104,7 @@ fn sub(lua: &Lua, arguments: &Arguments) -> Outcome {
     string(lua, part).map(one)
 }
 
-fn format(lua: &Lua, arguments: &Arguments) -> Outcome {
+fn format(lua: &Lua, arguments: &Arguments) -> LuaResult {
     let template = text(arguments, 1)?;
     let read = |index: usize| match arguments.get(index) {
         Value::Integer(number) => Ok(Argument::Number(*number as f64)),
@@ -115,13 +116,13 @@ fn format(lua: &Lua, arguments: &Arguments) -> Outcome {
     string(lua, &format::format(&template, &values?)?).map(one)
 }
 
-/// Where a search starts, counted from zero; `None` behind the end.
+/// The start of a search, counted from zero; `None` after the end.
 fn start(arguments: &Arguments, index: usize, length: usize) -> std::result::Result<Option<usize>, String> {
     let start = position(arguments.int_or(index, 1)?, length).max(1) as usize - 1;
     Ok((start <= length).then_some(start))
 }
 
-fn find(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> Outcome {
+fn find(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> LuaResult {
     let (subject, wanted) = (text(arguments, 1)?, text(arguments, 2)?);
     let Some(start) = start(arguments, 3, subject.len())? else { return Ok(one(Value::Nil)) };
     let is_plain = arguments.is_true(4) || !wanted.iter().any(|byte| b"^$*+?.([%-".contains(byte));
@@ -138,7 +139,7 @@ fn find(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> Outcome {
     Ok(results)
 }
 
-/// A search for the text itself.
+/// A plain text search.
 fn plain(
     subject: &[u8],
     wanted: &[u8],
@@ -154,7 +155,7 @@ fn plain(
     Ok(at.map(|at| Match { start: at, end: at + wanted.len(), captures: Vec::new() }))
 }
 
-fn match_(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> Outcome {
+fn match_(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> LuaResult {
     let (subject, wanted) = (text(arguments, 1)?, text(arguments, 2)?);
     let Some(start) = start(arguments, 3, subject.len())? else { return Ok(one(Value::Nil)) };
     match pattern::find(&subject, &wanted, start, deadline)? {
@@ -163,13 +164,13 @@ fn match_(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> Outcome {
     }
 }
 
-/// All matches at once, as an iterator over them.
-fn gmatch(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> Outcome {
+/// All matches at once, as an iterator.
+fn gmatch(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> LuaResult {
     let (subject, wanted) = (text(arguments, 1)?, text(arguments, 2)?);
     let mut matches = Vec::new();
     let mut at = 0;
     while let Some(found) = pattern::find(&subject, &wanted, at, deadline)? {
-        // An empty match would be found again forever.
+        // Skips past an empty match, which would be found again forever.
         at = if found.end > found.start { found.end } else { found.end + 1 };
         matches.push(found);
         if at > subject.len() || matches.len() >= MATCHES_MAX {
@@ -184,8 +185,8 @@ fn gmatch(lua: &Lua, arguments: &Arguments, deadline: &Deadline) -> Outcome {
     next.map(|next| one(Value::Function(next))).map_err(internal)
 }
 
-/// The captures, or the whole match where there are none.
-fn captures(lua: &Lua, subject: &[u8], found: &Match) -> Outcome {
+/// The captures, or the whole match if there are none.
+fn captures(lua: &Lua, subject: &[u8], found: &Match) -> LuaResult {
     if found.captures.is_empty() {
         return string(lua, &subject[found.start..found.end]).map(one);
     }

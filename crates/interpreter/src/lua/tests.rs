@@ -1,4 +1,4 @@
-//! What a script can and cannot do.
+//! Capabilities and limits of scripts.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 
 fn vm() -> Vm {
-    Vm::new(pod::Options::default(), &[])
+    Vm::new(pod::PodOptions::default(), &[])
 }
 
 fn object(value: Json) -> Object {
@@ -20,8 +20,8 @@ fn thing(rest: Json) -> Object {
     object
 }
 
-/// Runs a body as the function that reflects a status; what it returns is wrapped so that any value can be seen.
-fn eval_with(vm: &Vm, body: &str) -> Answer<Json> {
+/// Runs a body as the status reflection function; its result is wrapped so that any value is visible.
+fn eval_with(vm: &Vm, body: &str) -> InterpretResult<Json> {
     let script: Arc<str> = format!(
         "local function body(observed) {body} end function ReflectStatus(observed) return {{r = body(observed)}} end"
     )
@@ -29,7 +29,7 @@ fn eval_with(vm: &Vm, body: &str) -> Answer<Json> {
     vm.reflect_status(&script, &thing(json!({"n": 3}))).map(|status| status["r"].clone())
 }
 
-fn eval(body: &str) -> Answer<Json> {
+fn eval(body: &str) -> InterpretResult<Json> {
     eval_with(&vm(), body)
 }
 
@@ -94,7 +94,7 @@ fn each_operation_has_its_function_and_its_types() {
 }
 
 #[test]
-fn empty_results_mean_what_their_operation_returns() {
+fn empty_results_take_the_type_of_their_operation() {
     let vm = vm();
     let script: Arc<str> = r#"
         function GetComponents() return {} end
@@ -140,7 +140,7 @@ fn results_of_another_type_are_refused() {
 }
 
 #[test]
-fn scripts_leave_nothing_behind_for_each_other() {
+fn scripts_do_not_share_state() {
     let vm = vm();
     let spoil = "string.format = nil table.insert = nil math.floor = nil leaked = 1 require('kube').resourceAdd = nil \
         package.preload.kube = nil return 1";
@@ -205,7 +205,7 @@ fn the_language_is_lua_5_1_with_the_libraries_karmada_gives() {
 }
 
 #[test]
-fn what_could_break_out_is_refused_with_a_word() {
+fn sandbox_escapes_are_rejected_with_a_message() {
     for name in [
         "collectgarbage",
         "dofile",
@@ -308,7 +308,7 @@ fn a_script_that_never_stops_growing_is_stopped() {
         "return string.format('%s%s', string.format('%900s', 'a'), string.format('%9999999999s', 'b'))",
     ] {
         let error = error_of(body);
-        // On a busy machine the time may be over before the memory is full.
+        // On a busy machine the time limit may be reached before the memory limit.
         let clear = ["needs more than 64 MiB of memory", "wider than 1000", "ran longer than 1000 ms"];
         let is_clear = clear.iter().any(|text| error.contains(text));
         assert!(is_clear, "{body}: {error}");
@@ -322,7 +322,7 @@ fn a_script_that_never_stops_growing_is_stopped() {
 }
 
 #[test]
-fn many_calls_at_once_share_the_pool_and_leave_it_bounded() {
+fn concurrent_calls_share_a_bounded_pool() {
     let vm = Arc::new(vm());
     let threads: Vec<_> = (0..16)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! One status out of the statuses of all members.
+//! Aggregates the statuses of all members into one.
 
 use api::work::AggregatedStatusItem;
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::job::{self, is_before};
 use super::read::{Zero, int, list, text, write_int};
 use super::{Kind, load_balancer};
-use crate::operation::{Answer, Operation};
+use crate::operation::{InterpretResult, Operation};
 use Zero::{Omitted, Written};
 
 type Field = (&'static str, Zero);
@@ -45,11 +45,11 @@ const BUDGET: &[Field] = &[
 ];
 const AUTOSCALER: &[Field] = &[("currentReplicas", Omitted), ("desiredReplicas", Written)];
 
-/// Later phases win nothing: the first of these that any member reports is the phase of all.
+/// In order of precedence: the first of these that any member reports is the phase of all.
 const POD_PHASES: &[&str] = &["Failed", "Pending", "Running", "Succeeded"];
 const VOLUME_PHASES: &[&str] = &["Failed", "Pending", "Available", "Bound", "Released"];
 
-pub fn aggregate(kind: Kind, object: &mut Object, items: &[AggregatedStatusItem]) -> Answer<()> {
+pub fn aggregate(kind: Kind, object: &mut Object, items: &[AggregatedStatusItem]) -> InterpretResult<()> {
     let statuses = || items.iter().filter_map(|item| item.status.as_ref());
     let status = match kind {
         Kind::Deployment => return replicated(object, items, DEPLOYMENT, Latest::OfTemplate),
@@ -82,17 +82,22 @@ pub fn aggregate(kind: Kind, object: &mut Object, items: &[AggregatedStatusItem]
     Ok(())
 }
 
-/// Whose generation the template generation of a member's status has to reach to be the latest news.
+/// The generation that a member status's template generation must reach to be current.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Latest {
     OfTemplate,
     /// Karmada 1.18 compares a StatefulSet with the member's generation, and reflects no observed one: with any
-    /// member the observed generation of the template stays where it is.
+    /// member the observed generation of the template stays unchanged.
     OfMember,
 }
 
 /// Sums the counters; all else in the status stays.
-fn replicated(object: &mut Object, items: &[AggregatedStatusItem], fields: &[Field], latest: Latest) -> Answer<()> {
+fn replicated(
+    object: &mut Object,
+    items: &[AggregatedStatusItem],
+    fields: &[Field],
+    latest: Latest,
+) -> InterpretResult<()> {
     let generation = object.generation();
     let mut totals = vec![0i64; fields.len()];
     let mut current = 0;
@@ -126,14 +131,14 @@ fn take_status(object: &mut Object) -> Map<String, Value> {
     }
 }
 
-/// A status that says nothing is not added to an object without one.
+/// An empty status is not added to an object without one.
 fn put_status(object: &mut Object, map: Map<String, Value>) {
     if !map.is_empty() || object.as_map().contains_key("status") {
         object.as_map_mut().insert("status".to_owned(), Value::Object(map));
     }
 }
 
-fn sums<'a>(statuses: impl Iterator<Item = &'a Value>, fields: &[Field]) -> Answer<Map<String, Value>> {
+fn sums<'a>(statuses: impl Iterator<Item = &'a Value>, fields: &[Field]) -> InterpretResult<Map<String, Value>> {
     let mut totals = vec![0i64; fields.len()];
     for status in statuses {
         for (total, (key, _)) in totals.iter_mut().zip(fields) {
@@ -144,7 +149,7 @@ fn sums<'a>(statuses: impl Iterator<Item = &'a Value>, fields: &[Field]) -> Answ
     Ok(written.map(|((key, _), total)| ((*key).to_owned(), total.into())).collect())
 }
 
-fn cron_job(object: &mut Object, items: &[AggregatedStatusItem]) -> Answer<()> {
+fn cron_job(object: &mut Object, items: &[AggregatedStatusItem]) -> InterpretResult<()> {
     let mut active = Vec::new();
     let mut times = [("lastScheduleTime", ""), ("lastSuccessfulTime", "")];
     for status in items.iter().filter_map(|item| item.status.as_ref()) {
@@ -169,8 +174,8 @@ fn cron_job(object: &mut Object, items: &[AggregatedStatusItem]) -> Answer<()> {
     Ok(())
 }
 
-/// The first phase of the order that some member is in. A member that has not reported yet is taken to be pending.
-fn phase<'a>(items: &[AggregatedStatusItem], order: &[&'a str]) -> Answer<Option<&'a str>> {
+/// The first phase of the order that some member is in. A member without a status counts as pending.
+fn phase<'a>(items: &[AggregatedStatusItem], order: &[&'a str]) -> InterpretResult<Option<&'a str>> {
     let mut reported = Vec::with_capacity(items.len());
     for item in items {
         reported.push(match &item.status {
@@ -181,7 +186,7 @@ fn phase<'a>(items: &[AggregatedStatusItem], order: &[&'a str]) -> Answer<Option
     Ok(order.iter().find(|phase| reported.contains(phase)).copied())
 }
 
-fn claim_phase<'a>(statuses: impl Iterator<Item = &'a Value>) -> Answer<&'a str> {
+fn claim_phase<'a>(statuses: impl Iterator<Item = &'a Value>) -> InterpretResult<&'a str> {
     let mut result = "Bound";
     for status in statuses {
         match text(status, "phase")? {
@@ -193,7 +198,7 @@ fn claim_phase<'a>(statuses: impl Iterator<Item = &'a Value>) -> Answer<&'a str>
     Ok(result)
 }
 
-fn pod(items: &[AggregatedStatusItem]) -> Answer<Value> {
+fn pod(items: &[AggregatedStatusItem]) -> InterpretResult<Value> {
     let mut status = Map::new();
     if let Some(phase) = phase(items, POD_PHASES)? {
         status.insert("phase".to_owned(), phase.into());
@@ -201,7 +206,7 @@ fn pod(items: &[AggregatedStatusItem]) -> Answer<Value> {
     for key in ["containerStatuses", "initContainerStatuses"] {
         let mut containers = Vec::new();
         for status in items.iter().filter_map(|item| item.status.as_ref()) {
-            // Names and images differ or repeat between members; only these two mean something together.
+            // Names and images differ or repeat between members; only these two can be aggregated.
             containers.extend(list(status, key)?.iter().map(|container| {
                 let state = container.get("state").filter(|state| state.is_object()).cloned();
                 json!({"name": "", "image": "", "imageID": "", "restartCount": 0, "lastState": {},
@@ -216,7 +221,7 @@ fn pod(items: &[AggregatedStatusItem]) -> Answer<Value> {
     Ok(Value::Object(status))
 }
 
-fn budget(items: &[AggregatedStatusItem]) -> Answer<Value> {
+fn budget(items: &[AggregatedStatusItem]) -> InterpretResult<Value> {
     let mut status = sums(items.iter().filter_map(|item| item.status.as_ref()), BUDGET)?;
     let mut disrupted = Map::new();
     for item in items {

@@ -1,17 +1,17 @@
-//! Whether what runs in a member does what it should.
+//! Health of workloads in a member.
 
 use object::Object;
 use serde_json::Value;
 
 use super::Kind;
 use super::read::{int, list, text};
-use crate::operation::{Answer, Operation};
+use crate::operation::{InterpretResult, Operation};
 
-pub fn is_healthy(kind: Kind, object: &Object) -> Answer<bool> {
+pub fn is_healthy(kind: Kind, object: &Object) -> InterpretResult<bool> {
     let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
     let status = object.get(&["status"]).unwrap_or(&Value::Null);
     let observed = || Ok(int(status, "observedGeneration")? == object.generation());
-    // Without a wanted number every number is enough.
+    // Without a desired number, any number is enough.
     let wanted = || match spec.get("replicas") {
         None | Some(Value::Null) => Ok(i64::MIN),
         Some(_) => int(spec, "replicas"),
@@ -44,7 +44,7 @@ pub fn is_healthy(kind: Kind, object: &Object) -> Answer<bool> {
     })
 }
 
-fn has_address(status: &Value) -> Answer<bool> {
+fn has_address(status: &Value) -> InterpretResult<bool> {
     for ingress in list(&status["loadBalancer"], "ingress")? {
         if !text(ingress, "hostname")?.is_empty() || !text(ingress, "ip")?.is_empty() {
             return Ok(true);

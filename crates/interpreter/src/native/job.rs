@@ -1,4 +1,4 @@
-//! One job out of the jobs of all members.
+//! Aggregates the jobs of all members into one.
 
 use api::work::AggregatedStatusItem;
 use jiff::Timestamp;
@@ -6,9 +6,9 @@ use object::{Object, time};
 use serde_json::{Map, Value, json};
 
 use super::read::{Zero, int, list, text, write_int};
-use crate::operation::Answer;
+use crate::operation::InterpretResult;
 
-/// What the members said together.
+/// The sums over all members.
 #[derive(Default)]
 struct Tally<'a> {
     active: i64,
@@ -23,8 +23,8 @@ struct Tally<'a> {
     last_completion: Option<&'a str>,
 }
 
-/// The new status; `None` when the job is over and its status final.
-pub fn status(object: &Object, items: &[AggregatedStatusItem], now: Timestamp) -> Answer<Option<Value>> {
+/// The new status; `None` if the job has finished and its status is final.
+pub fn status(object: &Object, items: &[AggregatedStatusItem], now: Timestamp) -> InterpretResult<Option<Value>> {
     let old = object.get(&["status"]).unwrap_or(&Value::Null);
     if end_of(old)?.is_some() {
         return Ok(None);
@@ -52,7 +52,7 @@ pub fn status(object: &Object, items: &[AggregatedStatusItem], now: Timestamp) -
     Ok(Some(Value::Object(new)))
 }
 
-fn tally(items: &[AggregatedStatusItem]) -> Answer<Tally<'_>> {
+fn tally(items: &[AggregatedStatusItem]) -> InterpretResult<Tally<'_>> {
     let mut tally = Tally::default();
     for item in items {
         let Some(status) = &item.status else { continue };
@@ -92,7 +92,7 @@ fn conditions(tally: &Tally<'_>, members: usize, now: Timestamp) -> Vec<Value> {
         let clusters = tally.failed_in.join(",");
         conditions.push(condition("Failed", "JobFailed", format!("Job executed failed in member clusters {clusters}")));
     }
-    // A binding that was just made has no member yet: that is no success.
+    // A new binding without members is not a success.
     if tally.complete == members && members > 0 {
         conditions.push(condition("Complete", "Completed", "Job completed".to_owned()));
         if tally.criteria_met == members {
@@ -103,15 +103,15 @@ fn conditions(tally: &Tally<'_>, members: usize, now: Timestamp) -> Vec<Value> {
     conditions
 }
 
-/// `Complete` or `Failed` once the job is over.
-fn end_of(status: &Value) -> Answer<Option<&str>> {
+/// `Complete` or `Failed` once the job has finished.
+fn end_of(status: &Value) -> InterpretResult<Option<&str>> {
     let over = list(status, "conditions")?.iter().find(|condition| {
         (condition["type"] == "Complete" || condition["type"] == "Failed") && condition["status"] == "True"
     });
     over.map(|condition| text(condition, "type")).transpose()
 }
 
-/// Times that cannot be read come before all others.
+/// Invalid times sort before all others.
 pub fn is_before(a: &str, b: &str) -> bool {
     time::parse(a) < time::parse(b)
 }

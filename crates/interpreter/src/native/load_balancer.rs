@@ -1,13 +1,13 @@
-//! The addresses of all members as one list: each once, its ports merged, in an order that never changes by itself.
+//! Merges the addresses of all members: deduplicated, ports merged, in a stable order.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::read::{int, list, text};
-use crate::operation::Answer;
+use crate::operation::InterpretResult;
 
-/// An empty name sorts behind every other.
+/// An empty name sorts after every other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     no_hostname: bool,
@@ -20,7 +20,7 @@ struct Key {
 type Port = (i64, String, Option<String>);
 
 /// The `status` with the addresses of all given statuses.
-pub fn merge<'a>(statuses: impl Iterator<Item = &'a Value>) -> Answer<Value> {
+pub fn merge<'a>(statuses: impl Iterator<Item = &'a Value>) -> InterpretResult<Value> {
     let mut merged: BTreeMap<Key, (&Value, BTreeMap<Port, &Value>)> = BTreeMap::new();
     for status in statuses {
         for ingress in list(&status["loadBalancer"], "ingress")? {

@@ -1,4 +1,4 @@
-//! Rules for the kinds every cluster has, read straight from the JSON tree.
+//! Rules for built-in kinds, read directly from the JSON tree.
 
 mod aggregate;
 mod health;
@@ -14,10 +14,10 @@ use api::work::{AggregatedStatusItem, ReplicaRequirements};
 use object::Object;
 use serde_json::Value;
 
-use crate::operation::{Answer, InterpretError, Operation};
+use crate::operation::{InterpretError, InterpretResult, Operation};
 use crate::pod;
 
-/// A kind with rules of its own.
+/// A kind with native rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Deployment,
@@ -65,7 +65,7 @@ impl Kind {
         Self::of(object.api_version(), object.kind())
     }
 
-    /// The field that says how many pods are wanted.
+    /// The field with the desired number of pods.
     fn replica_field(self) -> Option<&'static str> {
         match self {
             Self::Deployment | Self::ReplicaSet | Self::StatefulSet => Some("replicas"),
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// Is there a rule for this kind?
+/// Reports whether there is a rule for this kind.
 pub fn has_hook(api_version: &str, kind: &str, operation: Operation) -> bool {
     use Kind as K;
 
@@ -131,12 +131,12 @@ fn no_rule(object: &Object, operation: Operation) -> InterpretError {
     InterpretError(format!("default {} interpreter for \"{}\" not found", operation.name(), object.gvk()))
 }
 
-pub fn replicas(object: &Object, options: pod::Options) -> Answer<(i32, Option<ReplicaRequirements>)> {
+pub fn replicas(object: &Object, options: pod::PodOptions) -> InterpretResult<(i32, Option<ReplicaRequirements>)> {
     let kind = Kind::of_object(object).ok_or_else(|| no_rule(object, Operation::InterpretReplica))?;
     replicas::replicas(kind, object, options)
 }
 
-pub fn revise_replicas(mut object: Object, replicas: i64) -> Answer<Object> {
+pub fn revise_replicas(mut object: Object, replicas: i64) -> InterpretResult<Object> {
     let field = Kind::of_object(&object)
         .and_then(Kind::replica_field)
         .ok_or_else(|| no_rule(&object, Operation::ReviseReplica))?;
@@ -144,28 +144,28 @@ pub fn revise_replicas(mut object: Object, replicas: i64) -> Answer<Object> {
     Ok(object)
 }
 
-pub fn retain(mut desired: Object, observed: &Object) -> Answer<Object> {
+pub fn retain(mut desired: Object, observed: &Object) -> InterpretResult<Object> {
     let kind = Kind::of_object(&desired).ok_or_else(|| no_rule(&desired, Operation::Retain))?;
     retain::retain(kind, &mut desired, observed)?;
     Ok(desired)
 }
 
-pub fn aggregate_status(mut object: Object, items: &[AggregatedStatusItem]) -> Answer<Object> {
+pub fn aggregate_status(mut object: Object, items: &[AggregatedStatusItem]) -> InterpretResult<Object> {
     let kind = Kind::of_object(&object).ok_or_else(|| no_rule(&object, Operation::AggregateStatus))?;
     aggregate::aggregate(kind, &mut object, items)?;
     Ok(object)
 }
 
-pub fn reflect_status(object: &Object) -> Answer<Option<Value>> {
+pub fn reflect_status(object: &Object) -> InterpretResult<Option<Value>> {
     reflect::reflect(Kind::of_object(object), object)
 }
 
-pub fn is_healthy(object: &Object) -> Answer<bool> {
+pub fn is_healthy(object: &Object) -> InterpretResult<bool> {
     let kind = Kind::of_object(object).ok_or_else(|| no_rule(object, Operation::InterpretHealth))?;
     health::is_healthy(kind, object)
 }
 
-pub fn dependencies(object: &Object) -> Answer<Vec<DependentObjectReference>> {
+pub fn dependencies(object: &Object) -> InterpretResult<Vec<DependentObjectReference>> {
     let none = || no_rule(object, Operation::InterpretDependency);
     let kind = Kind::of_object(object).ok_or_else(none)?;
     let namespace = object.namespace();
@@ -175,7 +175,7 @@ pub fn dependencies(object: &Object) -> Answer<Vec<DependentObjectReference>> {
         Kind::CronJob => of_spec(&["spec", "jobTemplate", "spec", "template", "spec"]),
         Kind::Pod => of_spec(&["spec"]),
         Kind::StatefulSet => {
-            // A claim that a template of the set makes in the member is only a placeholder here.
+            // A claim created from a claim template in the member is only a placeholder here.
             let made = |name: &str| {
                 let templates = object.items(&["spec", "volumeClaimTemplates"]);
                 templates.iter().any(|template| template["metadata"]["name"] == name)
@@ -186,7 +186,7 @@ pub fn dependencies(object: &Object) -> Answer<Vec<DependentObjectReference>> {
         }
         Kind::Ingress => {
             let names = object.items(&["spec", "tls"]).iter().filter_map(|tls| tls["secretName"].as_str());
-            // An entry without a secret uses the controller's own certificate: nothing to bring along.
+            // An entry without a secret uses the controller's own certificate: no dependency.
             let names = names.filter(|name| !name.is_empty());
             names.map(|name| pod::reference("v1", "Secret", namespace, name)).collect()
         }

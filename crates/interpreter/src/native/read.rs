@@ -1,27 +1,27 @@
-//! Reads fields as Go's types would: absent is zero, another type is an error.
+//! Reads fields like Go's types: absent is zero, another type is an error.
 
 use serde_json::{Map, Value};
 
-use crate::operation::{Answer, InterpretError};
+use crate::operation::{InterpretError, InterpretResult};
 
-/// A whole number; zero when absent.
-pub fn int(value: &Value, key: &str) -> Answer<i64> {
+/// An integer; zero if absent.
+pub fn int(value: &Value, key: &str) -> InterpretResult<i64> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(0),
         Some(found) => found.as_i64().ok_or_else(|| wrong(key, found, "a whole number")),
     }
 }
 
-/// A string; empty when absent.
-pub fn text<'a>(value: &'a Value, key: &str) -> Answer<&'a str> {
+/// A string; empty if absent.
+pub fn text<'a>(value: &'a Value, key: &str) -> InterpretResult<&'a str> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(""),
         Some(found) => found.as_str().ok_or_else(|| wrong(key, found, "a string")),
     }
 }
 
-/// A list; empty when absent.
-pub fn list<'a>(value: &'a Value, key: &str) -> Answer<&'a [Value]> {
+/// A list; empty if absent.
+pub fn list<'a>(value: &'a Value, key: &str) -> InterpretResult<&'a [Value]> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(items)) => Ok(items),
@@ -29,14 +29,14 @@ pub fn list<'a>(value: &'a Value, key: &str) -> Answer<&'a [Value]> {
     }
 }
 
-/// How Go writes a number field: always, or only when it is not zero.
+/// Go's serialization of a number field: always, or only if not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zero {
     Written,
     Omitted,
 }
 
-/// Writes a number field where it differs; an absent one is zero already.
+/// Writes a number field if it differs; an absent one is zero already.
 pub fn write_int(map: &mut Map<String, Value>, key: &str, number: i64, zero: Zero) {
     if map.get(key).and_then(Value::as_i64).unwrap_or(0) == number {
         return;

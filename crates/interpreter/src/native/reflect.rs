@@ -1,4 +1,4 @@
-//! The part of a member object's status that is worth reporting.
+//! The part of a member object's status that is reported.
 
 use api::work::ANNOTATION_TEMPLATE_GENERATION;
 use object::Object;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Kind;
 use super::read::{Zero, int};
-use crate::operation::{Answer, InterpretError};
+use crate::operation::{InterpretError, InterpretResult};
 use Zero::{Omitted, Written};
 
 type Field = (&'static str, Zero);
@@ -51,8 +51,8 @@ const BUDGET: &[Field] = &[
 ];
 const AUTOSCALER: &[Field] = &[("currentReplicas", Omitted), ("desiredReplicas", Written)];
 
-/// `None`: nothing to report (yet).
-pub fn reflect(kind: Option<Kind>, object: &Object) -> Answer<Option<Value>> {
+/// `None` if there is nothing to report (yet).
+pub fn reflect(kind: Option<Kind>, object: &Object) -> InterpretResult<Option<Value>> {
     let Some(status) = object.get(&["status"]) else { return Ok(None) };
     if !status.is_object() {
         return Err(InterpretError(format!(".status is {status}, which is not an object")));
@@ -98,8 +98,8 @@ pub fn reflect(kind: Option<Kind>, object: &Object) -> Answer<Option<Value>> {
     Ok(Some(Value::Object(out)))
 }
 
-/// The member's own generation and the template's it was made from, so that the roll-up can tell old news from new.
-fn generations(object: &Object, out: &mut Map<String, Value>) -> Answer<()> {
+/// The member's own generation and that of its template, so that aggregation can detect outdated statuses.
+fn generations(object: &Object, out: &mut Map<String, Value>) -> InterpretResult<()> {
     let text = object.annotation(ANNOTATION_TEMPLATE_GENERATION).unwrap_or_default();
     let template: i64 = match text {
         "" => 0,
@@ -117,7 +117,7 @@ fn generations(object: &Object, out: &mut Map<String, Value>) -> Answer<()> {
     Ok(())
 }
 
-fn numbers(status: &Value, fields: &[Field], out: &mut Map<String, Value>) -> Answer<()> {
+fn numbers(status: &Value, fields: &[Field], out: &mut Map<String, Value>) -> InterpretResult<()> {
     for (key, zero) in fields {
         let number = int(status, key)?;
         if number != 0 || *zero == Written {
@@ -127,7 +127,7 @@ fn numbers(status: &Value, fields: &[Field], out: &mut Map<String, Value>) -> An
     Ok(())
 }
 
-/// Lists, maps and times go over as they are; empty ones say nothing.
+/// Lists, maps and times are copied; empty ones are skipped.
 fn copies(status: &Value, keys: &[&str], out: &mut Map<String, Value>) {
     for key in keys {
         let Some(value) = status.get(*key) else { continue };

@@ -1,4 +1,4 @@
-//! How many pods a workload wants, what each needs, and how the number is changed.
+//! Replicas of a workload, their requirements, and how to change the number.
 
 use api::work::ReplicaRequirements;
 use object::Object;
@@ -6,17 +6,21 @@ use serde_json::Value;
 
 use super::Kind;
 use super::read::int;
-use crate::operation::{Answer, InterpretError, Operation};
+use crate::operation::{InterpretError, InterpretResult, Operation};
 use crate::pod;
 
-pub fn replicas(kind: Kind, object: &Object, options: pod::Options) -> Answer<(i32, Option<ReplicaRequirements>)> {
+pub fn replicas(
+    kind: Kind,
+    object: &Object,
+    options: pod::PodOptions,
+) -> InterpretResult<(i32, Option<ReplicaRequirements>)> {
     let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
     let template = &spec["template"]["spec"];
     match kind {
         Kind::Pod => Ok((1, pod::requirements(spec, options)?)),
         Kind::Job => {
             let parallelism = int(spec, "parallelism")?;
-            // A job with fixed completions never runs more pods than there are completions left.
+            // A job with fixed completions never runs more pods than the remaining completions.
             let wanted = match spec.get("completions") {
                 None | Some(Value::Null) => parallelism,
                 Some(_) => parallelism.min(int(spec, "completions")?),
@@ -30,12 +34,12 @@ pub fn replicas(kind: Kind, object: &Object, options: pod::Options) -> Answer<(i
     }
 }
 
-fn narrow(replicas: i64) -> Answer<i32> {
+fn narrow(replicas: i64) -> InterpretResult<i32> {
     i32::try_from(replicas).map_err(|_| InterpretError(format!("{replicas} replicas are more than can be counted")))
 }
 
-/// Changes the number where one stands already: what has no number leaves the number to somebody else.
-pub fn revise(object: &mut Object, field: &str, replicas: i64) -> Answer<()> {
+/// Changes an existing number: without one, another controller manages it.
+pub fn revise(object: &mut Object, field: &str, replicas: i64) -> InterpretResult<()> {
     let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
     if matches!(spec.get(field), None | Some(Value::Null)) {
         return Ok(());

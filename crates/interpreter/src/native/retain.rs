@@ -1,18 +1,18 @@
-//! What a member's object keeps of itself when the template is applied over it.
+//! Fields that a member's object keeps when the template is applied over it.
 
 use api::work::LABEL_RETAIN_REPLICAS;
 use object::Object;
 use serde_json::Value;
 
 use super::Kind;
-use crate::operation::{Answer, InterpretError, Operation};
+use crate::operation::{InterpretError, InterpretResult, Operation};
 
-pub fn retain(kind: Kind, desired: &mut Object, observed: &Object) -> Answer<()> {
+pub fn retain(kind: Kind, desired: &mut Object, observed: &Object) -> InterpretResult<()> {
     match kind {
         Kind::Deployment => return retain_replicas(desired, observed),
         Kind::Pod => retain_pod(desired, observed),
         Kind::Service => {
-            // Allocated by the member and unchangeable from then on.
+            // Allocated by the member and immutable from then on.
             if observed.i64_at(&["spec", "healthCheckNodePort"]).is_some_and(|port| port > 0) {
                 keep(desired, observed, &["spec", "healthCheckNodePort"]);
             }
@@ -44,14 +44,14 @@ pub fn retain(kind: Kind, desired: &mut Object, observed: &Object) -> Answer<()>
     Ok(())
 }
 
-/// Takes a field from the member where the member has it.
+/// Takes a field from the member if the member has it.
 fn keep(desired: &mut Object, observed: &Object, path: &[&str]) {
     if let Some(value) = observed.get(path) {
         desired.set(path, value.clone());
     }
 }
 
-/// Takes a field from the member, its absence too.
+/// Takes a field from the member, or removes it if the member lacks it.
 fn copy(desired: &mut Object, observed: &Object, path: &[&str]) {
     match observed.get(path) {
         Some(value) => desired.set(path, value.clone()),
@@ -59,7 +59,7 @@ fn copy(desired: &mut Object, observed: &Object, path: &[&str]) {
     }
 }
 
-fn retain_replicas(desired: &mut Object, observed: &Object) -> Answer<()> {
+fn retain_replicas(desired: &mut Object, observed: &Object) -> InterpretResult<()> {
     if desired.label(LABEL_RETAIN_REPLICAS) != Some("true") {
         return Ok(());
     }
@@ -92,7 +92,7 @@ fn retain_pod(desired: &mut Object, observed: &Object) {
     }
 }
 
-/// Ours first, then what only the member has: a token secret that the member made must not be made again forever.
+/// Ours first, then those only the member has: a token secret created by the member must not be recreated endlessly.
 fn merge_by_name(desired: &mut Object, observed: &Object, field: &str) {
     let known = |name: &Value, list: &[Value]| list.iter().any(|secret| secret["name"] == *name);
     let mut merged = desired.items(&[field]).to_vec();

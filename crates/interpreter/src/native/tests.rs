@@ -86,7 +86,7 @@ fn every_kind_has_exactly_the_rules_it_should_have() {
 #[test]
 fn a_question_without_a_rule_is_an_error() {
     let map = || of_kind("v1", "ConfigMap", json!({}));
-    let error = replicas(&map(), pod::Options::default()).expect_err("no rule");
+    let error = replicas(&map(), pod::PodOptions::default()).expect_err("no rule");
     assert_eq!(error.0, "default InterpretReplica interpreter for \"/v1, Kind=ConfigMap\" not found");
     assert!(revise_replicas(of_kind("v1", "Pod", json!({})), 1).is_err());
     assert!(retain(map(), &map()).is_err());
@@ -98,7 +98,7 @@ fn a_question_without_a_rule_is_an_error() {
 }
 
 #[test]
-fn replicas_are_what_the_workload_can_run_at_once() {
+fn replicas_are_the_number_of_concurrent_pods() {
     let cases = [
         ("apps/v1", "Deployment", json!({"replicas": 3}), 3),
         ("apps/v1", "Deployment", json!({}), 0),
@@ -112,7 +112,7 @@ fn replicas_are_what_the_workload_can_run_at_once() {
     ];
     for (api_version, kind, spec, expected) in cases {
         let object = of_kind(api_version, kind, json!({"spec": spec}));
-        let (found, requirements) = replicas(&object, pod::Options::default()).expect("readable");
+        let (found, requirements) = replicas(&object, pod::PodOptions::default()).expect("readable");
         assert_eq!((found, requirements), (expected, None), "of {kind} {spec}");
     }
     let pod = json!({"nodeSelector": {"a": "b"}});
@@ -122,15 +122,15 @@ fn replicas_are_what_the_workload_can_run_at_once() {
         ("v1", "Pod", pod.clone()),
     ] {
         let object = of_kind(api_version, kind, json!({"spec": spec}));
-        let (_, requirements) = replicas(&object, pod::Options::default()).expect("readable");
+        let (_, requirements) = replicas(&object, pod::PodOptions::default()).expect("readable");
         assert!(requirements.is_some_and(|r| r.node_claim.is_some()), "of {kind}");
     }
     let wrong = of_kind("apps/v1", "Deployment", json!({"spec": {"replicas": "three"}}));
-    assert!(replicas(&wrong, pod::Options::default()).is_err());
+    assert!(replicas(&wrong, pod::PodOptions::default()).is_err());
 }
 
 #[test]
-fn replicas_are_revised_only_where_there_is_a_number() {
+fn replicas_are_revised_only_if_set() {
     let cases = [
         ("apps/v1", "Deployment", json!({"replicas": 1}), json!({"replicas": 7})),
         ("apps/v1", "Deployment", json!({"paused": true}), json!({"paused": true})),
@@ -147,7 +147,7 @@ fn replicas_are_revised_only_where_there_is_a_number() {
 }
 
 #[test]
-fn members_keep_what_is_theirs() {
+fn members_retain_their_own_fields() {
     let retained = json!({"metadata": {"labels": {"resourcetemplate.karmada.io/retain-replicas": "true"}}, "spec": {"replicas": 1}});
     let cases = [
         (
@@ -255,7 +255,7 @@ fn members_keep_what_is_theirs() {
 }
 
 #[test]
-fn replicas_to_keep_that_are_not_there_are_an_error() {
+fn retaining_missing_replicas_is_an_error() {
     let labels = json!({"metadata": {"labels": {"resourcetemplate.karmada.io/retain-replicas": "true"}}});
     let error = retain(of_kind("apps/v1", "Deployment", labels), &of_kind("apps/v1", "Deployment", json!({})));
     assert_eq!(error.expect_err("no replicas").0, "failed to get spec.replicas from Deployment ns/x");
@@ -270,7 +270,7 @@ fn check_aggregate(api_version: &str, kind: &str, template: Value, members: &[(&
 }
 
 #[test]
-fn replicated_workloads_add_up_and_keep_what_else_the_status_says() {
+fn replicated_workloads_are_summed_and_keep_other_status_fields() {
     let fresh = |counts: Value| {
         let mut status = json!({"generation": 5, "observedGeneration": 5, "resourceTemplateGeneration": 3});
         object::patch::merge::apply(&mut status, &counts).expect("merges");
@@ -414,11 +414,11 @@ fn a_job_ends_when_all_members_are_done_or_one_failed() {
 
     let over = json!({"status": {"active": 9, "conditions": [{"type": "Failed", "status": "True"}]}});
     let (_, rest) = result(over, &[("a", later)]);
-    assert_eq!(rest, json!({"active": 9}), "what is over stays as it is");
+    assert_eq!(rest, json!({"active": 9}), "a finished job is not changed");
 }
 
 #[test]
-fn cron_jobs_list_what_is_active_and_the_latest_times() {
+fn cron_jobs_list_active_jobs_and_the_latest_times() {
     check_aggregate(
         "batch/v1",
         "CronJob",
@@ -501,7 +501,7 @@ fn budgets_and_autoscalers_add_up() {
 }
 
 #[test]
-fn the_status_that_is_reported_is_what_the_roll_up_needs() {
+fn the_reported_status_is_what_aggregation_needs() {
     let meta = json!({"generation": 4, "annotations": {"resourcetemplate.karmada.io/generation": "2"}});
     let with = |counts: Value| {
         let mut status = json!({"generation": 4, "resourceTemplateGeneration": 2});
@@ -573,7 +573,7 @@ fn the_status_that_is_reported_is_what_the_roll_up_needs() {
 }
 
 #[test]
-fn nothing_is_reported_before_there_is_a_status() {
+fn nothing_is_reported_without_a_status() {
     for (api_version, kind) in [("apps/v1", "Deployment"), ("v1", "ConfigMap"), ("batch/v1", "Job")] {
         assert_eq!(reflect_status(&of_kind(api_version, kind, json!({}))), Ok(None), "{kind}");
     }
@@ -684,7 +684,7 @@ fn a_pod_needs_everything_it_names() {
 }
 
 #[test]
-fn other_kinds_need_what_their_fields_name() {
+fn other_kinds_depend_on_referenced_objects() {
     let set = json!({"spec": {"volumeClaimTemplates": [{"metadata": {"name": "made"}}], "template": {"spec": {"volumes": [
         {"persistentVolumeClaim": {"claimName": "made"}}, {"persistentVolumeClaim": {"claimName": "real"}}]}}}});
     assert_eq!(names(&of_kind("apps/v1", "StatefulSet", set)), ["PersistentVolumeClaim ns/real"]);

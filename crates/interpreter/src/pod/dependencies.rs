@@ -1,4 +1,4 @@
-//! The objects a pod names, which have to be where it runs.
+//! The objects a pod refers to, which must exist where it runs.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
-//! What a pod asks of the cluster it runs in.
+//! Requirements and dependencies of a pod.
 
 mod dependencies;
 mod requirements;
 
 pub use dependencies::{dependencies, reference};
-pub use requirements::{Options, requirements};
+pub use requirements::{PodOptions, requirements};

@@ -1,4 +1,4 @@
-//! What one pod needs of a node: amounts, and which nodes are fit for it.
+//! Node requirements of one pod: resources, and node constraints.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use object::quantity::{Quantity, QuantityFormat};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::operation::{Answer, InterpretError};
+use crate::operation::{InterpretError, InterpretResult};
 
-/// What the feature gates switch.
+/// Options set by feature gates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Quotas are counted by priority class, so the class has to be known (gate ResourceQuotaEstimate).
+pub struct PodOptions {
+    /// Quotas are counted by priority class, so the class must be reported (gate ResourceQuotaEstimate).
     pub with_priority_class: bool,
 }
 
-/// The requirements of a pod spec; `None` when it has none.
-pub fn requirements(spec: &Value, options: Options) -> Answer<Option<ReplicaRequirements>> {
+/// The requirements of a pod spec; `None` if it has none.
+pub fn requirements(spec: &Value, options: PodOptions) -> InterpretResult<Option<ReplicaRequirements>> {
     let node_claim = node_claim(spec)?;
     let resource_request = request(spec)?;
     if node_claim.is_none() && resource_request.is_empty() {
@@ -34,7 +34,7 @@ pub fn requirements(spec: &Value, options: Options) -> Answer<Option<ReplicaRequ
     }))
 }
 
-fn node_claim(spec: &Value) -> Answer<Option<NodeClaim>> {
+fn node_claim(spec: &Value) -> InterpretResult<Option<NodeClaim>> {
     let wanted = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let claim = NodeClaim {
         hard_node_affinity: (!wanted.is_null()).then(|| wanted.clone()),
@@ -44,18 +44,18 @@ fn node_claim(spec: &Value) -> Answer<Option<NodeClaim>> {
     Ok((claim != NodeClaim::default()).then_some(claim))
 }
 
-fn read<T: for<'de> Deserialize<'de> + Default>(spec: &Value, key: &str) -> Answer<T> {
+fn read<T: for<'de> Deserialize<'de> + Default>(spec: &Value, key: &str) -> InterpretResult<T> {
     match &spec[key] {
         Value::Null => Ok(T::default()),
         value => T::deserialize(value).map_err(|error| InterpretError(format!("{key} cannot be read: {error}"))),
     }
 }
 
-/// Amounts by resource name: millis of cpu, whole units of all else.
+/// Amounts by resource name: milli-units of cpu, whole units of all else.
 type Amounts<'a> = BTreeMap<&'a str, i64>;
 
-/// The sum over the containers, or what the hungriest init container needs if that is more, and the overhead.
-fn request(spec: &Value) -> Answer<ResourceList> {
+/// The sum over the containers, or the largest init container if that is more, plus the overhead.
+fn request(spec: &Value) -> InterpretResult<ResourceList> {
     let mut total = Amounts::new();
     for container in spec["containers"].as_array().into_iter().flatten() {
         for (name, amount) in container_request(container)? {
@@ -79,16 +79,16 @@ fn request(spec: &Value) -> Answer<ResourceList> {
     Ok(wanted.map(|(name, amount)| (name.to_owned(), QuantityText::from(&written(name, amount)))).collect())
 }
 
-/// What is limited but not requested is requested up to its limit.
-fn container_request(container: &Value) -> Answer<Amounts<'_>> {
+/// A limit without a request counts as the request.
+fn container_request(container: &Value) -> InterpretResult<Amounts<'_>> {
     let mut amounts = Amounts::new();
     collect(&container["resources"]["requests"], &mut amounts)?;
     collect(&container["resources"]["limits"], &mut amounts)?;
     Ok(amounts)
 }
 
-/// Adds what is not there yet.
-fn collect<'a>(list: &'a Value, amounts: &mut Amounts<'a>) -> Answer<()> {
+/// Adds missing entries.
+fn collect<'a>(list: &'a Value, amounts: &mut Amounts<'a>) -> InterpretResult<()> {
     for (name, value) in list.as_object().into_iter().flatten() {
         if amounts.contains_key(name.as_str()) || !is_counted(name) {
             continue;
@@ -113,7 +113,7 @@ fn written(name: &str, amount: i64) -> Quantity {
     }
 }
 
-/// Resources a scheduler can count: the basic ones, and those that nodes and devices name for themselves.
+/// Resources a scheduler can count: the basic ones, and extended resources.
 fn is_counted(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pods")
         || name.starts_with("hugepages-")
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn check(spec: Value, expected: Value) {
-        let found = requirements(&spec, Options::default()).expect("readable");
+        let found = requirements(&spec, PodOptions::default()).expect("readable");
         assert_eq!(serde_json::to_value(found).expect("encodes"), expected, "of {spec}");
     }
 
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_asks_for_nothing_has_no_requirements() {
+    fn a_pod_without_requests_has_no_requirements() {
         check(json!({"containers": [{"name": "c"}]}), Value::Null);
         check(json!({"containers": [container(json!({"cpu": "0"}), json!({}))], "nodeSelector": {}}), Value::Null);
         check(Value::Null, Value::Null);
     }
 
     #[test]
-    fn containers_add_up_init_containers_count_by_the_largest_and_overhead_comes_on_top() {
+    fn containers_are_summed_init_containers_maxed_and_overhead_added() {
         check(
             json!({
                 "containers": [container(json!({"cpu": "500m", "memory": "1Gi"}), json!({})),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn only_resources_that_can_be_counted_are_asked_for() {
+    fn only_countable_resources_are_requested() {
         let asked = json!({"nvidia.com/gpu": 2, "hugepages-2Mi": "4Mi", "storage": "1Gi", "requests.a/b": 1,
             "attachable-volumes-x": 3, "example.kubernetes.io/x": 1});
         check(
@@ -186,10 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn the_priority_class_is_told_only_when_quotas_are_estimated() {
+    fn the_priority_class_is_reported_only_with_quota_estimation() {
         let spec = json!({"nodeSelector": {"a": "b"}, "priorityClassName": "high"});
         let class = |with_priority_class| {
-            let found = requirements(&spec, Options { with_priority_class }).expect("readable");
+            let found = requirements(&spec, PodOptions { with_priority_class }).expect("readable");
             found.expect("has a selector").priority_class_name
         };
         assert_eq!((class(false), class(true)), (String::new(), "high".to_owned()));
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn an_amount_that_is_no_amount_is_an_error() {
         let spec = json!({"containers": [container(json!({"cpu": "much"}), json!({}))]});
-        let error = requirements(&spec, Options::default()).expect_err("no amount");
+        let error = requirements(&spec, PodOptions::default()).expect_err("no amount");
         assert!(error.0.starts_with("cpu \"much\": quantities must match"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs the cases beside the bundled rules, and where Karmada's own rules and cases are on the machine, those as well.
+//! Runs the cases next to the bundled rules, and Karmada's own rules and cases if they are on the machine.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use serde_json::Map;
 
 use super::*;
 use crate::check::{Inputs, Output, run_rules};
-use crate::operation::{Answer, Operation};
+use crate::operation::{InterpretResult, Operation};
 
-/// One case: what a rule is asked and what it has to answer. Karmada's cases have other names for the same.
+/// One case: the input of a rule and the expected result. Karmada's cases use other names for the same.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
@@ -35,7 +35,7 @@ struct Case {
 }
 
 impl Case {
-    /// Roll-ups are about the status; some of Karmada's scripts forget the spec on the way, which nobody looks at.
+    /// Aggregation only concerns the status; some of Karmada's scripts drop the spec, which has no effect.
     fn for_status_only(mut self) -> Self {
         if let Some(expected) = self.output.get_mut("aggregatedStatus") {
             *expected = serde_json::json!({"status": expected["status"]});
@@ -49,7 +49,7 @@ fn read_cases(path: &Path) -> Vec<Case> {
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Texts in quotes that go on in the next line: Go does not mind how that line is indented, our reader does.
+/// Joins quoted texts that continue on the next line: Go accepts any indentation there, our parser does not.
 fn joined(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_open = false;
@@ -67,7 +67,7 @@ fn joined(text: &str) -> String {
     out
 }
 
-fn run_case(rules: &Customizations, case: &Case) -> Answer<Vec<Output>> {
+fn run_case(rules: &Customizations, case: &Case) -> InterpretResult<Vec<Output>> {
     let object = |value: &Option<Value>| value.clone().and_then(Object::from_value);
     let inputs = Inputs {
         desired: object(&case.desired),
@@ -79,7 +79,7 @@ fn run_case(rules: &Customizations, case: &Case) -> Answer<Vec<Output>> {
     run_rules(rules, operation, &inputs)
 }
 
-/// Every way in which the answers differ from what the case expects.
+/// Every difference between the results and the case.
 fn differences(rules: &Customizations, case: &Case) -> Vec<String> {
     let outputs = match run_case(rules, case) {
         Ok(outputs) => outputs,
@@ -103,7 +103,7 @@ fn differences(rules: &Customizations, case: &Case) -> Vec<String> {
     found
 }
 
-/// Lists without an order of their own are sorted, quantities written one way, numbers without needless fractions.
+/// Sorts lists without an order, and normalizes quantities and numbers.
 fn comparable(name: &str, value: &Value) -> Value {
     match name {
         "requires" => requirements(value),
@@ -139,7 +139,7 @@ fn requirements(value: &Value) -> Value {
     let mut requirements: ReplicaRequirements = read(value);
     for text in requirements.resource_request.values_mut() {
         let quantity = Quantity::parse(&text.0).expect("a quantity");
-        // The same amount in the same words, whatever words it came in.
+        // The same amount in the same notation.
         text.0 = Quantity::from_milli(quantity.milli_value(), object::quantity::QuantityFormat::DecimalSi).to_string();
     }
     serde_json::to_value(requirements).expect("encodes")
@@ -157,7 +157,7 @@ fn numbers(value: &Value) -> Value {
     }
 }
 
-/// Karmada's cases leave out what changes from run to run with a word of their own.
+/// Karmada's cases mark fields that change from run to run with a special value.
 fn strip_excluded(expected: &mut Value, actual: &mut Value) {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => {
@@ -180,7 +180,7 @@ fn strip_excluded(expected: &mut Value, actual: &mut Value) {
     }
 }
 
-/// Writes what the rules answer into the cases, for a reader to agree with or not.
+/// Writes the results of the rules into the cases, for review.
 fn update(rules: &Customizations, path: &Path) {
     let text = std::fs::read_to_string(path).expect("readable");
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
@@ -257,8 +257,8 @@ fn every_file_is_bundled_and_is_for_the_kind_of_its_folder() {
 }
 
 #[test]
-fn the_cases_beside_the_rules_hold() {
-    let rules = customizations(pod::Options::default());
+fn the_cases_next_to_the_rules_pass() {
+    let rules = customizations(pod::PodOptions::default());
     let mut complaints = Vec::new();
     let mut tried = BTreeSet::new();
     for path in files(&here(), &named("cases.yaml")) {
@@ -283,7 +283,7 @@ fn the_cases_beside_the_rules_hold() {
     }
 }
 
-/// Where Go keeps the module that our rules have to agree with.
+/// The path of the Go module that our rules are compared with.
 fn karmada_customizations() -> Option<PathBuf> {
     let modules = std::env::var_os("GOMODCACHE")
         .map(PathBuf::from)
@@ -300,24 +300,24 @@ fn karmada_rules(path: &Path) -> Customizations {
     let text = std::fs::read_to_string(path).expect("readable");
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
     let objects: Vec<Object> = documents.into_iter().filter_map(Object::from_value).collect();
-    Customizations::new(objects.iter(), pod::Options::default(), &[])
+    Customizations::new(objects.iter(), pod::PodOptions::default(), &[])
 }
 
-/// Whose rules and whose cases.
+/// The origin of rules or cases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Karmada,
     Ours,
 }
 
-/// Runs the cases of one side against the rules of another. Exceptions name a case and say why the results differ; an
-/// exception that is none any more is an error.
+/// Runs the cases of one side against the rules of another. Exceptions name a case and the reason for the difference;
+/// an exception without a difference is an error.
 fn check_against_karmada(rules_of: Side, cases_of: Side, exceptions: &[(&str, &str)]) {
     let Some(folder) = karmada_customizations() else {
         println!("skipped: the Go module github.com/karmada-io/karmada v1.18.2 is not on this machine");
         return;
     };
-    let ours = customizations(pod::Options::default());
+    let ours = customizations(pod::PodOptions::default());
     let mut complaints = Vec::new();
     let mut count = 0;
     for path in files(&folder, &named("customizations.yaml")) {
@@ -348,7 +348,7 @@ const NO_EMPTY_LIST: (&str, &str) = (
     "AdvancedCronJob with empty statusItems list",
     "bindings without members have no list, so no script sees an empty one",
 );
-const NO_ORDER: &str = "pairs() goes by insertion in Karmada's machine and by no order in ours";
+const NO_ORDER: &str = "pairs() is in insertion order in Karmada's Lua and unordered in ours";
 const LOST_GENERATION: &str = "Karmada's script looks for the observed generation where it never is";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Who answers when several could.
+//! Precedence between tiers.
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -26,7 +26,7 @@ fn needs(name: &str) -> Value {
     json!({"dependencyInterpretation": {"luaScript": script}})
 }
 
-/// A webhook for everything that finds everything healthy.
+/// A webhook for everything that reports every object as healthy.
 struct Kind;
 
 #[async_trait]

@@ -1,10 +1,10 @@
-//! Which webhook is asked, what it is sent, and what its answers mean.
+//! Selection of webhooks, their requests, and the handling of responses.
 
 use parking_lot::Mutex;
 
 use super::*;
 
-/// Answers with these fields, and remembers what was asked.
+/// Responds with these fields, and records the requests.
 struct Scripted {
     fields: Value,
     calls: Mutex<Vec<WebhookCall>>,
@@ -41,7 +41,7 @@ fn workload() -> Object {
     Object::from_value(value).expect("a map")
 }
 
-/// One webhook for everything, which answers with these fields.
+/// One webhook for everything, which responds with these fields.
 fn answering(fields: Value) -> (Webhooks, Arc<Scripted>) {
     let caller = Arc::new(Scripted { fields, calls: Mutex::new(Vec::new()) });
     let all = configuration("all", json!([hook("hook", json!([rule(&["*"], "*", "*", "*")]))]));
@@ -49,7 +49,7 @@ fn answering(fields: Value) -> (Webhooks, Arc<Scripted>) {
 }
 
 #[test]
-fn the_matching_webhook_with_the_smallest_name_is_asked() {
+fn the_matching_webhook_with_the_smallest_name_is_called() {
     let gvk = workload().gvk();
     let webhooks = Webhooks::new(
         &[
@@ -79,11 +79,11 @@ fn the_matching_webhook_with_the_smallest_name_is_asked() {
 }
 
 #[tokio::test]
-async fn the_request_says_what_is_asked() {
+async fn the_request_contains_the_operation_and_inputs() {
     let (webhooks, caller) = answering(json!({}));
     let observed = workload();
     let items = [AggregatedStatusItem { cluster_name: "m1".into(), ..Default::default() }];
-    let question = Question { replicas: 5, observed: Some(&observed), items: &items };
+    let question = OperationInputs { replicas: 5, observed: Some(&observed), items: &items };
     let answer = webhooks.patched(&workload(), Operation::Retain, question).await.expect("asked");
     assert_eq!(answer, Ok(workload()), "no patch changes nothing");
     let call = caller.calls.lock()[0].clone();
@@ -104,7 +104,7 @@ async fn the_request_says_what_is_asked() {
 }
 
 #[tokio::test]
-async fn answers_carry_what_the_operation_needs() {
+async fn responses_contain_the_result_of_the_operation() {
     let object = workload();
     let (webhooks, _) = answering(json!({"replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}));
     let (replicas, requirements) = webhooks.replicas(&object).await.expect("asked").expect("answered");
@@ -118,12 +118,12 @@ async fn answers_carry_what_the_operation_needs() {
     assert_eq!(webhooks.is_healthy(&object).await, Some(Ok(false)));
     let patch = STANDARD.encode(r#"[{"op": "replace", "path": "/spec/replicas", "value": 9}]"#);
     let (webhooks, _) = answering(json!({"patch": patch, "patchType": "JSONPatch"}));
-    let patched = webhooks.patched(&object, Operation::ReviseReplica, Question::default()).await.expect("asked");
+    let patched = webhooks.patched(&object, Operation::ReviseReplica, OperationInputs::default()).await.expect("asked");
     assert_eq!(patched.expect("answered").i64_at(&["spec", "replicas"]), Some(9));
 }
 
 #[tokio::test]
-async fn answers_that_say_too_little_are_errors() {
+async fn incomplete_responses_are_errors() {
     let patch = STANDARD.encode("[]");
     let bad = STANDARD.encode(r#"[{"op": "remove", "path": "/spec/nothing"}]"#);
     let cases = [
@@ -160,7 +160,7 @@ async fn answers_that_say_too_little_are_errors() {
             Operation::InterpretStatus => webhooks.reflect_status(&object).await.expect("asked").map(drop),
             Operation::InterpretHealth => webhooks.is_healthy(&object).await.expect("asked").map(drop),
             Operation::InterpretDependency => webhooks.dependencies(&object).await.expect("asked").map(drop),
-            _ => webhooks.patched(&object, operation, Question::default()).await.expect("asked").map(drop),
+            _ => webhooks.patched(&object, operation, OperationInputs::default()).await.expect("asked").map(drop),
         };
         let error = error.expect_err(expected);
         assert!(error.0.contains(expected), "{fields}: {error}");
@@ -168,7 +168,7 @@ async fn answers_that_say_too_little_are_errors() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_cannot_be_asked_is_an_error() {
+async fn a_webhook_that_cannot_be_called_is_an_error() {
     let all = json!([rule(&["*"], "*", "*", "*")]);
     let webhooks = Webhooks::new(&[configuration("c", json!([hook("h", all.clone())]))], Arc::new(NoWebhooks));
     let error = webhooks.is_healthy(&workload()).await.expect("asked").expect_err("no socket");

@@ -1,4 +1,4 @@
-//! The kinds every Kubernetes 1.36 server has, ready to be served.
+//! The built-in kinds of a Kubernetes 1.36 server.
 
 mod row;
 mod table;
@@ -10,7 +10,7 @@ use table::SECTIONS;
 
 pub use row::definition_name;
 
-/// All built-in kinds in the order discovery shows them.
+/// All built-in kinds in discovery order.
 pub fn builtin() -> Vec<Kind> {
     SECTIONS
         .iter()
@@ -24,7 +24,7 @@ pub fn priority(gv: &GroupVersion) -> Option<Priority> {
     Some(Priority { group: section.group_priority, version: section.version_priority })
 }
 
-/// Does DELETE answer with the deleted object? Most kinds answer with a Status once the object is gone.
+/// Reports whether DELETE responds with the deleted object. Most kinds respond with a Status once the object is gone.
 pub fn returns_deleted(gvk: &GroupVersionKind) -> bool {
     match gvk.group.as_str() {
         "" => matches!(

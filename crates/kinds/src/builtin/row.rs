@@ -1,4 +1,4 @@
-//! What one line of the table of built-in resources says, and the `Kind` it becomes.
+//! One row of the table of built-in resources, and the `Kind` it becomes.
 
 use object::{GroupResource, GroupVersionKind};
 
@@ -6,7 +6,7 @@ use crate::kind::{Kind, ScaleSelector, Subresource, SubresourceKind};
 use crate::{printers, schemas, selectable, strategies};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum ResourceScope {
     Namespaced,
     Cluster,
 }
@@ -16,22 +16,22 @@ pub struct Row {
     pub plural: &'static str,
     pub short: &'static [&'static str],
     pub categories: &'static [&'static str],
-    pub scope: Scope,
+    pub scope: ResourceScope,
     pub stored: bool,
-    /// Group, version and kind of what lies in the store, where that is not this kind.
+    /// Group, version and kind of the stored objects, if they differ from this kind.
     pub stored_as: Option<(&'static str, &'static str, &'static str)>,
     pub verbs: &'static str,
     pub subresources: &'static [&'static str],
 }
 
 impl Row {
-    /// A stored, namespaced resource with every verb and nothing special.
+    /// A stored, namespaced resource with all verbs and no special behavior.
     pub const PLAIN: Self = Self {
         kind: "",
         plural: "",
         short: &[],
         categories: &[],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         stored: true,
         stored_as: None,
         verbs: "create,delete,deletecollection,get,list,patch,update,watch",
@@ -51,7 +51,7 @@ impl Row {
             singular: self.kind.to_lowercase(),
             short_names: owned(self.short),
             categories: owned(self.categories),
-            namespaced: self.scope == Scope::Namespaced,
+            namespaced: self.scope == ResourceScope::Namespaced,
             storage_resource: GroupResource::new(storage.group.clone(), self.plural),
             storage,
             stored: self.stored,
@@ -69,8 +69,8 @@ impl Row {
     }
 }
 
-/// The definition of a built-in kind or of the body of a subresource: `io.k8s.api.` and the first label of the group, but
-/// for the groups that live in modules of their own.
+/// The definition of a built-in kind or of the body of a subresource: `io.k8s.api.` and the first label of the group,
+/// except for groups with their own modules.
 pub fn definition_name(gvk: &GroupVersionKind) -> String {
     let package = match gvk.group.as_str() {
         "" => "io.k8s.api.core".to_owned(),
@@ -82,7 +82,7 @@ pub fn definition_name(gvk: &GroupVersionKind) -> String {
     format!("{package}.{}.{}", gvk.version, gvk.kind)
 }
 
-/// The warnings a 1.36 server sends with every answer about these kinds.
+/// The deprecation warnings of a 1.36 server for these kinds.
 fn deprecation(gvk: &GroupVersionKind) -> Option<String> {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),

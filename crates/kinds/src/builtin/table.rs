@@ -1,7 +1,7 @@
-//! Every built-in resource as a row: names, scope, verbs and subresources, in the order discovery shows them.
+//! Every built-in resource as a row: names, scope, verbs and subresources, in discovery order.
 
+use super::row::ResourceScope::{Cluster, Namespaced};
 use super::row::Row;
-use super::row::Scope::{Cluster, Namespaced};
 
 const ROW: Row = Row::PLAIN;
 

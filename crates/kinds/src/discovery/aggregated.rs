@@ -1,4 +1,4 @@
-//! Aggregated discovery (`apidiscovery.k8s.io/v2`): every group, version and resource in one answer.
+//! Aggregated discovery (`apidiscovery.k8s.io/v2`): every group, version and resource in one response.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::{Group, is_custom, kinds_of};
 use crate::kind::{Kind, Subresource};
 
-/// The answer to `/api` (core group only) or `/apis` (all others) for clients that ask for `APIGroupDiscoveryList`.
+/// The response to `/api` (core group only) or `/apis` (all others) for clients that request `APIGroupDiscoveryList`.
 pub fn group_discovery_list(items: Vec<Value>) -> Value {
     json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items })
 }
 
-/// One group of that answer.
+/// One group of that response.
 pub fn group_discovery(kinds: &[Arc<Kind>], group: &Group) -> Value {
     let versions: Vec<Value> = group
         .versions

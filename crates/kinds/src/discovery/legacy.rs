@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Group, kinds_of};
 use crate::kind::{Kind, Subresource};
 
-/// `/api`. The address is what clients outside see, `host:port`.
+/// `/api`. The address is the external one, `host:port`.
 pub fn api_versions(server_address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -19,7 +19,7 @@ pub fn api_versions(server_address: &str) -> Value {
     })
 }
 
-/// `/apis`: every group but the core one.
+/// `/apis`: every group except the core one.
 pub fn api_group_list(groups: &[Group]) -> Value {
     let groups: Vec<Value> = groups.iter().filter(|group| !group.name.is_empty()).map(group_fields).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
@@ -43,7 +43,7 @@ fn group_fields(group: &Group) -> Value {
     json!({ "name": group.name, "versions": versions, "preferredVersion": preferred })
 }
 
-/// `/api/v1` and `/apis/GROUP/VERSION`; `None` when nothing is served there.
+/// `/api/v1` and `/apis/GROUP/VERSION`; `None` if nothing is served there.
 pub fn api_resource_list(kinds: &[Arc<Kind>], gv: &GroupVersion) -> Option<Value> {
     let kinds = kinds_of(kinds, gv);
     if kinds.is_empty() {
@@ -56,7 +56,7 @@ pub fn api_resource_list(kinds: &[Arc<Kind>], gv: &GroupVersion) -> Option<Value
         })
         .collect();
     let mut document = json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": gv.to_string(), "resources": resources });
-    // The list of the core group is older than apiVersion on these lists, and clients have seen it without ever since.
+    // The list of the core group predates apiVersion on these lists and still omits it.
     if let (true, Some(map)) = (gv.group.is_empty(), document.as_object_mut()) {
         map.remove("apiVersion");
     }
@@ -98,7 +98,7 @@ fn subresource(kind: &Kind, sub: &Subresource) -> Value {
     entry
 }
 
-/// Tells storage migrators when the stored form of a kind changed: eight bytes of SHA-256 over the stored kind's name.
+/// Lets storage migrators detect a changed storage version: eight bytes of SHA-256 over the stored kind's name.
 pub fn storage_version_hash(storage: &GroupVersionKind) -> String {
     let name = format!("{}/{}/{}", storage.group, storage.version, storage.kind);
     let digest = digest::digest(&digest::SHA256, name.as_bytes());

@@ -1,7 +1,7 @@
-//! What clients learn about the served kinds: group and resource lists, and aggregated discovery.
+//! Discovery documents of the served kinds: group and resource lists, and aggregated discovery.
 //!
-//! Pure functions over kinds. A server that also proxies groups of other servers merges their `Group`s into the vector it
-//! got from `groups`, sorts it with `sort_groups` and builds the lists from that.
+//! Pure functions over kinds. A server that also proxies groups of other servers merges their `Group`s into the
+//! result of `groups`, sorts it with `sort_groups` and builds the lists from that.
 
 mod aggregated;
 mod legacy;
@@ -19,7 +19,7 @@ pub use aggregated::{group_discovery, group_discovery_list};
 pub use legacy::{api_group, api_group_list, api_resource_list, api_versions, storage_version_hash};
 pub use version::VersionRank;
 
-/// The priority of a group nobody registered a priority for: what CustomResourceDefinitions get.
+/// The priority of a group without a registered one: that of CustomResourceDefinitions.
 pub const GROUP_PRIORITY_CUSTOM: i32 = 1000;
 /// The priority of each of their versions, which leaves the order to the version names.
 pub const VERSION_PRIORITY_CUSTOM: i32 = 100;
@@ -34,7 +34,7 @@ pub struct Group {
     pub priority: i32,
 }
 
-/// Groups in the order clients see them, the core group among them.
+/// Groups in discovery order, including the core group.
 pub fn groups(kinds: &[Arc<Kind>]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for kind in kinds {
@@ -61,7 +61,7 @@ pub fn sort_groups(groups: &mut [Group]) {
     groups.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(&b.name)));
 }
 
-/// The kinds of one group version in the order of their resources.
+/// The kinds of one group version, sorted by resource.
 fn kinds_of<'a>(kinds: &'a [Arc<Kind>], gv: &GroupVersion) -> Vec<&'a Arc<Kind>> {
     let mut found: Vec<&Arc<Kind>> =
         kinds.iter().filter(|kind| kind.gvk.group == gv.group && kind.gvk.version == gv.version).collect();
@@ -69,7 +69,7 @@ fn kinds_of<'a>(kinds: &'a [Arc<Kind>], gv: &GroupVersion) -> Vec<&'a Arc<Kind>>
     found
 }
 
-/// Built-in kinds leave the group and version of answers out where they are the list's own; custom ones spell them out.
+/// Built-in kinds omit group and version where they equal the list's; custom ones include them.
 fn is_custom(kind: &Kind) -> bool {
     schemas::named(&kind.definition).is_none()
 }

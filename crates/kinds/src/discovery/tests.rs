@@ -33,7 +33,7 @@ fn custom_groups_follow_the_built_in_ones_by_name() {
 }
 
 #[test]
-fn a_group_version_nobody_serves_has_no_list() {
+fn an_unknown_group_version_has_no_list() {
     let catalog = Catalog::builtin();
     assert!(api_resource_list(catalog.kinds(), &GroupVersion::new("apps", "v1beta1")).is_none());
 }

@@ -1,4 +1,4 @@
-//! Which of several versions clients should prefer.
+//! The order of preference of versions.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use super::VERSION_PRIORITY_CUSTOM;
 use crate::builtin;
 
 /// Sorts the preferred version first: by registered priority, then v2 before v1 before v1beta2 before v1alpha1 before
-/// names that are no Kubernetes versions, those in alphabetical order.
+/// names that are not Kubernetes versions, those in alphabetical order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VersionRank {
     priority: Reverse<i32>,
@@ -56,7 +56,7 @@ fn parse(version: &str) -> Option<(u8, u64, u64)> {
     tail.is_empty().then_some((stability, major, minor))
 }
 
-/// A number and what follows it.
+/// A number and the rest of the text.
 fn digits(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))

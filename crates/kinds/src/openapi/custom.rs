@@ -1,4 +1,4 @@
-//! Schemas of custom kinds as published: with the fields every object has, and trimmed to what OpenAPI v2 can say.
+//! Published schemas of custom kinds: with the common fields of all objects, and reduced to OpenAPI v2 where needed.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use crate::kind::Kind;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// The fields every object has, in the words the built-in kinds describe them with.
+/// The common fields of all objects, as described for built-in kinds.
 pub struct ObjectFields {
     api_version: Value,
     kind: Value,
@@ -14,7 +14,7 @@ pub struct ObjectFields {
 }
 
 impl ObjectFields {
-    /// Reads them off a built-in kind.
+    /// Takes them from a built-in kind.
     pub fn of(described: &Map<String, Value>) -> Self {
         let field = |name: &str| described["io.k8s.api.core.v1.ConfigMap"]["properties"][name].clone();
         let mut metadata = field("metadata");
@@ -32,8 +32,8 @@ impl ObjectFields {
         properties.insert("metadata".to_owned(), self.metadata.clone());
     }
 
-    /// Embedded objects are objects too. In v2 those that keep unknown fields stay as they are: readers of v2 would take
-    /// the fields listed for all there are.
+    /// Embedded objects have the common fields too. In v2 those that keep unknown fields are left unchanged: v2
+    /// clients would treat the listed fields as complete.
     fn add_to_embedded(&self, schema: &mut Value, beside_unknown: bool) {
         each_child(schema, &mut |child| self.add_to_embedded(child, beside_unknown));
         let open = flag(schema, "x-kubernetes-preserve-unknown-fields");
@@ -55,8 +55,8 @@ pub fn v3_schema(fields: &ObjectFields, kind: &Kind, raw: Option<&Value>) -> Val
     schema
 }
 
-/// The schema for `/openapi/v2`. A kind that keeps unknown fields at its root says nothing there: clients that read v2
-/// would take the listed fields for all there are.
+/// The schema for `/openapi/v2`. Empty for a kind that keeps unknown fields at its root: v2 clients would treat the
+/// listed fields as complete.
 pub fn v2_schema(fields: &ObjectFields, kind: &Kind, raw: Option<&Value>) -> Value {
     match raw {
         Some(raw) if !flag(raw, "x-kubernetes-preserve-unknown-fields") => {
@@ -95,7 +95,7 @@ pub fn list_schema(fields: &ObjectFields, kind: &Kind) -> Value {
     schema
 }
 
-/// The name custom kinds are published under: the group's labels backwards, then version and kind.
+/// The published name of a custom kind: the group's labels reversed, then version and kind.
 pub fn definition_name(group: &str, version: &str, kind: &str) -> String {
     let mut labels: Vec<&str> = group.split('.').rev().collect();
     labels.extend([version, kind]);
@@ -116,7 +116,7 @@ fn mark(schema: &mut Value, kind: &Kind) {
     }
 }
 
-/// The fields a custom kind lets selectors name, beside those every kind does.
+/// The selectable fields of a custom kind, in addition to the common ones.
 pub fn selectable_fields(kind: &Kind) -> Option<Value> {
     let own = kind.selectable_fields.iter().filter(|field| !field.name.starts_with("metadata."));
     let own: Vec<Value> = own.map(|field| json!({ "fieldPath": field.name.trim_start_matches('.') })).collect();
@@ -133,7 +133,7 @@ fn require_type(schema: &mut Value) {
     schema["required"] = Value::Array(required);
 }
 
-/// Spells out what `x-kubernetes-int-or-string` means, for readers that know only OpenAPI.
+/// Expands `x-kubernetes-int-or-string`, for clients that only support OpenAPI.
 fn unfold(schema: &mut Value) {
     each_child(schema, &mut unfold);
     let spelled_out = schema.get("anyOf").is_some() || schema.get("allOf").is_some();
@@ -142,8 +142,8 @@ fn unfold(schema: &mut Value) {
     }
 }
 
-/// Leaves out what OpenAPI v2 lacks (junctors, nullable) and what clients of v2 stumble over: lists without items, and
-/// fields listed beside unknown ones that are kept.
+/// Removes keywords that OpenAPI v2 lacks (junctors, nullable) and schemas that break v2 clients: lists without
+/// items, and fields listed next to preserved unknown ones.
 fn simplify(schema: &mut Value) {
     if let Some(map) = schema.as_object_mut() {
         for word in ["allOf", "anyOf", "oneOf", "not", "default"] {

@@ -1,4 +1,4 @@
-//! The definitions a document needs, and nothing besides.
+//! Selects the definitions a document needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::schemas;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// Built-in definitions with descriptions beside those of custom kinds; references are bare names.
+/// Built-in definitions with descriptions, and those of custom kinds; references are bare names.
 pub struct Definitions {
     known: Map<String, Value>,
 }
@@ -20,7 +20,7 @@ impl Definitions {
         Self { known: schemas::described() }
     }
 
-    /// Adds what custom kinds define; `custom` is given the fields every object has.
+    /// Adds the definitions of custom kinds; `custom` gets the common fields of all objects.
     pub fn with_custom(custom: impl FnOnce(&ObjectFields) -> Vec<(String, Value)>) -> Self {
         let mut known = schemas::described();
         for (name, schema) in custom(&ObjectFields::of(&known)) {
@@ -29,7 +29,7 @@ impl Definitions {
         Self { known }
     }
 
-    /// DeleteOptions and WatchEvent are kinds of every group version that takes or sends them.
+    /// DeleteOptions and WatchEvent are kinds of every group version that uses them.
     pub fn mark_shared(&mut self, gvs: &[GroupVersion]) {
         for kind in ["DeleteOptions", "WatchEvent"] {
             let gvks: Vec<Value> =
@@ -40,11 +40,11 @@ impl Definitions {
         }
     }
 
-    /// Takes what is named (by paths) and everything that in turn refers to.
+    /// Takes the named definitions (those used by paths) and everything they refer to.
     pub fn take_used(mut self, mut named: BTreeSet<String>) -> BTreeMap<String, Value> {
         let mut used = BTreeMap::new();
         while let Some(name) = named.pop_first() {
-            // Gone already when it was named before.
+            // Already taken if it was named before.
             if let Some(schema) = self.known.remove(&name) {
                 collect_references(&schema, &mut named);
                 used.insert(name, schema);

@@ -1,11 +1,11 @@
 //! The paths that belong to no kind: discovery, version and the token issuer's documents.
 
 use super::operations::{base_path, capitalize, group_words, tag_of};
-use super::path_item::{Answer, JSON, Operation, PROTOBUF, PathItem, YAML};
+use super::path_item::{JSON, Operation, PROTOBUF, PathItem, ResponseSpec, YAML};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// Documents of the v3 index that name no group, with the paths in them.
+/// Documents of the v3 index without a group, with their paths.
 pub fn standalone() -> Vec<(&'static str, PathItem)> {
     vec![
         (
@@ -48,7 +48,7 @@ fn discovery_path(path: String, id: &str, tag: String, answer: &str) -> PathItem
     let mut operation = get(id, tag, "What is served here.");
     operation.consumes = vec![JSON, YAML, PROTOBUF];
     operation.produces = vec![JSON, YAML, PROTOBUF];
-    operation.responses = vec![(200, Answer::Definition(format!("{META}.{answer}")))];
+    operation.responses = vec![(200, ResponseSpec::Definition(format!("{META}.{answer}")))];
     PathItem { path, operations: vec![operation] }
 }
 
@@ -56,14 +56,14 @@ fn version_path() -> PathItem {
     let mut operation = get("getCodeVersion", "version".to_owned(), "The version of this server.");
     operation.consumes = vec![JSON];
     operation.produces = vec![JSON];
-    operation.responses = vec![(200, Answer::Definition("io.k8s.apimachinery.pkg.version.Info".to_owned()))];
+    operation.responses = vec![(200, ResponseSpec::Definition("io.k8s.apimachinery.pkg.version.Info".to_owned()))];
     PathItem { path: "/version/".to_owned(), operations: vec![operation] }
 }
 
 fn issuer_path(path: &str, id: &str, tag: &str, content: &'static str) -> PathItem {
     let mut operation = get(id, tag.to_owned(), "How tokens of service accounts are verified.");
     operation.produces = vec![content];
-    operation.responses = vec![(200, Answer::Text)];
+    operation.responses = vec![(200, ResponseSpec::Text)];
     PathItem { path: path.to_owned(), operations: vec![operation] }
 }
 

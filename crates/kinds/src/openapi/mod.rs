@@ -1,7 +1,7 @@
 //! The OpenAPI documents of a set of kinds: `/openapi/v2`, the index of `/openapi/v3` and one document per group version.
 //!
-//! Documents are built when they are asked for and kept compressed. Hashes are taken from what a document is made of, not
-//! from its text, so the index costs nothing to answer.
+//! Documents are built on demand and cached compressed. Hashes are computed from the inputs of a document, not from
+//! its text, so that the index is cheap.
 
 mod custom;
 mod definitions;
@@ -33,14 +33,14 @@ use v3::Origin;
 
 pub use custom::definition_name;
 
-/// The content type of the protobuf form of `/openapi/v2`, as clients ask for it and as the answer names it.
+/// The content type of the protobuf form of `/openapi/v2`, in requests and responses.
 pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// How clients before 1.27 write it.
+/// The same as written by clients before 1.27.
 pub const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// A kind and, where it is not built in, its schema as its CustomResourceDefinition has it.
+/// A kind and, unless it is built in, its schema as in its CustomResourceDefinition.
 #[derive(Clone)]
-pub struct Entry {
+pub struct OpenApiEntry {
     pub kind: Arc<Kind>,
     pub schema: Option<Arc<Value>>,
 }
@@ -48,14 +48,14 @@ pub struct Entry {
 /// An encoded document.
 #[derive(Clone)]
 pub struct Document {
-    /// Upper-case hex of SHA-512; also what the ETag quotes.
+    /// Upper-case hex of SHA-512; also used as the ETag.
     pub hash: String,
     pub gzip: Bytes,
 }
 
 /// The documents of one snapshot of kinds.
 pub struct OpenApi {
-    entries: Vec<Entry>,
+    entries: Vec<OpenApiEntry>,
     /// Encoded documents by name; as many as there are group versions.
     cache: Mutex<BTreeMap<String, Document>>,
 }
@@ -67,7 +67,7 @@ impl Document {
         Self { hash, gzip: Bytes::from(encoder.finish().expect("writing to memory")) }
     }
 
-    /// For clients that do not take gzip.
+    /// For clients that do not accept gzip.
     pub fn inflate(&self) -> Vec<u8> {
         let mut text = Vec::new();
         flate2::read::GzDecoder::new(&*self.gzip).read_to_end(&mut text).expect("compressed by us");
@@ -79,19 +79,19 @@ impl Document {
     }
 }
 
-impl Entry {
+impl OpenApiEntry {
     fn is_custom(&self) -> bool {
         self.schema.is_some() || schemas::named(&self.kind.definition).is_none()
     }
 }
 
 impl OpenApi {
-    pub fn new(entries: Vec<Entry>) -> Self {
+    pub fn new(entries: Vec<OpenApiEntry>) -> Self {
         Self { entries, cache: Mutex::default() }
     }
 
-    /// The documents after a change of kinds; those that stay the same are not built again.
-    pub fn with_entries(&self, entries: Vec<Entry>) -> Self {
+    /// The documents after a change of kinds; unchanged ones are not rebuilt.
+    pub fn with_entries(&self, entries: Vec<OpenApiEntry>) -> Self {
         let next = Self::new(entries);
         let mut kept = self.cache.lock().clone();
         kept.retain(|name, document| next.hash_of(name) == document.hash);
@@ -99,7 +99,7 @@ impl OpenApi {
         next
     }
 
-    /// The answer to `/openapi/v3`.
+    /// The response to `/openapi/v3`.
     pub fn v3_index(&self) -> Value {
         let paths: Map<String, Value> = self
             .v3_names()
@@ -112,12 +112,12 @@ impl OpenApi {
         json!({ "paths": paths })
     }
 
-    /// The answer to `/openapi/v3/NAME`, such as `apis/apps/v1`; `None` when there is no such document.
+    /// The response to `/openapi/v3/NAME`, such as `apis/apps/v1`; `None` if there is no such document.
     pub fn v3_document(&self, name: &str) -> Option<Document> {
         self.v3_names().iter().any(|known| known == name).then(|| self.cached(name, || self.build_v3(name)))
     }
 
-    /// The answer to `/openapi/v2` as JSON.
+    /// The response to `/openapi/v2` as JSON.
     pub fn v2_json(&self) -> Document {
         self.cached("v2.json", || {
             let mut sink = v2::JsonSink::default();
@@ -126,7 +126,7 @@ impl OpenApi {
         })
     }
 
-    /// The answer to `/openapi/v2` as protobuf.
+    /// The response to `/openapi/v2` as protobuf.
     pub fn v2_protobuf(&self) -> Document {
         self.cached("v2.pb", || {
             let mut sink = proto::ProtoSink::default();
@@ -139,7 +139,7 @@ impl OpenApi {
         if let Some(document) = self.cache.lock().get(name) {
             return document.clone();
         }
-        // Built outside the lock: two callers may both build, which costs less than making all others wait.
+        // Built outside the lock: two callers may both build, which costs less than blocking all others.
         let document = Document::new(self.hash_of(name), &build());
         self.cache.lock().insert(name.to_owned(), document.clone());
         document
@@ -159,7 +159,7 @@ impl OpenApi {
         names
     }
 
-    /// Everything that shapes the document goes into its hash.
+    /// Every input of the document is hashed.
     fn hash_of(&self, name: &str) -> String {
         let mut context = digest::Context::new(&digest::SHA512);
         context.update(schemas::FINGERPRINT.as_bytes());
@@ -180,7 +180,7 @@ impl OpenApi {
         if let Some((_, item)) = fixed::standalone().into_iter().find(|(known, _)| *known == name) {
             return single(item);
         }
-        let entries: Vec<&Entry> =
+        let entries: Vec<&OpenApiEntry> =
             self.entries.iter().filter(|entry| document_name(&entry.kind.gvk.group_version()) == name).collect();
         let Some(first) = entries.first() else {
             return single(fixed::group_path(name.trim_start_matches("apis/")));
@@ -215,7 +215,7 @@ impl OpenApi {
         }
         let groups: BTreeSet<&str> = gvs.iter().map(|gv| gv.group.as_str()).filter(|group| !group.is_empty()).collect();
         groups.into_iter().for_each(|group| write(fixed::group_path(group)));
-        let entries: Vec<&Entry> = self.entries.iter().collect();
+        let entries: Vec<&OpenApiEntry> = self.entries.iter().collect();
         let mut definitions =
             Definitions::with_custom(|fields| custom_definitions(fields, &entries, custom::v2_schema));
         definitions.mark_shared(&gvs);
@@ -237,7 +237,7 @@ pub fn document_name(gv: &GroupVersion) -> String {
     operations::base_path(&gv.group, &gv.version).trim_start_matches('/').to_owned()
 }
 
-/// The definition of a kind's list stands beside the kind's.
+/// The definition of a kind's list is next to the kind's.
 fn list_definition(kind: &Kind) -> String {
     match kind.definition.rsplit_once('.') {
         Some((package, _)) => format!("{package}.{}", kind.list_kind),
@@ -245,10 +245,10 @@ fn list_definition(kind: &Kind) -> String {
     }
 }
 
-/// How a custom kind's schema is published in one version of OpenAPI.
+/// Publishes a custom kind's schema in one version of OpenAPI.
 type Publish = fn(&ObjectFields, &Kind, Option<&Value>) -> Value;
 
-fn custom_definitions(fields: &ObjectFields, entries: &[&Entry], publish: Publish) -> Vec<(String, Value)> {
+fn custom_definitions(fields: &ObjectFields, entries: &[&OpenApiEntry], publish: Publish) -> Vec<(String, Value)> {
     entries
         .iter()
         .filter(|entry| entry.is_custom())
@@ -267,7 +267,7 @@ fn shared_with_core(gv: GroupVersion) -> Vec<GroupVersion> {
     if gv == core { vec![core] } else { vec![core, gv] }
 }
 
-fn signature(entry: &Entry) -> String {
+fn signature(entry: &OpenApiEntry) -> String {
     let kind = &entry.kind;
     let subresources: Vec<&str> = kind.subresources.iter().map(|sub| sub.name.as_str()).collect();
     let schema = entry.schema.as_ref().map(|schema| schema.to_string()).unwrap_or_default();

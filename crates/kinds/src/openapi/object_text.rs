@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_objects_parse_back() {
         let mut inner = ObjectText::default();
         inner.member("a\"b", &json!([1, null]));
         let mut outer = ObjectText::default();

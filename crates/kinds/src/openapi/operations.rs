@@ -1,9 +1,9 @@
-//! The paths a kind is served under: one operation per verb, named as client generators know them.
+//! The paths of a kind: one operation per verb, with the names client generators expect.
 
 use object::GroupVersionKind;
 
 use super::parameters::{self, Parameter};
-use super::path_item::{Answer, JSON, Operation, PROTOBUF, PathItem, RequestBody, YAML};
+use super::path_item::{JSON, Operation, PROTOBUF, PathItem, RequestBody, ResponseSpec, YAML};
 use crate::builtin;
 use crate::kind::{Kind, Subresource, SubresourceKind};
 
@@ -29,7 +29,7 @@ pub fn tag_of(group: &str, version: &str) -> String {
     format!("{}_{version}", group_words(group, false))
 }
 
-/// The group in one word without `.k8s.io`: `RbacAuthorization`, or `rbacAuthorization` where tags want it.
+/// The group as one word without `.k8s.io`: `RbacAuthorization`, or `rbacAuthorization` for tags.
 pub fn group_words(group: &str, capital: bool) -> String {
     let group = if group.is_empty() { "core" } else { group.trim_end_matches(".k8s.io") };
     let words: String = group.split(['.', '-']).map(capitalize).collect();
@@ -57,7 +57,7 @@ struct Writer<'a> {
     base: String,
     /// `AppsV1`.
     prefix: String,
-    /// `NamespacedDeployment`, or just the kind for cluster kinds.
+    /// `NamespacedDeployment`, or only the kind for cluster-scoped kinds.
     noun: String,
     tag: String,
 }
@@ -131,11 +131,11 @@ impl<'a> Writer<'a> {
         vec![PathItem { path, operations }]
     }
 
-    /// Makes an operation on the kind one on its subresource.
+    /// Changes an operation on the kind to one on its subresource.
     fn turn_to(&self, operation: &mut Operation, sub: &Subresource) {
         operation.id.push_str(&capitalize(&sub.name));
         operation.description = format!("{} ({})", operation.description, sub.name);
-        // What custom kinds publish names the parent even where the body is a Scale.
+        // Operations of custom kinds name the parent even if the body is a Scale.
         if !self.custom {
             operation.gvk = Some(sub.gvk.clone());
         }
@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
             body.definition = definition.clone();
         }
         for (_, answer) in &mut operation.responses {
-            *answer = Answer::Definition(definition.clone());
+            *answer = ResponseSpec::Definition(definition.clone());
         }
     }
 
@@ -191,7 +191,7 @@ impl<'a> Writer<'a> {
     fn list(&self) -> Operation {
         let mut operation = self.operation("get", "list", "list", "List or watch");
         operation.parameters = self.parameters(parameters::LIST, false);
-        operation.responses = vec![(200, Answer::Definition(super::list_definition(self.kind)))];
+        operation.responses = vec![(200, ResponseSpec::Definition(super::list_definition(self.kind)))];
         if !self.custom {
             operation.produces.extend(STREAMS);
         }
@@ -268,7 +268,7 @@ impl<'a> Writer<'a> {
         self.turn_to(&mut operation, sub);
         operation.produces.insert(0, "text/plain");
         operation.parameters = self.parameters(parameters::LOG, true);
-        operation.responses = vec![(200, Answer::Text)];
+        operation.responses = vec![(200, ResponseSpec::Text)];
         PathItem { path, operations: vec![operation] }
     }
 
@@ -301,7 +301,7 @@ impl<'a> Writer<'a> {
         operation.produces = vec!["*/*"];
         operation.parameters = self.parameters(query, true);
         operation.parameters.retain(|parameter| parameter.name != "pretty");
-        operation.responses = vec![(200, Answer::Text)];
+        operation.responses = vec![(200, ResponseSpec::Text)];
         operation
     }
 
@@ -334,11 +334,11 @@ impl<'a> Writer<'a> {
         list
     }
 
-    fn itself(&self) -> Answer {
-        Answer::Definition(self.kind.definition.clone())
+    fn itself(&self) -> ResponseSpec {
+        ResponseSpec::Definition(self.kind.definition.clone())
     }
 }
 
-fn meta(name: &str) -> Answer {
-    Answer::Definition(format!("{META}.{name}"))
+fn meta(name: &str) -> ResponseSpec {
+    ResponseSpec::Definition(format!("{META}.{name}"))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum ParameterLocation {
     Path,
     Query,
 }
@@ -13,7 +13,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Parameter {
     pub name: &'static str,
-    pub place: Place,
+    pub place: ParameterLocation,
     pub ty: &'static str,
     pub description: Cow<'static, str>,
 }
@@ -125,13 +125,13 @@ const QUERY: &[(&str, &str, &str)] = &[
     ("timeoutSeconds", "integer", "End the list or watch after this time."),
     ("timestamps", "boolean", "Put the time in front of each line."),
     ("tty", "boolean", "Give the process a terminal."),
-    ("watch", "boolean", "Answer with a stream of changes instead of a list."),
+    ("watch", "boolean", "Respond with a stream of changes instead of a list."),
 ];
 
 pub fn query(name: &str) -> Parameter {
     let (name, ty, description) =
         QUERY.iter().find(|(known, _, _)| *known == name).expect("the sets above name parameters of the table");
-    Parameter { name, place: Place::Query, ty, description: Cow::Borrowed(description) }
+    Parameter { name, place: ParameterLocation::Query, ty, description: Cow::Borrowed(description) }
 }
 
 pub fn object_name(kind: &str) -> Parameter {
@@ -147,7 +147,7 @@ pub fn proxied_path() -> Parameter {
 }
 
 fn path(name: &'static str, description: Cow<'static, str>) -> Parameter {
-    Parameter { name, place: Place::Path, ty: "string", description }
+    Parameter { name, place: ParameterLocation::Path, ty: "string", description }
 }
 
 impl Parameter {
@@ -159,7 +159,7 @@ impl Parameter {
             "uniqueItems": true,
             "description": self.description,
         });
-        if self.place == Place::Path {
+        if self.place == ParameterLocation::Path {
             value["required"] = json!(true);
         }
         value
@@ -172,7 +172,7 @@ impl Parameter {
             "description": self.description,
             "schema": { "type": self.ty, "uniqueItems": true },
         });
-        if self.place == Place::Path {
+        if self.place == ParameterLocation::Path {
             value["required"] = json!(true);
         }
         value
@@ -180,8 +180,8 @@ impl Parameter {
 
     fn place_word(&self) -> &'static str {
         match self.place {
-            Place::Path => "path",
-            Place::Query => "query",
+            ParameterLocation::Path => "path",
+            ParameterLocation::Query => "query",
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Operation {
     pub produces: Vec<&'static str>,
     pub parameters: Vec<Parameter>,
     pub body: Option<RequestBody>,
-    pub responses: Vec<(u16, Answer)>,
+    pub responses: Vec<(u16, ResponseSpec)>,
 }
 
 pub struct RequestBody {
@@ -35,13 +35,13 @@ pub struct RequestBody {
 }
 
 #[derive(Clone)]
-pub enum Answer {
+pub enum ResponseSpec {
     Definition(String),
     Text,
 }
 
 impl PathItem {
-    /// Parameters every operation has; they are written once, on the path.
+    /// Parameters common to all operations, written once on the path.
     pub fn shared_parameters(&self) -> Vec<Parameter> {
         let Some((first, others)) = self.operations.split_first() else { return Vec::new() };
         let everywhere =
@@ -51,13 +51,13 @@ impl PathItem {
         shared
     }
 
-    /// Every definition named by a body or an answer.
+    /// Every definition used by a body or a response.
     pub fn definitions(&self) -> impl Iterator<Item = &str> {
         self.operations.iter().flat_map(|operation| {
             let body = operation.body.as_ref().map(|body| body.definition.as_str());
             let answers = operation.responses.iter().filter_map(|(_, answer)| match answer {
-                Answer::Definition(name) => Some(name.as_str()),
-                Answer::Text => None,
+                ResponseSpec::Definition(name) => Some(name.as_str()),
+                ResponseSpec::Text => None,
             });
             body.into_iter().chain(answers)
         })
@@ -85,7 +85,7 @@ impl Operation {
     }
 }
 
-/// The words of an HTTP status, which OpenAPI requires as a description.
+/// The reason phrase of an HTTP status, which OpenAPI requires as a description.
 pub fn status_text(code: u16) -> &'static str {
     match code {
         200 => "OK",

@@ -1,12 +1,12 @@
-//! Encodes the OpenAPI v2 document as protobuf (gnostic's `openapi.v2.Document`), which client-go asks for.
+//! Encodes the OpenAPI v2 document as protobuf (gnostic's `openapi.v2.Document`), which client-go requests.
 //!
-//! Table-driven: a message is a list of JSON words with their field numbers, taken from OpenAPIv2.proto.
+//! Table-driven: a message is a list of JSON keywords with their field numbers, taken from OpenAPIv2.proto.
 
 use serde_json::Value;
 
 use super::v2::Sink;
 
-/// How the value of a JSON word is written.
+/// The encoding of a JSON keyword's value.
 #[derive(Clone, Copy)]
 enum Form {
     Text,
@@ -25,7 +25,7 @@ type Fields = &'static [(&'static str, u32, Form)];
 
 use Form::{Any, Anys, Double, Flag, Integer, Message, Messages, Text, Texts};
 
-/// The document as protobuf, its large parts encoded as they come.
+/// The document as protobuf, its large parts encoded incrementally.
 #[derive(Default)]
 pub struct ProtoSink {
     paths: Vec<u8>,

@@ -5,17 +5,17 @@ use object::GroupVersionKind;
 use super::*;
 use crate::Catalog;
 
-fn builtin_entries() -> Vec<Entry> {
-    Catalog::builtin().kinds().iter().map(|kind| Entry { kind: kind.clone(), schema: None }).collect()
+fn builtin_entries() -> Vec<OpenApiEntry> {
+    Catalog::builtin().kinds().iter().map(|kind| OpenApiEntry { kind: kind.clone(), schema: None }).collect()
 }
 
-fn widget(schema: Value) -> Entry {
+fn widget(schema: Value) -> OpenApiEntry {
     let mut kind = Catalog::builtin().kinds()[2].as_ref().clone();
     kind.gvk = GroupVersionKind::new("example.com", "v1", "Widget");
     kind.plural = "widgets".to_owned();
     kind.list_kind = "WidgetList".to_owned();
     kind.definition = definition_name("example.com", "v1", "Widget");
-    Entry { kind: Arc::new(kind), schema: Some(Arc::new(schema)) }
+    OpenApiEntry { kind: Arc::new(kind), schema: Some(Arc::new(schema)) }
 }
 
 fn parsed(document: &Document) -> Value {
@@ -31,7 +31,7 @@ fn published(field: Value) -> (Value, Value) {
 }
 
 #[test]
-fn custom_schemas_are_trimmed_to_what_v2_can_say() {
+fn custom_schemas_are_reduced_for_v2() {
     let cases = [
         (json!({ "type": "string", "nullable": true, "maxLength": 10 }), json!({ "maxLength": 10 })),
         (json!({ "type": "integer", "default": 3, "minimum": 1 }), json!({ "type": "integer", "minimum": 1 })),
@@ -107,7 +107,7 @@ fn every_reference_of_every_document_leads_somewhere() {
 }
 
 #[test]
-fn nothing_is_served_under_unknown_names() {
+fn unknown_document_names_are_not_served() {
     let api = OpenApi::new(builtin_entries());
     assert!(api.v3_document("apis/apps/v2").is_none());
     assert!(api.v3_document("v2.json").is_none());

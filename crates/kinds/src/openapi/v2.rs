@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::each_schema;
 use super::object_text::ObjectText;
-use super::parameters::{Parameter, Place};
-use super::path_item::{Answer, Operation, PathItem, RequestBody, status_text};
+use super::parameters::{Parameter, ParameterLocation};
+use super::path_item::{Operation, PathItem, RequestBody, ResponseSpec, status_text};
 
 const DEFINITIONS: &str = "#/definitions/";
 
-/// Takes the parts of the document as they are made: the whole tree at once would be tens of megabytes.
+/// Accepts the parts of the document as they are built: the whole tree at once would be tens of megabytes.
 pub struct Writer<'a> {
     sink: &'a mut dyn Sink,
     shared: SharedParameters,
@@ -38,7 +38,7 @@ impl<'a> Writer<'a> {
         self.sink.definition(name, &schema);
     }
 
-    /// Everything but paths and definitions.
+    /// Everything except paths and definitions.
     pub fn finish(self) -> Value {
         json!({
             "swagger": "2.0",
@@ -79,7 +79,8 @@ impl JsonSink {
     }
 }
 
-/// Parameters are written once and referred to; their names carry a hash, so that twins with other texts can live.
+/// Parameters are written once and referenced; their names include a hash, so that variants with other texts can
+/// coexist.
 #[derive(Default)]
 struct SharedParameters {
     named: Map<String, Value>,
@@ -97,8 +98,8 @@ impl SharedParameters {
 
     fn parameter(&mut self, parameter: &Parameter) -> Value {
         let value = parameter.to_v2();
-        // The text of a name tells its kind, so it is hardly ever shared.
-        if parameter.place == Place::Path && parameter.name == "name" {
+        // The description of a name mentions its kind, so it is rarely shared.
+        if parameter.place == ParameterLocation::Path && parameter.name == "name" {
             return value;
         }
         self.refer(parameter.name, value)
@@ -141,8 +142,8 @@ fn operation_fields(operation: &Operation, parameters: Vec<Value>) -> Value {
     let mut responses = Map::new();
     for (code, answer) in &operation.responses {
         let schema = match answer {
-            Answer::Definition(name) => reference(name),
-            Answer::Text => json!({ "type": "string" }),
+            ResponseSpec::Definition(name) => reference(name),
+            ResponseSpec::Text => json!({ "type": "string" }),
         };
         responses.insert(code.to_string(), json!({ "description": status_text(*code), "schema": schema }));
     }
@@ -155,7 +156,7 @@ fn reference(definition: &str) -> Value {
     json!({ "$ref": format!("{DEFINITIONS}{definition}") })
 }
 
-/// Spells references out and leaves out defaults, which v2 never showed.
+/// Expands references and removes defaults, which v2 never shows.
 fn simplify(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
     map.remove("default");

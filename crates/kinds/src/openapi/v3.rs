@@ -6,18 +6,18 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::each_schema;
 use super::object_text::ObjectText;
-use super::path_item::{Answer, Operation, PathItem, RequestBody, status_text};
+use super::path_item::{Operation, PathItem, RequestBody, ResponseSpec, status_text};
 
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Who a document is from: the server itself, or the part that serves custom kinds.
+/// The origin of a document: the server itself, or the part that serves custom kinds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     Builtin,
     Custom,
 }
 
-/// The document's text. Paths are made as they are asked for; `definitions` is given every name they used.
+/// The document's text. Paths are built on demand; `definitions` gets every name they use.
 pub fn document(
     origin: Origin,
     items: impl Iterator<Item = PathItem>,
@@ -81,8 +81,8 @@ fn operation_fields(operation: &Operation, parameters: Vec<Value>) -> Value {
     let mut responses = Map::new();
     for (code, answer) in &operation.responses {
         let schema = match answer {
-            Answer::Definition(name) => reference(name),
-            Answer::Text => json!({ "type": "string" }),
+            ResponseSpec::Definition(name) => reference(name),
+            ResponseSpec::Text => json!({ "type": "string" }),
         };
         let response = json!({ "description": status_text(*code), "content": content(&operation.produces, &schema) });
         responses.insert(code.to_string(), response);
@@ -116,7 +116,7 @@ fn definition(name: &str, mut schema: Value) -> Value {
     schema
 }
 
-/// A reference may not have neighbours in OpenAPI v3, so one that does becomes a list of one.
+/// A reference may not have siblings in OpenAPI v3, so one that does is wrapped in a list of one.
 fn wrap_reference(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
     let Some(Value::String(name)) = map.remove("$ref") else { return };

@@ -1,4 +1,4 @@
-//! Ages and durations as people read them: `5m`, `3d4h`, `<unknown>`, `<invalid>`.
+//! Human-readable ages and durations: `5m`, `3d4h`, `<unknown>`, `<invalid>`.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,7 +7,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// How long ago `time` was; an empty or unreadable time is unknown.
+/// The time since `time`; an empty or invalid time is unknown.
 pub fn since(time: &str, now: Timestamp) -> String {
     match object::time::parse(time) {
         Some(time) => human(now.duration_since(time)),
@@ -15,10 +15,10 @@ pub fn since(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// A duration with two or three significant figures; which units it shows depends on its length.
+/// A duration with two or three significant figures; the units depend on its length.
 pub fn human(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
-    // Clocks of two machines never agree to the second, so one second into the future still counts as now.
+    // Clocks of two machines differ slightly, so one second in the future still counts as now.
     if seconds < -1 {
         return "<invalid>".to_owned();
     }

@@ -1,12 +1,12 @@
-//! Rows of the workloads that keep pods running: Deployment, ReplicaSet, StatefulSet, DaemonSet and their kin.
+//! Rows of workloads: Deployment, ReplicaSet, StatefulSet, DaemonSet and related kinds.
 
 use object::{GroupKind, GroupVersion, Object};
 use serde_json::Value;
 
 use super::cells::{age_of, containers, count_at, labels, number_at, selector, selector_query};
-use super::{AGE, CONTAINERS, Col, IMAGES, NAME, SELECTOR, Table, integer, text};
+use super::{AGE, CONTAINERS, Col, IMAGES, NAME, PrinterTable, SELECTOR, integer, text};
 
-pub(super) fn table(kind: &str) -> Option<Table> {
+pub(super) fn table(kind: &str) -> Option<PrinterTable> {
     Some(match kind {
         "Deployment" => DEPLOYMENT,
         "ReplicaSet" => REPLICA_SET,
@@ -19,7 +19,7 @@ pub(super) fn table(kind: &str) -> Option<Table> {
 
 const TEMPLATE_CONTAINERS: &[&str] = &["spec", "template", "spec", "containers"];
 
-const DEPLOYMENT: Table = Table::new(
+const DEPLOYMENT: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Ready", "How many pods are ready, of how many wanted."),
@@ -61,7 +61,7 @@ const REPLICA_COLUMNS: &[Col] = &[
     SELECTOR,
 ];
 
-const REPLICA_SET: Table = Table::new(REPLICA_COLUMNS, |set, now| {
+const REPLICA_SET: PrinterTable = PrinterTable::new(REPLICA_COLUMNS, |set, now| {
     let (names, images) = containers(set.items(TEMPLATE_CONTAINERS));
     vec![
         set.name().into(),
@@ -76,7 +76,7 @@ const REPLICA_SET: Table = Table::new(REPLICA_COLUMNS, |set, now| {
 });
 
 /// As a ReplicaSet, except that the selector is a plain map of labels.
-pub(super) const REPLICATION_CONTROLLER: Table = Table::new(REPLICA_COLUMNS, |controller, now| {
+pub(super) const REPLICATION_CONTROLLER: PrinterTable = PrinterTable::new(REPLICA_COLUMNS, |controller, now| {
     let (names, images) = containers(controller.items(TEMPLATE_CONTAINERS));
     vec![
         controller.name().into(),
@@ -90,7 +90,7 @@ pub(super) const REPLICATION_CONTROLLER: Table = Table::new(REPLICA_COLUMNS, |co
     ]
 });
 
-const STATEFUL_SET: Table = Table::new(
+const STATEFUL_SET: PrinterTable = PrinterTable::new(
     &[NAME, text("Ready", "How many pods are ready, of how many wanted."), AGE, CONTAINERS, IMAGES],
     |set, now| {
         let (names, images) = containers(set.items(TEMPLATE_CONTAINERS));
@@ -98,7 +98,7 @@ const STATEFUL_SET: Table = Table::new(
     },
 );
 
-const DAEMON_SET: Table = Table::new(
+const DAEMON_SET: PrinterTable = PrinterTable::new(
     &[
         NAME,
         integer("Desired", "How many nodes should run the pod."),
@@ -130,7 +130,7 @@ const DAEMON_SET: Table = Table::new(
     },
 );
 
-const CONTROLLER_REVISION: Table = Table::new(
+const CONTROLLER_REVISION: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Controller", "The object the revision belongs to."),

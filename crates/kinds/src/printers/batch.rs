@@ -1,13 +1,13 @@
-//! Rows of work that ends: Job and CronJob.
+//! Rows of Job and CronJob.
 
 use jiff::Timestamp;
 use object::Object;
 use serde_json::Value;
 
 use super::cells::{age_of, condition_is_true, containers, number_at, optional_text, selector};
-use super::{AGE, CONTAINERS, IMAGES, NAME, SELECTOR, Table, age, boolean, integer, text};
+use super::{AGE, CONTAINERS, IMAGES, NAME, PrinterTable, SELECTOR, age, boolean, integer, text};
 
-pub(super) fn table(kind: &str) -> Option<Table> {
+pub(super) fn table(kind: &str) -> Option<PrinterTable> {
     match kind {
         "Job" => Some(JOB),
         "CronJob" => Some(CRON_JOB),
@@ -15,7 +15,7 @@ pub(super) fn table(kind: &str) -> Option<Table> {
     }
 }
 
-const JOB: Table = Table::new(
+const JOB: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Status", "Where the job stands."),
@@ -70,7 +70,7 @@ fn run_time(job: &Object, now: Timestamp) -> String {
     age::human(end.duration_since(start))
 }
 
-const CRON_JOB: Table = Table::new(
+const CRON_JOB: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Schedule", "When jobs start, in cron format."),

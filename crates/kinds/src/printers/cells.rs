@@ -1,4 +1,4 @@
-//! The texts several tables share: ages, labels, selectors, containers, lists that are cut short.
+//! Cells shared by several tables: ages, labels, selectors, containers, truncated lists.
 
 use jiff::Timestamp;
 use object::Object;
@@ -10,7 +10,7 @@ pub(super) fn age_of(object: &Object, now: Timestamp) -> Value {
     age::since(object.creation_timestamp(), now).into()
 }
 
-/// The creation time in full, as the plain table shows it; unset is the year one.
+/// The full creation time, as in the plain table; the year one if unset.
 pub(super) fn creation_time(object: &Object) -> Value {
     match object.creation_timestamp() {
         "" => "0001-01-01T00:00:00Z".into(),
@@ -55,7 +55,7 @@ fn entries(map: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
     map.and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-/// A label selector in its query form, `<none>` when it says nothing.
+/// A label selector in its query form, `<none>` if it is empty.
 pub(super) fn selector(selector: Option<&Value>) -> String {
     text_or(&selector_query(selector), "<none>")
 }
@@ -89,7 +89,7 @@ pub(super) fn containers(containers: &[Value]) -> (Value, Value) {
     (join("name").into(), join("image").into())
 }
 
-/// `a,b,c + 2 more...`: the first three and how many follow; `otherwise` when there are none.
+/// `a,b,c + 2 more...`: the first three and the number of others; `otherwise` if there are none.
 pub(super) fn first_three(list: &[String], otherwise: &str) -> String {
     match list.len() {
         0 => otherwise.to_owned(),
@@ -107,7 +107,7 @@ pub(super) fn condition_is_true(conditions: &[Value], ty: &str) -> bool {
     condition(conditions, ty).is_some_and(|c| str_of(c, "status") == "True")
 }
 
-/// A quantity, or the `0` an absent one stands for.
+/// A quantity, or `0` if absent.
 pub(super) fn quantity(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

@@ -7,9 +7,9 @@ use object::Object;
 use serde_json::{Map, Value};
 
 use super::cells::{age_of, condition, optional_text, quantity, str_of, text_or};
-use super::{AGE, Col, NAME, Table, age, apps, pod, text};
+use super::{AGE, Col, NAME, PrinterTable, age, apps, pod, text};
 
-pub(super) fn table(kind: &str) -> Option<Table> {
+pub(super) fn table(kind: &str) -> Option<PrinterTable> {
     Some(match kind {
         "Pod" => pod::TABLE,
         "PodTemplate" => pod::POD_TEMPLATE,
@@ -28,21 +28,24 @@ pub(super) fn table(kind: &str) -> Option<Table> {
     })
 }
 
-const NAMESPACE: Table =
-    Table::new(&[NAME, text("Status", "Whether the namespace is in use or being emptied."), AGE], |namespace, now| {
+const NAMESPACE: PrinterTable = PrinterTable::new(
+    &[NAME, text("Status", "Whether the namespace is in use or being emptied."), AGE],
+    |namespace, now| {
         vec![namespace.name().into(), namespace.str_at(&["status", "phase"]).into(), age_of(namespace, now)]
-    });
+    },
+);
 
 fn entry_count(object: &Object, field: &str) -> usize {
     object.get(&[field]).and_then(Value::as_object).map_or(0, Map::len)
 }
 
-const CONFIG_MAP: Table = Table::new(&[NAME, text("Data", "How many entries it holds."), AGE], |map, now| {
-    let entries = entry_count(map, "data") + entry_count(map, "binaryData");
-    vec![map.name().into(), entries.into(), age_of(map, now)]
-});
+const CONFIG_MAP: PrinterTable =
+    PrinterTable::new(&[NAME, text("Data", "How many entries it holds."), AGE], |map, now| {
+        let entries = entry_count(map, "data") + entry_count(map, "binaryData");
+        vec![map.name().into(), entries.into(), age_of(map, now)]
+    });
 
-const SECRET: Table = Table::new(
+const SECRET: PrinterTable = PrinterTable::new(
     &[NAME, text("Type", "What the secret is for."), text("Data", "How many entries it holds."), AGE],
     |secret, now| {
         vec![
@@ -54,10 +57,10 @@ const SECRET: Table = Table::new(
     },
 );
 
-const SERVICE_ACCOUNT: Table =
-    Table::new(&[NAME, AGE], |account, now| vec![account.name().into(), age_of(account, now)]);
+const SERVICE_ACCOUNT: PrinterTable =
+    PrinterTable::new(&[NAME, AGE], |account, now| vec![account.name().into(), age_of(account, now)]);
 
-const NODE: Table = Table::new(
+const NODE: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Status", "Whether the node is ready, and whether it takes new pods."),
@@ -125,7 +128,7 @@ const STORAGE_CLASS: Col = text("StorageClass", "The class the volume comes from
 const ATTRIBUTES_CLASS: Col = text("VolumeAttributesClass", "The class of attributes that can change while in use.");
 const VOLUME_MODE: Col = text("VolumeMode", "Whether the volume is a file system or a block device.").wide();
 
-const PERSISTENT_VOLUME: Table = Table::new(
+const PERSISTENT_VOLUME: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Capacity", "How large the volume is."),
@@ -158,7 +161,7 @@ const PERSISTENT_VOLUME: Table = Table::new(
     },
 );
 
-const PERSISTENT_VOLUME_CLAIM: Table = Table::new(
+const PERSISTENT_VOLUME_CLAIM: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Status", "Whether the claim is bound."),
@@ -196,7 +199,7 @@ fn phase_or_terminating(object: &Object) -> Value {
     if object.is_deleting() { "Terminating".into() } else { object.str_at(&["status", "phase"]).into() }
 }
 
-/// The class by name; the annotation is older than the field and still wins.
+/// The class by name; the annotation predates the field and takes precedence.
 fn storage_class(object: &Object) -> Value {
     let annotation = object.annotation("volume.beta.kubernetes.io/storage-class");
     annotation.unwrap_or_else(|| object.str_at(&["spec", "storageClassName"])).into()
@@ -209,7 +212,7 @@ fn access_modes(modes: &[Value]) -> String {
     present.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }
 
-const RESOURCE_QUOTA: Table = Table::new(
+const RESOURCE_QUOTA: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Request", "What is used of what may be requested and counted."),
@@ -228,7 +231,7 @@ const RESOURCE_QUOTA: Table = Table::new(
     },
 );
 
-const EVENT: Table = Table::new(
+const EVENT: PrinterTable = PrinterTable::new(
     &[
         text("Last Seen", "How long ago it happened last."),
         text("Type", "Normal or Warning."),
@@ -244,8 +247,8 @@ const EVENT: Table = Table::new(
     event_row,
 );
 
-/// Reads both forms of an event: `events.k8s.io` calls the object `regarding`, the text `note`, and prefixes the
-/// fields it has given up with `deprecated`.
+/// Reads both forms of an event: `events.k8s.io` calls the object `regarding`, the text `note`, and prefixes dropped
+/// fields with `deprecated`.
 fn event_row(event: &Object, now: Timestamp) -> Vec<Value> {
     let either = |core: &[&str], new: &[&str]| match event.str_at(core) {
         "" => event.str_at(new).to_owned(),
@@ -291,8 +294,8 @@ fn event_row(event: &Object, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// An APIService: who serves a group, and whether it answers.
-pub(super) const API_SERVICE: Table = Table::new(
+/// An APIService: its server and availability.
+pub(super) const API_SERVICE: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Service", "The service the group is served by, or Local."),

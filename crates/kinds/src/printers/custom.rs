@@ -14,8 +14,8 @@ pub struct CrdPrinter {
 }
 
 impl CrdPrinter {
-    /// Reads `additionalPrinterColumns`; none at all means one column with the age. A path that does not parse ends the
-    /// list, as the definition was accepted before the path became wrong.
+    /// Parses `additionalPrinterColumns`; an empty list means one column with the age. An invalid path ends the list,
+    /// as the definition was accepted before the path became invalid.
     pub fn new(additional_printer_columns: &Value) -> Self {
         let given = additional_printer_columns.as_array().map(Vec::as_slice).unwrap_or_default();
         if given.is_empty() {
@@ -61,7 +61,7 @@ impl Printer for CrdPrinter {
     }
 }
 
-/// A value shown as the column's type; what does not fit the type is left blank.
+/// A value formatted as the column's type; blank if it does not match the type.
 fn cell(ty: &str, value: &Value, now: Timestamp) -> Value {
     match (ty, value) {
         ("string", value) => text_of(value).into(),
@@ -95,7 +95,7 @@ fn text_of(value: &Value) -> String {
             }
             _ => number.to_string(),
         },
-        // Go's printer has a word of its own for the absence of a value.
+        // Go's printer has a special text for a missing value.
         Value::Null => "<no value>".to_owned(),
         other => other.to_string(),
     }

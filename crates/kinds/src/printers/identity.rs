@@ -1,13 +1,13 @@
-//! Rows of who may do what and how they prove who they are: role bindings, signing requests, API services.
+//! Rows of authorization and authentication: role bindings, signing requests, API services.
 
 use jiff::{SignedDuration, Timestamp};
 use object::Object;
 use serde_json::Value;
 
 use super::cells::{age_of, condition, labels, str_of, text_or};
-use super::{AGE, NAME, Table, age, cluster, text};
+use super::{AGE, NAME, PrinterTable, age, cluster, text};
 
-pub(super) fn table(kind: &str) -> Option<Table> {
+pub(super) fn table(kind: &str) -> Option<PrinterTable> {
     Some(match kind {
         "RoleBinding" | "ClusterRoleBinding" => ROLE_BINDING,
         "CertificateSigningRequest" => SIGNING_REQUEST,
@@ -18,7 +18,7 @@ pub(super) fn table(kind: &str) -> Option<Table> {
     })
 }
 
-const ROLE_BINDING: Table = Table::new(
+const ROLE_BINDING: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Role", "The role that is given."),
@@ -47,7 +47,7 @@ fn role_binding_row(binding: &Object, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-const SIGNING_REQUEST: Table = Table::new(
+const SIGNING_REQUEST: PrinterTable = PrinterTable::new(
     &[
         NAME,
         AGE,
@@ -89,12 +89,12 @@ fn signing_state(request: &Object) -> String {
     state
 }
 
-const TRUST_BUNDLE: Table =
-    Table::new(&[NAME, text("SignerName", "The signer whose trust anchors these are.")], |bundle, _| {
+const TRUST_BUNDLE: PrinterTable =
+    PrinterTable::new(&[NAME, text("SignerName", "The signer whose trust anchors these are.")], |bundle, _| {
         vec![bundle.name().into(), text_or(bundle.str_at(&["spec", "signerName"]), "<none>").into()]
     });
 
-const POD_CERTIFICATE_REQUEST: Table = Table::new(
+const POD_CERTIFICATE_REQUEST: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("PodName", "The pod the certificate is for."),

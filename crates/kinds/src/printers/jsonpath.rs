@@ -1,5 +1,5 @@
 //! The JSONPath dialect of kubectl and of CRD printer columns: fields, keys, indexes, slices, unions, wildcards,
-//! recursive descent and filters. Templates (text around braces, range) belong to clients and are not read here.
+//! recursive descent and filters. Templates (text around braces, range) belong to clients and are not supported.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -8,17 +8,17 @@ use std::str::Chars;
 use object::Object;
 use serde_json::Value;
 
-/// Nested filters and unions deeper than this are refused, so that a definition cannot exhaust the stack.
+/// Deeper nesting of filters and unions is rejected, so that a definition cannot exhaust the stack.
 const DEPTH_MAX: usize = 8;
 
-/// A parsed path. Starts at the root it is given.
+/// A parsed path, relative to a root value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath {
-    steps: Vec<Step>,
+    steps: Vec<JsonPathStep>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum JsonPathStep {
     Field(String),
     Slice(Slice),
     Wildcard,
@@ -50,7 +50,8 @@ enum Operator {
 }
 
 impl JsonPath {
-    /// Parses what stands between the braces of a kubectl template, such as `.status.conditions[?(@.type=="Ready")].status`.
+    /// Parses the expression inside the braces of a kubectl template, such as
+    /// `.status.conditions[?(@.type=="Ready")].status`.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_nested(text, 0)
     }
@@ -62,14 +63,14 @@ impl JsonPath {
         Parser { rest: text.chars().peekable(), depth, steps: Vec::new() }.run()
     }
 
-    /// All values the path leads to; missing keys lead nowhere, a wrong type on the way is an error.
+    /// All values the path selects; missing keys select nothing, a wrong type in between is an error.
     pub fn find<'a>(&'a self, root: &'a Value) -> Result<Vec<&'a Value>, String> {
         walk(&self.steps, vec![root])
     }
 
     /// The same from an object. Most paths start with a field, and then nothing is copied.
     pub fn find_first(&self, object: &Object) -> Option<Value> {
-        if let Some((Step::Field(name), rest)) = self.steps.split_first() {
+        if let Some((JsonPathStep::Field(name), rest)) = self.steps.split_first() {
             let start = object.get(&[name]).into_iter().collect();
             return walk(rest, start).ok()?.first().map(|value| (*value).clone());
         }
@@ -77,10 +78,10 @@ impl JsonPath {
         self.find(&root).ok()?.first().map(|value| (*value).clone())
     }
 
-    /// Is it a chain of plain fields (what scale paths and selectable fields must be)?
+    /// The field names, if it is a chain of plain fields (as scale paths and selectable fields must be).
     pub fn plain_fields(&self) -> Option<Vec<&str>> {
         let fields = self.steps.iter().map(|step| match step {
-            Step::Field(name) => Some(name.as_str()),
+            JsonPathStep::Field(name) => Some(name.as_str()),
             _ => None,
         });
         fields.collect()
@@ -89,11 +90,11 @@ impl JsonPath {
 
 type Found<'a> = Result<Vec<&'a Value>, String>;
 
-fn walk<'a>(steps: &'a [Step], start: Vec<&'a Value>) -> Found<'a> {
+fn walk<'a>(steps: &'a [JsonPathStep], start: Vec<&'a Value>) -> Found<'a> {
     steps.iter().try_fold(start, |current, step| step.apply(current))
 }
 
-impl Step {
+impl JsonPathStep {
     fn apply<'a>(&'a self, input: Vec<&'a Value>) -> Found<'a> {
         match self {
             Self::Field(name) => Ok(input.into_iter().filter_map(|value| value.as_object()?.get(name)).collect()),
@@ -215,7 +216,7 @@ fn holds(left: &Value, operator: Operator, right: &Value) -> Result<bool, String
 struct Parser<'a> {
     rest: Peekable<Chars<'a>>,
     depth: usize,
-    steps: Vec<Step>,
+    steps: Vec<JsonPathStep>,
 }
 
 impl Parser<'_> {
@@ -240,23 +241,23 @@ impl Parser<'_> {
     }
 
     fn recursive(&mut self) -> Result<(), String> {
-        if self.steps.last() == Some(&Step::Recursive) {
+        if self.steps.last() == Some(&JsonPathStep::Recursive) {
             return Err("invalid multiple recursive descent".to_owned());
         }
-        self.steps.push(Step::Recursive);
+        self.steps.push(JsonPathStep::Recursive);
         if self.rest.peek().is_some_and(|c| *c == '_' || c.is_alphanumeric()) {
             self.field();
         }
         Ok(())
     }
 
-    /// A name up to the next separator; a backslash takes the separator behind it into the name.
+    /// A name up to the next separator; a backslash escapes the separator.
     fn field(&mut self) {
         let mut name = String::new();
         while let Some(c) = self.rest.next_if(|c| !is_terminator(*c)) {
             if c == '\\' { name.extend(self.rest.next()) } else { name.push(c) }
         }
-        self.steps.push(if name == "*" { Step::Wildcard } else { Step::Field(name) });
+        self.steps.push(if name == "*" { JsonPathStep::Wildcard } else { JsonPathStep::Field(name) });
     }
 
     fn quoted(&mut self, quote: char) -> Result<(), String> {
@@ -274,7 +275,7 @@ impl Parser<'_> {
                 Some(c) => text.push(c),
             }
         }
-        self.steps.push(Step::Literal(text.into()));
+        self.steps.push(JsonPathStep::Literal(text.into()));
         Ok(())
     }
 
@@ -288,7 +289,7 @@ impl Parser<'_> {
             Ok(whole) => Value::from(whole),
             Err(_) => text.parse::<f64>().map(Value::from).map_err(|_| format!("cannot parse number {text}"))?,
         };
-        self.steps.push(Step::Literal(value));
+        self.steps.push(JsonPathStep::Literal(value));
         Ok(())
     }
 
@@ -298,8 +299,8 @@ impl Parser<'_> {
             word.push(c);
         }
         match word.as_str() {
-            "true" => self.steps.push(Step::Literal(true.into())),
-            "false" => self.steps.push(Step::Literal(false.into())),
+            "true" => self.steps.push(JsonPathStep::Literal(true.into())),
+            "false" => self.steps.push(JsonPathStep::Literal(false.into())),
             other => return Err(format!("unrecognized identifier {other}")),
         }
         Ok(())
@@ -322,19 +323,19 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn subscript(&self, text: &str) -> Result<Vec<Step>, String> {
+    fn subscript(&self, text: &str) -> Result<Vec<JsonPathStep>, String> {
         if text == "*" {
-            return Ok(vec![Step::Slice(Slice::default())]);
+            return Ok(vec![JsonPathStep::Slice(Slice::default())]);
         }
         if text.contains(',') {
             let member = |part: &str| JsonPath::parse_nested(&format!("[{}]", part.trim_matches(' ')), self.depth + 1);
             let members: Result<Vec<_>, _> = text.split(',').map(member).collect();
-            return Ok(vec![Step::Union(members?)]);
+            return Ok(vec![JsonPathStep::Union(members?)]);
         }
         if let Some(key) = text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).filter(|k| !k.contains('\'')) {
             return Ok(JsonPath::parse_nested(&format!(".{key}"), self.depth + 1)?.steps);
         }
-        slice(text).map(|slice| vec![Step::Slice(slice)])
+        slice(text).map(|slice| vec![JsonPathStep::Slice(slice)])
     }
 
     /// `[?(left operator right)]`; a closing parenthesis inside quotes does not end it.
@@ -361,14 +362,16 @@ impl Parser<'_> {
         let nested = |text: &str| JsonPath::parse_nested(text, self.depth + 1);
         let split = text.find(['!', '<', '>', '=']).filter(|at| *at > 0);
         let step = match split {
-            None => {
-                Step::Filter { left: nested(&text)?, operator: Operator::Exists, right: JsonPath { steps: vec![] } }
-            }
+            None => JsonPathStep::Filter {
+                left: nested(&text)?,
+                operator: Operator::Exists,
+                right: JsonPath { steps: vec![] },
+            },
             Some(at) => {
                 let (left, rest) = text.split_at(at);
                 let width = rest.find(|c| !"!<>=".contains(c)).unwrap_or(rest.len());
                 let (operator, right) = rest.split_at(width);
-                Step::Filter { left: nested(left)?, operator: read_operator(operator)?, right: nested(right)? }
+                JsonPathStep::Filter { left: nested(left)?, operator: read_operator(operator)?, right: nested(right)? }
             }
         };
         self.steps.push(step);
@@ -456,14 +459,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_path_is_refused() {
+    fn invalid_paths_are_rejected() {
         for path in ["[", ".a[x]", ".a[?(@.b", ".a[?(@.b==1)", "#", "hello", ".a[1:2:3:4]", "'open"] {
             assert!(JsonPath::parse(path).is_err(), "{path}");
         }
     }
 
     #[test]
-    fn a_wrong_type_on_the_way_is_an_error_and_not_a_panic() {
+    fn a_wrong_type_in_the_path_is_an_error() {
         for (path, root) in
             [(".a[3]", json!({"a": [1]})), (".a[0]", json!({"a": "x"})), (".a[?(@.b)]", json!({"a": 1}))]
         {

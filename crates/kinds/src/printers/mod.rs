@@ -1,4 +1,4 @@
-//! Which columns each kind shows in `kubectl get`; a kind without columns of its own shows its name and creation time.
+//! The columns of each kind in `kubectl get`; by default the name and the creation time.
 
 pub mod age;
 mod apps;
@@ -47,15 +47,15 @@ pub fn for_kind(gvk: &GroupVersionKind) -> Arc<dyn Printer> {
     Arc::new(table.unwrap_or(PLAIN))
 }
 
-/// A built-in table: fixed columns, and a function that fills one row of them.
+/// A built-in table: fixed columns, and a function that fills one row.
 #[derive(Clone, Copy)]
-pub struct Table {
+pub struct PrinterTable {
     columns: &'static [Col],
     row: fn(&Object, Timestamp) -> Vec<Value>,
     conditions: fn(&Object) -> Vec<Value>,
 }
 
-impl Table {
+impl PrinterTable {
     const fn new(columns: &'static [Col], row: fn(&Object, Timestamp) -> Vec<Value>) -> Self {
         Self { columns, row, conditions: |_| Vec::new() }
     }
@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-impl Printer for Table {
+impl Printer for PrinterTable {
     fn columns(&self) -> Vec<Column> {
         self.columns.iter().copied().map(Col::to_column).collect()
     }
@@ -80,14 +80,14 @@ impl Printer for Table {
     }
 }
 
-/// The table of a kind that has none of its own.
-const PLAIN: Table = Table::new(&[NAME, Col::of("Created At", "date", CREATED)], |object, _| {
+/// The table of a kind without its own.
+const PLAIN: PrinterTable = PrinterTable::new(&[NAME, Col::of("Created At", "date", CREATED)], |object, _| {
     vec![object.name().into(), cells::creation_time(object)]
 });
 
 const CREATED: &str = "When the server accepted the object, in UTC.";
 
-/// One column as the tables of this module write it down.
+/// One column in the notation of this module.
 #[derive(Clone, Copy)]
 struct Col {
     name: &'static str,

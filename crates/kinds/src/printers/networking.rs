@@ -1,4 +1,4 @@
-//! Rows of what connects: Service, Endpoints, EndpointSlice, Ingress, NetworkPolicy, address ranges.
+//! Rows of networking kinds: Service, Endpoints, EndpointSlice, Ingress, NetworkPolicy, address ranges.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use object::{GroupResource, Object};
 use serde_json::Value;
 
 use super::cells::{age_of, first_three, items_of, labels, optional_text, selector, str_of, text_or};
-use super::{AGE, NAME, SELECTOR, Table, text};
+use super::{AGE, NAME, PrinterTable, SELECTOR, text};
 
-pub(super) fn core_table(kind: &str) -> Option<Table> {
+pub(super) fn core_table(kind: &str) -> Option<PrinterTable> {
     match kind {
         "Service" => Some(SERVICE),
         "Endpoints" => Some(ENDPOINTS),
@@ -17,7 +17,7 @@ pub(super) fn core_table(kind: &str) -> Option<Table> {
     }
 }
 
-pub(super) fn table(kind: &str) -> Option<Table> {
+pub(super) fn table(kind: &str) -> Option<PrinterTable> {
     Some(match kind {
         "Ingress" => INGRESS,
         "IngressClass" => INGRESS_CLASS,
@@ -29,7 +29,7 @@ pub(super) fn table(kind: &str) -> Option<Table> {
     })
 }
 
-const SERVICE: Table = Table::new(
+const SERVICE: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Type", "How the service is reached."),
@@ -78,7 +78,7 @@ fn external_ip(service: &Object) -> String {
     }
 }
 
-/// What the load balancer answers to, sorted and without repetition.
+/// The addresses of the load balancer, sorted and deduplicated.
 fn load_balancer_addresses(object: &Object) -> Vec<String> {
     let ingress = object.items(&["status", "loadBalancer", "ingress"]).iter();
     let addresses = ingress.map(|entry| match str_of(entry, "ip") {
@@ -89,13 +89,15 @@ fn load_balancer_addresses(object: &Object) -> Vec<String> {
     addresses.into_iter().map(str::to_owned).collect()
 }
 
-const ENDPOINTS: Table =
-    Table::new(&[NAME, text("Endpoints", "The addresses and ports traffic is sent to."), AGE], |endpoints, now| {
+const ENDPOINTS: PrinterTable = PrinterTable::new(
+    &[NAME, text("Endpoints", "The addresses and ports traffic is sent to."), AGE],
+    |endpoints, now| {
         let subsets = endpoints.items(&["subsets"]);
         let addresses: Vec<String> = subsets.iter().flat_map(subset_addresses).collect();
         let shown = if subsets.is_empty() { "<none>".to_owned() } else { first_three(&addresses, "") };
         vec![endpoints.name().into(), shown.into(), age_of(endpoints, now)]
-    });
+    },
+);
 
 fn subset_addresses(subset: &Value) -> Vec<String> {
     let addresses = || items_of(subset, "addresses").iter().map(|address| str_of(address, "ip"));
@@ -110,7 +112,7 @@ fn subset_addresses(subset: &Value) -> Vec<String> {
     ports.iter().flat_map(with_port).collect()
 }
 
-const ENDPOINT_SLICE: Table = Table::new(
+const ENDPOINT_SLICE: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("AddressType", "What kind of address the slice holds."),
@@ -140,7 +142,7 @@ fn slice_port(port: &Value) -> String {
     }
 }
 
-const INGRESS: Table = Table::new(
+const INGRESS: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Class", "The class of controller that serves the ingress."),
@@ -162,7 +164,7 @@ const INGRESS: Table = Table::new(
     },
 );
 
-/// The first three hosts. Rules without a host count as "more" once three are shown, as they always have.
+/// The first three hosts. As in Kubernetes, rules without a host count as "more" once three are shown.
 fn hosts(rules: &[Value]) -> String {
     let mut shown: Vec<&str> = Vec::new();
     let mut more = false;
@@ -180,7 +182,7 @@ fn hosts(rules: &[Value]) -> String {
     }
 }
 
-const INGRESS_CLASS: Table = Table::new(
+const INGRESS_CLASS: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Controller", "Who serves ingresses of this class."),
@@ -201,14 +203,14 @@ const INGRESS_CLASS: Table = Table::new(
     },
 );
 
-const NETWORK_POLICY: Table =
-    Table::new(&[NAME, text("Pod-Selector", "The pods the policy applies to."), AGE], |policy, now| {
+const NETWORK_POLICY: PrinterTable =
+    PrinterTable::new(&[NAME, text("Pod-Selector", "The pods the policy applies to."), AGE], |policy, now| {
         vec![policy.name().into(), selector(policy.get(&["spec", "podSelector"])).into(), age_of(policy, now)]
     });
 
-/// The age is a cell without a column: kube-apiserver sends it so, and clients ignore it.
-const IP_ADDRESS: Table =
-    Table::new(&[NAME, text("ParentRef", "The object the address belongs to.")], |address, now| {
+/// The age is a cell without a column, as in kube-apiserver; clients ignore it.
+const IP_ADDRESS: PrinterTable =
+    PrinterTable::new(&[NAME, text("ParentRef", "The object the address belongs to.")], |address, now| {
         let parent = match address.get(&["spec", "parentRef"]).filter(|p| p.is_object()) {
             None => "<none>".to_owned(),
             Some(parent) => {
@@ -223,8 +225,8 @@ const IP_ADDRESS: Table =
         vec![address.name().into(), parent.into(), age_of(address, now)]
     });
 
-const SERVICE_CIDR: Table =
-    Table::new(&[NAME, text("CIDRs", "The ranges service addresses are taken from."), AGE], |cidr, now| {
+const SERVICE_CIDR: PrinterTable =
+    PrinterTable::new(&[NAME, text("CIDRs", "The ranges service addresses are taken from."), AGE], |cidr, now| {
         let cidrs: Vec<&str> = cidr.items(&["spec", "cidrs"]).iter().filter_map(Value::as_str).collect();
         vec![cidr.name().into(), cidrs.join(",").into(), age_of(cidr, now)]
     });

@@ -1,11 +1,11 @@
-//! The row of a pod: one word that sums up its phase, its containers and what befell them.
+//! The row of a pod: one status word that summarizes its phase and its containers.
 
 use jiff::Timestamp;
 use object::Object;
 use serde_json::{Value, json};
 
 use super::cells::{age_of, condition, condition_is_true, str_of, text_or};
-use super::{AGE, Col, NAME, Table, age, text};
+use super::{AGE, Col, NAME, PrinterTable, age, text};
 
 const COLUMNS: &[Col] = &[
     NAME,
@@ -19,7 +19,7 @@ const COLUMNS: &[Col] = &[
     text("Readiness Gates", "How many additional readiness conditions hold, of how many.").wide(),
 ];
 
-pub(super) const TABLE: Table = Table::new(COLUMNS, row).with_conditions(completed);
+pub(super) const TABLE: PrinterTable = PrinterTable::new(COLUMNS, row).with_conditions(completed);
 
 fn row(pod: &Object, now: Timestamp) -> Vec<Value> {
     let summary = Summary::of(pod);
@@ -41,7 +41,7 @@ fn row(pod: &Object, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// A finished pod is marked, so that clients can leave it out.
+/// A finished pod is marked, so that clients can hide it.
 fn completed(pod: &Object) -> Vec<Value> {
     let (reason, message) = match pod.str_at(&["status", "phase"]) {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -69,7 +69,7 @@ struct Summary {
     last_restart: Option<String>,
 }
 
-/// Restarts counted over some containers.
+/// Restarts of some containers.
 #[derive(Clone, Default)]
 struct Restarts {
     count: i64,
@@ -115,8 +115,8 @@ impl Summary {
         summary
     }
 
-    /// Walks the init containers up to the first that is not done; tells whether there is one, and the restarts of all
-    /// init containers seen and of the sidecars among them.
+    /// Visits the init containers up to the first that is not done; returns whether there is one, and the restarts of
+    /// all visited init containers and of the sidecars among them.
     fn read_init_containers(&mut self, pod: &Object, specs: &[Value]) -> (bool, Restarts, Restarts) {
         let (mut all, mut of_sidecars) = (Restarts::default(), Restarts::default());
         for (index, status) in pod.items(&["status", "initContainerStatuses"]).iter().enumerate() {
@@ -189,7 +189,7 @@ impl Summary {
     }
 }
 
-/// An init container that keeps running beside the others.
+/// An init container that keeps running along with the others.
 fn is_sidecar(container: &Value) -> bool {
     str_of(container, "restartPolicy") == "Always"
 }
@@ -208,7 +208,7 @@ fn termination(terminated: &Value) -> String {
 }
 
 /// Names, images and labels of a PodTemplate.
-pub(super) const POD_TEMPLATE: Table = Table::new(
+pub(super) const POD_TEMPLATE: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Containers", "The containers of the template, by name."),
@@ -222,8 +222,8 @@ pub(super) const POD_TEMPLATE: Table = Table::new(
     },
 );
 
-/// What a component says of its own health; kept for old clients.
-pub(super) const COMPONENT_STATUS: Table = Table::new(
+/// The health of a component; for old clients.
+pub(super) const COMPONENT_STATUS: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Status", "Whether the component is healthy."),

@@ -1,13 +1,13 @@
-//! Rows of what steers others: autoscalers, disruption budgets, admission, request priorities, migrations.
+//! Rows of policy kinds: autoscalers, disruption budgets, admission, request priorities, migrations.
 
 use jiff::Timestamp;
 use object::{GroupResource, Object};
 use serde_json::Value;
 
 use super::cells::{age_of, condition, count_at, first_three, int_or_string, items_of, number_at, str_of};
-use super::{AGE, Col, NAME, Table, integer, text};
+use super::{AGE, Col, NAME, PrinterTable, integer, text};
 
-pub(super) fn table(kind: &str) -> Option<Table> {
+pub(super) fn table(kind: &str) -> Option<PrinterTable> {
     Some(match kind {
         "HorizontalPodAutoscaler" => AUTOSCALER,
         "Scale" => SCALE,
@@ -24,7 +24,7 @@ pub(super) fn table(kind: &str) -> Option<Table> {
     })
 }
 
-const AUTOSCALER: Table = Table::new(
+const AUTOSCALER: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Reference", "What is scaled."),
@@ -41,7 +41,7 @@ fn autoscaler_row(autoscaler: &Object, now: Timestamp) -> Vec<Value> {
     let target = |key: &str| autoscaler.str_at(&["spec", "scaleTargetRef", key]);
     let metrics = autoscaler.items(&["spec", "metrics"]);
     let targets = match autoscaler.i64_at(&["spec", "targetCPUUtilizationPercentage"]) {
-        // The v1 form knows only one metric, under names of its own.
+        // The v1 form supports only one metric, under its own names.
         Some(wanted) if metrics.is_empty() => {
             let current = autoscaler.i64_at(&["status", "currentCPUUtilizationPercentage"]);
             format!("cpu: {}/{wanted}%", percent(current, "<unknown>"))
@@ -83,7 +83,7 @@ fn metric(spec: &Value, status: &Value) -> String {
     };
     let (source, target) = (&spec[field], &spec[field]["target"]);
     let current = &status[field]["current"];
-    // A status that is there but lacks the number shows what a nil number shows.
+    // A status without the number is printed like a nil number.
     let current_of = |key: &str, strict: bool| match current.get(key) {
         Some(value) => int_or_string(value),
         None if status.get(field).is_some_and(Value::is_object) && !strict => "<nil>".to_owned(),
@@ -110,7 +110,7 @@ fn percent(value: Option<i64>, otherwise: &str) -> String {
     value.map_or_else(|| otherwise.to_owned(), |value| format!("{value}%"))
 }
 
-const SCALE: Table = Table::new(
+const SCALE: PrinterTable = PrinterTable::new(
     &[
         Col::of("Name", "string", NAME.description),
         integer("Desired", "How many replicas are wanted."),
@@ -123,7 +123,7 @@ const SCALE: Table = Table::new(
     },
 );
 
-const DISRUPTION_BUDGET: Table = Table::new(
+const DISRUPTION_BUDGET: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Min Available", "How many pods must stay."),
@@ -146,24 +146,28 @@ const DISRUPTION_BUDGET: Table = Table::new(
     },
 );
 
-const WEBHOOKS: Table =
-    Table::new(&[NAME, integer("Webhooks", "How many webhooks are configured."), AGE], |webhooks, now| {
+const WEBHOOKS: PrinterTable =
+    PrinterTable::new(&[NAME, integer("Webhooks", "How many webhooks are configured."), AGE], |webhooks, now| {
         vec![webhooks.name().into(), webhooks.items(&["webhooks"]).len().into(), age_of(webhooks, now)]
     });
 
 const PARAM_KIND: Col = text("ParamKind", "The kind of object that parameterizes the policy.");
 
-const VALIDATING_POLICY: Table =
-    Table::new(&[NAME, integer("Validations", "How many rules the policy has."), PARAM_KIND, AGE], |policy, now| {
+const VALIDATING_POLICY: PrinterTable = PrinterTable::new(
+    &[NAME, integer("Validations", "How many rules the policy has."), PARAM_KIND, AGE],
+    |policy, now| {
         let rules = policy.items(&["spec", "validations"]).len();
         vec![policy.name().into(), rules.into(), param_kind(policy), age_of(policy, now)]
-    });
+    },
+);
 
-const MUTATING_POLICY: Table =
-    Table::new(&[NAME, integer("Mutations", "How many changes the policy makes."), PARAM_KIND, AGE], |policy, now| {
+const MUTATING_POLICY: PrinterTable = PrinterTable::new(
+    &[NAME, integer("Mutations", "How many changes the policy makes."), PARAM_KIND, AGE],
+    |policy, now| {
         let mutations = policy.items(&["spec", "mutations"]).len();
         vec![policy.name().into(), mutations.into(), param_kind(policy), age_of(policy, now)]
-    });
+    },
+);
 
 fn param_kind(policy: &Object) -> Value {
     match policy.get(&["spec", "paramKind"]).filter(|k| k.is_object()) {
@@ -172,7 +176,7 @@ fn param_kind(policy: &Object) -> Value {
     }
 }
 
-const POLICY_BINDING: Table = Table::new(
+const POLICY_BINDING: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("PolicyName", "The policy that is put to use."),
@@ -197,7 +201,7 @@ fn param_ref(binding: &Object) -> String {
     }
 }
 
-/// A selector as the Go server prints the structure itself, which is what clients get to see here.
+/// A selector as printed by Go's `%v` of the struct, which kube-apiserver shows here.
 fn selector_dump(selector: &Value) -> String {
     let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
     let labels: String = labels.map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default())).collect();
@@ -212,7 +216,7 @@ fn selector_dump(selector: &Value) -> String {
     )
 }
 
-const FLOW_SCHEMA: Table = Table::new(
+const FLOW_SCHEMA: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("PriorityLevel", "The priority level matching requests get."),
@@ -235,7 +239,7 @@ const FLOW_SCHEMA: Table = Table::new(
     },
 );
 
-const PRIORITY_LEVEL: Table = Table::new(
+const PRIORITY_LEVEL: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Type", "Whether the level is limited."),
@@ -264,7 +268,7 @@ const PRIORITY_LEVEL: Table = Table::new(
     },
 );
 
-const STORAGE_VERSION: Table = Table::new(
+const STORAGE_VERSION: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("CommonEncodingVersion", "The version all servers write, if they agree."),
@@ -280,7 +284,7 @@ const STORAGE_VERSION: Table = Table::new(
     },
 );
 
-const STORAGE_VERSION_MIGRATION: Table = Table::new(
+const STORAGE_VERSION_MIGRATION: PrinterTable = PrinterTable::new(
     &[
         Col::of("Name", "string", NAME.description),
         text("Resource", "What is written anew."),

@@ -5,9 +5,9 @@ use object::Object;
 use serde_json::Value;
 
 use super::cells::{age_of, condition, condition_is_true, count_at, str_of};
-use super::{AGE, NAME, Table, age, boolean, integer, text};
+use super::{AGE, NAME, PrinterTable, age, boolean, integer, text};
 
-pub(super) fn table(kind: &str) -> Option<Table> {
+pub(super) fn table(kind: &str) -> Option<PrinterTable> {
     Some(match kind {
         "DeviceClass" | "ResourceClaimTemplate" | "Workload" => NAME_AND_AGE,
         "ResourceClaim" => RESOURCE_CLAIM,
@@ -23,10 +23,11 @@ pub(super) fn table(kind: &str) -> Option<Table> {
     })
 }
 
-const NAME_AND_AGE: Table = Table::new(&[NAME, AGE], |object, now| vec![object.name().into(), age_of(object, now)]);
+const NAME_AND_AGE: PrinterTable =
+    PrinterTable::new(&[NAME, AGE], |object, now| vec![object.name().into(), age_of(object, now)]);
 
-const RESOURCE_CLAIM: Table =
-    Table::new(&[NAME, text("State", "Whether the claim is allocated and reserved."), AGE], |claim, now| {
+const RESOURCE_CLAIM: PrinterTable =
+    PrinterTable::new(&[NAME, text("State", "Whether the claim is allocated and reserved."), AGE], |claim, now| {
         vec![claim.name().into(), claim_state(claim).into(), age_of(claim, now)]
     });
 
@@ -42,7 +43,7 @@ fn claim_state(claim: &Object) -> String {
     states.iter().filter(|(_, holds)| *holds).map(|(state, _)| *state).collect::<Vec<_>>().join(",")
 }
 
-const RESOURCE_SLICE: Table = Table::new(
+const RESOURCE_SLICE: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Node", "The node the devices are on."),
@@ -61,7 +62,7 @@ const RESOURCE_SLICE: Table = Table::new(
     },
 );
 
-const DEVICE_TAINT_RULE: Table = Table::new(
+const DEVICE_TAINT_RULE: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Key", "The key of the taint."),
@@ -84,7 +85,7 @@ const DEVICE_TAINT_RULE: Table = Table::new(
     },
 );
 
-const POOL_STATUS_REQUEST: Table = Table::new(
+const POOL_STATUS_REQUEST: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Driver", "The driver whose pools are looked at."),
@@ -131,7 +132,7 @@ fn pool_status_row(request: &Object, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-const PRIORITY_CLASS: Table = Table::new(
+const PRIORITY_CLASS: PrinterTable = PrinterTable::new(
     &[
         NAME,
         integer("Value", "The priority pods of this class get."),
@@ -150,7 +151,7 @@ const PRIORITY_CLASS: Table = Table::new(
     },
 );
 
-const POD_GROUP: Table = Table::new(
+const POD_GROUP: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Policy", "Whether the pods are placed together or one by one."),
@@ -179,16 +180,16 @@ const POD_GROUP: Table = Table::new(
     },
 );
 
-const RUNTIME_CLASS: Table =
-    Table::new(&[NAME, text("Handler", "The runtime configuration nodes use."), AGE], |class, now| {
+const RUNTIME_CLASS: PrinterTable =
+    PrinterTable::new(&[NAME, text("Handler", "The runtime configuration nodes use."), AGE], |class, now| {
         vec![class.name().into(), class.str_at(&["handler"]).into(), age_of(class, now)]
     });
 
-const LEASE: Table = Table::new(&[NAME, text("Holder", "Who holds the lease."), AGE], |lease, now| {
+const LEASE: PrinterTable = PrinterTable::new(&[NAME, text("Holder", "Who holds the lease."), AGE], |lease, now| {
     vec![lease.name().into(), lease.str_at(&["spec", "holderIdentity"]).into(), age_of(lease, now)]
 });
 
-const LEASE_CANDIDATE: Table = Table::new(
+const LEASE_CANDIDATE: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("LeaseName", "The lease that is stood for."),

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::cells::{age_of, str_of, text_or};
-use super::{AGE, NAME, Table, boolean, integer, text};
+use super::{AGE, NAME, PrinterTable, boolean, integer, text};
 
-pub(super) fn table(kind: &str) -> Option<Table> {
+pub(super) fn table(kind: &str) -> Option<PrinterTable> {
     Some(match kind {
         "StorageClass" => STORAGE_CLASS,
         "VolumeAttachment" => VOLUME_ATTACHMENT,
@@ -16,7 +16,7 @@ pub(super) fn table(kind: &str) -> Option<Table> {
     })
 }
 
-const STORAGE_CLASS: Table = Table::new(
+const STORAGE_CLASS: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Provisioner", "Who makes volumes of this class."),
@@ -39,7 +39,7 @@ const STORAGE_CLASS: Table = Table::new(
     },
 );
 
-const VOLUME_ATTACHMENT: Table = Table::new(
+const VOLUME_ATTACHMENT: PrinterTable = PrinterTable::new(
     &[
         NAME,
         text("Attacher", "The driver that attaches the volume.").as_name(),
@@ -60,12 +60,12 @@ const VOLUME_ATTACHMENT: Table = Table::new(
     },
 );
 
-const VOLUME_ATTRIBUTES_CLASS: Table =
-    Table::new(&[NAME, text("DriverName", "The driver the class belongs to."), AGE], |class, now| {
+const VOLUME_ATTRIBUTES_CLASS: PrinterTable =
+    PrinterTable::new(&[NAME, text("DriverName", "The driver the class belongs to."), AGE], |class, now| {
         vec![class.name().into(), class.str_at(&["driverName"]).into(), age_of(class, now)]
     });
 
-const CSI_DRIVER: Table = Table::new(
+const CSI_DRIVER: PrinterTable = PrinterTable::new(
     &[
         NAME,
         boolean("AttachRequired", "Whether volumes are attached before they are mounted."),
@@ -97,6 +97,7 @@ const CSI_DRIVER: Table = Table::new(
     },
 );
 
-const CSI_NODE: Table = Table::new(&[NAME, integer("Drivers", "How many drivers the node has."), AGE], |node, now| {
-    vec![node.name().into(), node.items(&["spec", "drivers"]).len().into(), age_of(node, now)]
-});
+const CSI_NODE: PrinterTable =
+    PrinterTable::new(&[NAME, integer("Drivers", "How many drivers the node has."), AGE], |node, now| {
+        vec![node.name().into(), node.items(&["spec", "drivers"]).len().into(), age_of(node, now)]
+    });

@@ -1,4 +1,4 @@
-//! Compares every table with what a real kube-apiserver 1.36 answered for the same object.
+//! Compares every table with the rows of a real kube-apiserver 1.36 for the same object.
 
 use jiff::SignedDuration;
 use object::Object;
@@ -15,7 +15,7 @@ const ROWS: &[(&str, &str)] = &[
 /// Columns recorded from kube-apiserver: `group/version Kind name:type:format:priority|…`.
 const COLUMNS: &str = include_str!("../../testdata/tables/columns.txt");
 
-/// The clock moved between the server's answer and its Date header, so a second either way is the same answer.
+/// The clock moved between the server's response and its Date header, so a second either way is accepted.
 fn check(group: &str, case: &Value) {
     let object = Object::from_value(case["object"].clone()).expect("an object");
     let now = object::time::parse(case["now"].as_str().expect("a time")).expect("a time");

@@ -1,7 +1,7 @@
 //! Built-in objects between JSON and `application/vnd.kubernetes.protobuf`, driven by a table of field numbers.
 //!
-//! Both directions go by what Go does: reading gives the JSON that `json.Marshal` would write of the same struct, writing
-//! gives the bytes of its generated `Marshal`, so that zero values, nulls and order agree with every Go client.
+//! Both directions follow Go: decoding gives the JSON that `json.Marshal` would write for the same struct, encoding
+//! gives the bytes of its generated `Marshal`, so that zero values, nulls and order match every Go client.
 
 mod read;
 pub(crate) mod scalar;
@@ -14,12 +14,12 @@ mod write;
 
 use serde_json::{Map, Value};
 
-use table::{MessageId, Table};
+use table::{MessageId, MessageTable};
 
-/// What every enveloped message starts with.
+/// Prefix of every enveloped message.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// Messages nested deeper than this are refused, in both directions.
+/// Deeper messages are rejected, in both directions.
 const DEPTH_MAX: usize = 100;
 
 #[derive(Debug, thiserror::Error)]
@@ -52,18 +52,18 @@ pub enum ProtobufError {
     Mismatch { field: &'static str, found: &'static str },
 }
 
-/// Can objects of this kind be read and written as protobuf? Custom kinds never can.
+/// Reports whether objects of this kind can be encoded as protobuf. Custom kinds never can.
 pub fn knows(api_version: &str, kind: &str) -> bool {
-    Table::get().kind(api_version, kind).is_some()
+    MessageTable::get().kind(api_version, kind).is_some()
 }
 
-/// The apiVersion and kind an envelope names; both may be empty.
+/// The apiVersion and kind of an envelope; both may be empty.
 pub fn kind_of(bytes: &[u8]) -> Result<(String, String), ProtobufError> {
     let envelope = open(bytes)?;
     Ok((envelope.api_version.into_owned(), envelope.kind.into_owned()))
 }
 
-/// An enveloped object as the JSON tree it would have been sent as.
+/// Decodes an enveloped object to its JSON tree.
 pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let (api_version, kind) = kind_of(bytes)?;
     if kind.is_empty() {
@@ -72,7 +72,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     decode_as(bytes, &api_version, &kind)
 }
 
-/// The same for an object whose kind is known, whatever its envelope says.
+/// The same for an object of a known kind, regardless of its envelope.
 pub fn decode_as(bytes: &[u8], api_version: &str, kind: &str) -> Result<Value, ProtobufError> {
     let (table, message) = message_of(api_version, kind)?;
     let mut object = read::read(table, message, open(bytes)?.raw)?;
@@ -91,7 +91,7 @@ fn open(bytes: &[u8]) -> Result<wire::Envelope<'_>, ProtobufError> {
     }
 }
 
-/// An object, list or `Status` with its envelope.
+/// Encodes an object, list or `Status` with its envelope.
 pub fn encode(object: &Map<String, Value>) -> Result<Vec<u8>, ProtobufError> {
     let text = |word: &str| object.get(word).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -102,7 +102,7 @@ pub fn encode(object: &Map<String, Value>) -> Result<Vec<u8>, ProtobufError> {
     Ok(out)
 }
 
-/// A list with its envelope, its items written one by one from where they are.
+/// Encodes a list with its envelope, item by item.
 pub fn encode_list<'a>(
     api_version: &str,
     kind: &str,
@@ -116,15 +116,15 @@ pub fn encode_list<'a>(
     Ok(out)
 }
 
-fn message_of(api_version: &str, kind: &str) -> Result<(&'static Table, MessageId), ProtobufError> {
-    let table = Table::get();
+fn message_of(api_version: &str, kind: &str) -> Result<(&'static MessageTable, MessageId), ProtobufError> {
+    let table = MessageTable::get();
     let message = table
         .kind(api_version, kind)
         .ok_or_else(|| ProtobufError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() })?;
     Ok((table, message))
 }
 
-/// One change as a frame of a watch: its length in four bytes, then a `WatchEvent` around the enveloped object.
+/// One change as a watch frame: its length in four bytes, then a `WatchEvent` around the enveloped object.
 pub fn watch_frame(change: &str, object: &Map<String, Value>) -> Result<Vec<u8>, ProtobufError> {
     let object = encode(object)?;
     let mut out = vec![0; 4];

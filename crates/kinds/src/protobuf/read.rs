@@ -1,15 +1,16 @@
-//! Messages into JSON trees, zero values shown or left out as Go's JSON encoder would.
+//! Decodes messages to JSON trees, showing or omitting zero values like Go's JSON encoder.
 
 use serde_json::{Map, Value};
 
-use super::table::{Field, MessageId, Shape, Table, Type, Zero};
+use super::table::{Field, MessageId, MessageTable, Shape, Type, Zero};
 use super::wire::{Fields, Item};
 use super::{DEPTH_MAX, ProtobufError, scalar};
 
-/// An empty list element takes two bytes on the wire and a whole tree in memory; no honest body comes near this.
+/// An empty list element takes two bytes on the wire and a whole tree in memory; no legitimate body comes close to
+/// this.
 const VALUES_MAX: usize = 1_000_000;
 
-pub fn read(table: &Table, message: MessageId, bytes: &[u8]) -> Result<Map<String, Value>, ProtobufError> {
+pub fn read(table: &MessageTable, message: MessageId, bytes: &[u8]) -> Result<Map<String, Value>, ProtobufError> {
     let mut reader = Reader { table, values_left: VALUES_MAX };
     let mut object = Map::new();
     reader.message(message, bytes, &mut object, 0)?;
@@ -17,12 +18,12 @@ pub fn read(table: &Table, message: MessageId, bytes: &[u8]) -> Result<Map<Strin
 }
 
 pub struct Reader<'t> {
-    pub table: &'t Table,
+    pub table: &'t MessageTable,
     values_left: usize,
 }
 
 impl Reader<'_> {
-    /// Merges a message into a map, as a message that comes twice is merged by protobuf's rules.
+    /// Merges a message into a map; repeated messages are merged by protobuf's rules.
     pub fn message(
         &mut self,
         message: MessageId,
@@ -35,7 +36,7 @@ impl Reader<'_> {
         }
         let mut items = Fields::of(bytes);
         while let Some((number, item)) = items.next()? {
-            // Fields of later versions are skipped, as generated code does.
+            // Unknown fields are skipped, as in generated code.
             if let Some(field) = self.table.field(message, number).copied() {
                 self.count()?;
                 self.field(&field, item, out, depth)?;
@@ -91,7 +92,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// One element, or many where numbers come packed.
+    /// One element, or several if numbers are packed.
     fn elements(
         &mut self,
         field: &Field,
@@ -130,7 +131,7 @@ impl Reader<'_> {
         Ok((key, value))
     }
 
-    /// A list's element or a map's value: there is no parent it could be left out of.
+    /// A list's element or a map's value, which is never omitted.
     fn value(&mut self, field: &Field, item: Item<'_>, depth: usize) -> Result<Value, ProtobufError> {
         let Type::Message(message) = field.ty else { return self.leaf(field, item, depth) };
         let mut inner = Map::new();
@@ -143,7 +144,7 @@ impl Reader<'_> {
             (Type::Bool, Item::Varint(number)) => Ok((number != 0).into()),
             (Type::Int32, Item::Varint(number)) => Ok((number as i32).into()),
             (Type::Int64, Item::Varint(number)) => Ok((number as i64).into()),
-            // JSON has no word for what is not finite; such a number becomes null, which Go refuses to write at all.
+            // JSON has no non-finite numbers; they become null, where Go fails to encode.
             (Type::Double, Item::Fixed64(bits)) => Ok(f64::from_bits(bits).into()),
             (Type::SchemaOrList | Type::SchemaOrBool | Type::SchemaOrTexts, Item::Bytes(bytes)) => {
                 self.schema_or(field.ty, bytes, depth)
@@ -156,7 +157,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds what Go's JSON shows of fields that are not on the wire.
+    /// Adds the fields missing on the wire that Go's JSON shows.
     fn fill(&mut self, message: MessageId, out: &mut Map<String, Value>) -> Result<(), ProtobufError> {
         for index in 0..self.table.fields(message).len() {
             let field = self.table.fields(message)[index];
@@ -194,7 +195,8 @@ impl Reader<'_> {
     }
 }
 
-/// Would Go's `omitempty` or `omitzero` drop this value of a field that is no pointer? `omitempty` never drops a struct.
+/// Reports whether Go's `omitempty` or `omitzero` drops this value of a non-pointer field. `omitempty` never drops a
+/// struct.
 fn left_out(field: &Field, value: &Value) -> bool {
     let is_struct = matches!(
         field.ty,

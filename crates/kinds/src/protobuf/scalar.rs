@@ -1,4 +1,4 @@
-//! The values with a spelling of their own: times, quantities, numbers or names, bytes, JSON inside protobuf.
+//! Values with a custom encoding: times, quantities, int-or-string, bytes, JSON inside protobuf.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +9,10 @@ use super::ProtobufError;
 use super::table::Type;
 use super::wire::{self, Fields, Item};
 
-/// What Go's year-one zero time is in seconds since 1970.
+/// Go's zero time (year one) in Unix seconds.
 const ZERO_TIME_SECONDS: i64 = -62_135_596_800;
 
-/// A value that comes as bytes; nothing for the types that do not.
+/// A value encoded as bytes; `None` for other types.
 pub fn read(ty: Type, field: &'static str, bytes: &[u8]) -> Result<Option<Value>, ProtobufError> {
     Ok(Some(match ty {
         Type::Text => String::from_utf8_lossy(bytes).into(),
@@ -27,7 +27,7 @@ pub fn read(ty: Type, field: &'static str, bytes: &[u8]) -> Result<Option<Value>
     }))
 }
 
-/// The value of a field that was never set, as JSON shows it.
+/// The JSON value of an unset field.
 pub fn zero(ty: Type) -> Value {
     match ty {
         Type::Text => "".into(),
@@ -53,7 +53,7 @@ fn read_time(field: &'static str, bytes: &[u8], micro: bool) -> Result<Value, Pr
         }
     }
     let time = Timestamp::new(seconds, nanos).map_err(|_| ProtobufError::Time { field })?;
-    // Years that RFC 3339 cannot spell.
+    // Years outside RFC 3339.
     if !(ZERO_TIME_SECONDS..=253_402_300_799).contains(&time.as_second()) {
         return Err(ProtobufError::Time { field });
     }
@@ -113,7 +113,7 @@ fn read_texts(bytes: &[u8]) -> Result<Value, ProtobufError> {
     Ok(Value::Array(texts))
 }
 
-/// Writes one value under its number; types that are messages of the table are not handled here.
+/// Writes one value under its number; message types of the table are not handled here.
 pub fn write(ty: Type, name: &'static str, number: u32, value: &Value, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
     let mismatch = || ProtobufError::Mismatch { field: name, found: found(value) };
     match ty {
@@ -178,7 +178,7 @@ pub fn write(ty: Type, name: &'static str, number: u32, value: &Value, out: &mut
     Ok(())
 }
 
-/// What Go writes for a field that is no pointer and was never set.
+/// Writes the zero value of an unset non-pointer field, as in Go.
 pub fn write_zero(ty: Type, number: u32, out: &mut Vec<u8>) {
     match ty {
         Type::Text => wire::write_bytes(out, number, b""),
@@ -187,19 +187,19 @@ pub fn write_zero(ty: Type, number: u32, out: &mut Vec<u8>) {
         Type::Quantity => wire::write_bytes(out, number, b"\x0a\x010"),
         Type::IntOrString => wire::write_bytes(out, number, b"\x08\0\x10\0\x1a\0"),
         Type::Time | Type::MicroTime | Type::Raw | Type::Message(_) => wire::write_bytes(out, number, b""),
-        // Slices that are nil, and types that only ever come as pointers.
+        // Nil slices, and types that are always pointers.
         Type::Bytes | Type::Texts | Type::SchemaOrList | Type::SchemaOrBool | Type::SchemaOrTexts => {}
     }
 }
 
 fn parse_time(value: &Value) -> Option<(i64, i32)> {
     let time: Timestamp = value.as_str()?.parse().ok()?;
-    // Go counts fractions forward from the second before, also where seconds are negative.
+    // Go counts fractions forward from the previous second, even for negative seconds.
     let nanos = time.as_nanosecond();
     Some((nanos.div_euclid(1_000_000_000) as i64, nanos.rem_euclid(1_000_000_000) as i32))
 }
 
-/// Whole numbers may have been written with a fraction of zero.
+/// Integers may have been written with a zero fraction.
 fn integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9.0e15).map(|n| n as i64))
 }

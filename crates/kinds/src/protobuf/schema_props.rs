@@ -1,4 +1,4 @@
-//! The three types of a CustomResourceDefinition's schema that are either a schema or something simpler.
+//! The three types of a CustomResourceDefinition's schema that are either a schema or a simpler value.
 
 use serde_json::{Map, Value};
 

@@ -1,9 +1,9 @@
-//! The messages of the built-in kinds: field numbers, JSON names and types, read from a text when first needed.
+//! The messages of the built-in kinds: field numbers, JSON names and types, parsed from a text on first use.
 //!
-//! One line of the text is one message: its name, then `name:number:type` per field in the order of the numbers. A field
-//! without a name is embedded: its fields stand among the parent's in JSON. Around the type: `*` a pointer in Go, `[]` a
-//! list, `{}` a map keyed by strings, `@` another message; `!` says JSON shows the field though it is zero, `~` that even
-//! an empty struct is left out.
+//! One line of the text is one message: its name, then `name:number:type` per field in the order of the numbers. A
+//! field without a name is embedded: in JSON its fields are part of the parent. Around the type: `*` a pointer in Go,
+//! `[]` a list, `{}` a map keyed by strings, `@` another message; `!` means that JSON shows the field even if it is
+//! zero, `~` that even an empty struct is omitted.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -30,7 +30,7 @@ pub enum Type {
     IntOrString,
     /// JSON in the bytes of a message's only field.
     Raw,
-    /// A list of strings that is a message of its own, so that it can be a map's value.
+    /// A list of strings as a message of its own, so that it can be a map's value.
     Texts,
     SchemaOrList,
     SchemaOrBool,
@@ -40,16 +40,16 @@ pub enum Type {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Always present in Go; a zero value cannot be told from an absent one.
+    /// Always present in Go; a zero value equals an absent one.
     Plain,
     Pointer,
     List,
     Map,
-    /// Present like `Plain`, without a name of its own in JSON.
+    /// Present like `Plain`, without its own name in JSON.
     Embedded,
 }
 
-/// What JSON shows of a zero value.
+/// The JSON representation of a zero value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zero {
     OmitEmpty,
@@ -66,18 +66,18 @@ pub struct Field {
     pub zero: Zero,
 }
 
-pub struct Table {
+pub struct MessageTable {
     /// All fields, message after message, sorted by number within each.
     fields: Vec<Field>,
-    /// Where each message's fields end; they start where the one before ends.
+    /// End of each message's fields; they start at the end of the previous one.
     ends: Vec<u32>,
     by_name: HashMap<(&'static str, &'static str), MessageId>,
 }
 
-impl Table {
-    /// Read once per process and only where a client speaks protobuf: constants do not differ between control planes.
+impl MessageTable {
+    /// Parsed once per process, on the first use of protobuf: constants do not differ between control planes.
     pub fn get() -> &'static Self {
-        static TABLE: OnceLock<Table> = OnceLock::new();
+        static TABLE: OnceLock<MessageTable> = OnceLock::new();
         TABLE.get_or_init(|| Self::parse(TEXT))
     }
 
@@ -131,7 +131,7 @@ impl Table {
     }
 }
 
-/// The messages in order, each with the section it stands in.
+/// The messages in order, each with its section.
 fn lines(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut section = "";
     text.lines().filter_map(move |line| match line.strip_prefix('[') {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_line_is_understood_and_numbers_rise() {
-        let table = Table::get();
+        let table = MessageTable::get();
         assert!(table.ends.len() > 600, "{}", table.ends.len());
         for index in 0..table.ends.len() {
             let numbers: Vec<u32> = table.fields(MessageId(index as u16)).iter().map(|field| field.number).collect();
@@ -214,11 +214,15 @@ mod tests {
     fn every_built_in_kind_and_its_list_have_a_message() {
         for kind in crate::builtin() {
             let api_version = kind.gvk.api_version();
-            assert!(Table::get().kind(&api_version, &kind.gvk.kind).is_some(), "{api_version} {}", kind.gvk.kind);
+            assert!(
+                MessageTable::get().kind(&api_version, &kind.gvk.kind).is_some(),
+                "{api_version} {}",
+                kind.gvk.kind
+            );
             let listed = kind.stored || kind.gvk.kind == "ComponentStatus";
-            assert!(!listed || Table::get().kind(&api_version, &kind.list_kind).is_some(), "{}", kind.list_kind);
+            assert!(!listed || MessageTable::get().kind(&api_version, &kind.list_kind).is_some(), "{}", kind.list_kind);
         }
-        assert!(Table::get().kind("example.com/v1", "Widget").is_none());
-        assert!(Table::get().kind("apps/v1", "DeleteOptions").is_some());
+        assert!(MessageTable::get().kind("example.com/v1", "Widget").is_none());
+        assert!(MessageTable::get().kind("apps/v1", "DeleteOptions").is_some());
     }
 }

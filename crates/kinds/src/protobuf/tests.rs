@@ -1,4 +1,5 @@
-//! Bytes and JSON of random objects, written by Kubernetes 1.36.4's own codecs, read and written the same here.
+//! Bytes and JSON of random objects, written by Kubernetes 1.36.4's own codecs, must be decoded and encoded
+//! identically.
 
 use serde_json::json;
 
@@ -21,7 +22,7 @@ fn map(value: &Value) -> &Map<String, Value> {
 }
 
 #[test]
-fn objects_of_every_kind_are_read_as_go_reads_them() {
+fn objects_of_every_kind_decode_as_in_go() {
     for (bytes, expected) in golden() {
         let got = decode(&bytes).unwrap_or_else(|error| panic!("{error}: {expected}"));
         assert_eq!(got, expected, "{}\n{}", got, expected);
@@ -29,7 +30,7 @@ fn objects_of_every_kind_are_read_as_go_reads_them() {
 }
 
 #[test]
-fn objects_of_every_kind_are_written_as_go_writes_them() {
+fn objects_of_every_kind_encode_as_in_go() {
     for (bytes, value) in golden() {
         let got = encode(map(&value)).unwrap_or_else(|error| panic!("{error}: {value}"));
         assert_eq!(got, bytes, "{value}");
@@ -60,7 +61,7 @@ fn damaged_bytes_are_refused_or_read_but_never_a_panic() {
                 _ => damaged.insert(random() % bytes.len(), random() as u8),
             }
             if let Ok(value) = decode(&damaged) {
-                // What was read can be written again, but for times and base64 damaged into other shapes: never a panic.
+                // Decoded values can be encoded again, except for damaged times and base64: never a panic.
                 let _ = encode(map(&value));
             }
         }

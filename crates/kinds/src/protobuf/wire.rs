@@ -1,4 +1,4 @@
-//! The wire format itself: tags, varints, lengths, and the envelope around every object.
+//! The wire format: tags, varints, lengths, and the envelope around every object.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ impl Item<'_> {
     }
 }
 
-/// Walks the fields of one message.
+/// Iterates over the fields of one message.
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
                 self.take(4)?;
                 Item::Fixed32
             }
-            // Groups: no Kubernetes message ever had one.
+            // Groups: no Kubernetes message has them.
             other => return Err(ProtobufError::WireType { field: number.to_string(), wire_type: other as u8 }),
         };
         Ok(Some((number, item)))
@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// `runtime.Unknown`: which kind the bytes inside are.
+/// `runtime.Unknown`: the kind of the bytes inside.
 #[derive(Default)]
 pub struct Envelope<'a> {
     pub api_version: Cow<'a, str>,
@@ -125,7 +125,7 @@ pub fn write_envelope(
         Ok(())
     })?;
     write_nested(out, 2, write_object)?;
-    // contentEncoding and contentType, which Go writes though they are empty.
+    // contentEncoding and contentType, which Go writes even if empty.
     write_bytes(out, 3, b"");
     write_bytes(out, 4, b"");
     Ok(())
@@ -159,7 +159,7 @@ pub fn write_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A message whose length is known only once it is written: most fit one byte, the others are moved up to make room.
+/// A message whose length is known only after writing: most fit one byte, others are shifted.
 pub fn write_nested(
     out: &mut Vec<u8>,
     number: u32,

@@ -1,12 +1,12 @@
-//! JSON trees into messages: what Go's generated code writes, zero values included, in the order of field numbers.
+//! Encodes JSON trees as messages like Go's generated code, including zero values, in the order of field numbers.
 
 use serde_json::{Map, Value};
 
-use super::table::{Field, MessageId, Shape, Table, Type};
+use super::table::{Field, MessageId, MessageTable, Shape, Type};
 use super::{DEPTH_MAX, ProtobufError, scalar, wire};
 
 pub fn write(
-    table: &Table,
+    table: &MessageTable,
     message: MessageId,
     object: &Map<String, Value>,
     out: &mut Vec<u8>,
@@ -16,7 +16,7 @@ pub fn write(
 
 /// Every list message has its metadata under 1 and its items under 2.
 pub fn write_list<'a>(
-    table: &Table,
+    table: &MessageTable,
     message: MessageId,
     metadata: &Value,
     mut items: impl Iterator<Item = &'a Map<String, Value>>,
@@ -31,7 +31,7 @@ pub fn write_list<'a>(
 }
 
 pub struct Writer<'t> {
-    pub table: &'t Table,
+    pub table: &'t MessageTable,
 }
 
 impl Writer<'_> {

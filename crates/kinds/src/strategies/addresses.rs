@@ -1,11 +1,11 @@
-//! IP addresses and CIDRs in fields: what is accepted, refused and merely warned about.
+//! IP addresses and CIDRs in fields: validation and warnings.
 
 use std::net::IpAddr;
 
 use super::fields::Field;
 
 impl Field<'_> {
-    /// An IP address; values the stored object already has are left alone.
+    /// An IP address; values of the stored object are accepted unchanged.
     pub fn ip_address(self, kept: &[&str]) -> bool {
         let text = self.text();
         if kept.contains(&text) {
@@ -28,7 +28,7 @@ impl Field<'_> {
         }
     }
 
-    /// A subnet such as `10.0.0.0/8`; values the stored object already has are left alone.
+    /// A subnet such as `10.0.0.0/8`; values of the stored object are accepted unchanged.
     pub fn cidr(self, kept: &[&str]) {
         self.cidr_text(self.text(), kept);
     }
@@ -66,7 +66,7 @@ impl Field<'_> {
     }
 }
 
-/// Can it be read as a subnet at all, however it is spelled?
+/// Reports whether it can be parsed as a subnet, in any notation.
 pub fn is_cidr(text: &str) -> bool {
     cidr_problem(text).is_none_or(|problem| problem != MALFORMED)
 }
@@ -94,7 +94,7 @@ fn cidr_problem(text: &str) -> Option<&'static str> {
     beyond.then_some("must not have bits set beyond the prefix length")
 }
 
-/// Reads what Kubernetes historically read: leading zeros in IPv4 octets are ignored.
+/// Parses addresses as Kubernetes historically did: leading zeros in IPv4 octets are ignored.
 pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| without_leading_zeros(text))
 }
@@ -114,7 +114,7 @@ fn without_leading_zeros(text: &str) -> Option<IpAddr> {
     (stripped.len() == 4).then(|| stripped.join(".").parse().ok()).flatten()
 }
 
-/// The warning a client gets for a valid address that is not spelled as it should be.
+/// The warning for a valid address in a non-canonical form.
 pub fn spelling_warning(path: &str, text: &str) -> Option<String> {
     let canonical = text.parse::<IpAddr>().ok()?;
     let spelled = canonical.to_string();
@@ -122,7 +122,7 @@ pub fn spelling_warning(path: &str, text: &str) -> Option<String> {
         .then(|| format!("{path}: IPv6 address {text:?} should be in RFC 5952 canonical format ({spelled:?})"))
 }
 
-/// Are these one IPv4 and one IPv6 address?
+/// Reports whether these are one IPv4 and one IPv6 address.
 pub fn is_dual_stack(addresses: &[&str]) -> bool {
     addresses.iter().any(|a| is_ipv6(a)) && addresses.iter().any(|a| !is_ipv6(a))
 }

@@ -1,15 +1,15 @@
-//! Resource quantities (`500m`, `1Gi`): their value for rules, and the one spelling Kubernetes stores for each.
+//! Resource quantities (`500m`, `1Gi`): their value for rules, and their canonical form in storage.
 
 use serde_json::{Map, Value};
 
 use super::fields::{Field, NEGATIVE};
 
 const NANO: i128 = 1_000_000_000;
-/// What kube-apiserver answers when a quantity cannot be read.
+/// kube-apiserver's message for a malformed quantity.
 pub const MALFORMED: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
-/// A quantity in billionths, with the family of suffixes it was written in.
+/// A quantity in billionths, with its suffix family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     nanos: i128,
@@ -71,7 +71,7 @@ impl Amount {
         self.nanos == other.nanos
     }
 
-    /// Does it count whole things (at the precision Kubernetes checks, thousandths)?
+    /// Reports whether it is a whole number (at the precision Kubernetes checks, thousandths).
     pub fn is_whole(self) -> bool {
         ceil_div(self.nanos, NANO / 1000) % 1000 == 0
     }
@@ -99,7 +99,7 @@ impl Amount {
     }
 }
 
-/// The canonical spelling.
+/// The canonical form.
 impl std::fmt::Display for Amount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let whole = self.nanos % NANO == 0;
@@ -188,7 +188,7 @@ fn ceil_div(value: i128, by: i128) -> i128 {
     if value % by == 0 { quotient } else { quotient + value.signum() }
 }
 
-/// Gives every quantity of a resource list its canonical spelling, rounded up to thousandths.
+/// Canonicalizes every quantity of a resource list, rounded up to thousandths.
 pub fn canonicalize_list(map: &mut Map<String, Value>, key: &str) {
     let Some(list) = map.get_mut(key).and_then(Value::as_object_mut) else { return };
     for value in list.values_mut() {
@@ -198,7 +198,7 @@ pub fn canonicalize_list(map: &mut Map<String, Value>, key: &str) {
     }
 }
 
-/// Gives one quantity its canonical spelling.
+/// Canonicalizes one quantity.
 pub fn canonicalize(map: &mut Map<String, Value>, key: &str) {
     if let Some(value) = map.get_mut(key)
         && let Some(amount) = Amount::of(value)
@@ -215,12 +215,12 @@ fn respell(value: &mut Value, amount: Amount) {
 }
 
 impl Field<'_> {
-    /// The quantity; zero when absent or malformed.
+    /// The quantity; zero if absent or malformed.
     pub fn amount(self) -> Amount {
         self.value().and_then(Amount::of).unwrap_or(Amount::ZERO)
     }
 
-    /// Refuses a negative quantity.
+    /// Rejects a negative quantity.
     pub fn non_negative_amount(self) {
         match self.value().map(Amount::of) {
             Some(None) => self.invalid(MALFORMED),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_rejected() {
         for input in ["", "a", "1.2.3", "1Kb", "1 Gi", ".", "--1"] {
             assert_eq!(Amount::parse(input), None, "{input}");
         }

@@ -1,4 +1,4 @@
-//! `metav1.Condition` lists, which newer kinds share.
+//! `metav1.Condition` lists, shared by newer kinds.
 
 use std::collections::BTreeSet;
 

@@ -1,19 +1,19 @@
-//! Filling in what a client left out. A field that is absent, null or (where Go could not tell) empty counts as left out.
+//! Sets missing fields. A field that is absent, null or (if Go cannot distinguish it) empty counts as missing.
 
 use object::Object;
 use serde_json::{Map, Value};
 
-/// The map under `key`, or `None` when it is absent or something else.
+/// The map under `key`, or `None` if it is absent or another type.
 pub fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
     map.get_mut(key)?.as_object_mut()
 }
 
-/// The map at a path of keys, or `None` when one of them is absent or something else.
+/// The map at a path of keys, or `None` if one of them is absent or another type.
 pub fn map_at_path<'a>(map: &'a mut Map<String, Value>, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
     path.iter().try_fold(map, |map, key| map_at(map, key))
 }
 
-/// The map under `key`, made when it is absent or null; `None` only when something else is in the way.
+/// The map under `key`, created if absent or null; `None` only for another type.
 pub fn map_or_new<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
     let slot = map.entry(key).or_insert(Value::Null);
     if slot.is_null() {
@@ -22,7 +22,7 @@ pub fn map_or_new<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a 
     slot.as_object_mut()
 }
 
-/// Adds `field` as an empty map when it is absent or null: kube-apiserver always shows it.
+/// Adds `field` as an empty map if it is absent or null: kube-apiserver always shows it.
 pub fn show_empty(object: &mut Object, field: &str) {
     map_or_new(object.as_map_mut(), field);
 }
@@ -37,21 +37,21 @@ pub fn is_set(map: &Map<String, Value>, key: &str) -> bool {
     map.get(key).is_some_and(|value| !value.is_null())
 }
 
-/// Sets `key` when it is absent or null: for fields where zero is a choice.
+/// Sets `key` if it is absent or null: for fields where zero is a valid choice.
 pub fn set_absent(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     if !is_set(map, key) {
         map.insert(key.to_owned(), value.into());
     }
 }
 
-/// Sets `key` when it is absent, null or `""`.
+/// Sets `key` if it is absent, null or `""`.
 pub fn set_empty_str(map: &mut Map<String, Value>, key: &str, value: &str) {
     if map.get(key).is_none_or(|v| v.is_null() || v.as_str() == Some("")) {
         map.insert(key.to_owned(), value.into());
     }
 }
 
-/// Sets `key` when it is absent, null or 0.
+/// Sets `key` if it is absent, null or 0.
 pub fn set_zero(map: &mut Map<String, Value>, key: &str, value: i64) {
     if map.get(key).is_none_or(|v| v.is_null() || v.as_i64() == Some(0)) {
         map.insert(key.to_owned(), value.into());

@@ -1,7 +1,7 @@
-//! The difference of two objects as text, for messages that say what may not change.
+//! The difference of two objects as text, for messages about immutable fields.
 
 const CONTEXT: usize = 3;
-/// Above this many lines on both sides the common part is not searched for; the message stays a message.
+/// With more lines on both sides the common part is not computed, to bound the work.
 const CELLS_MAX: usize = 4_000_000;
 
 /// A unified diff of two texts.
@@ -13,7 +13,7 @@ pub fn unified(old: &str, new: &str) -> String {
     while let Some(first) = (at..lines.len()).find(|i| lines[*i].0 != ' ') {
         let start = first.saturating_sub(CONTEXT).max(at);
         let mut end = first + 1;
-        // A hunk goes on while the next change is near enough to share its context.
+        // A hunk continues while the next change is close enough to share its context.
         while let Some(next) = (end..lines.len().min(end + 2 * CONTEXT + 1)).find(|i| lines[*i].0 != ' ') {
             end = next + 1;
         }

@@ -1,6 +1,6 @@
-//! The words rules are written in: a [`Report`] collects errors, a [`Field`] is a value with the path clients know it by.
+//! The vocabulary of rules: a [`Report`] collects errors, a [`Field`] is a value with its path.
 //!
-//! Paths are only put together when an error needs one, so a valid object costs a walk and no text.
+//! Paths are only formatted for errors, so a valid object costs a walk and no text.
 
 use std::cell::RefCell;
 
@@ -15,18 +15,18 @@ pub const NEGATIVE: &str = "must be greater than or equal to 0";
 /// The errors found in one object so far.
 #[derive(Default)]
 pub struct Report<'a> {
-    nodes: RefCell<Vec<Node<'a>>>,
+    nodes: RefCell<Vec<PathNode<'a>>>,
     errors: RefCell<Vec<FieldError>>,
 }
 
 #[derive(Clone, Copy)]
-struct Node<'a> {
+struct PathNode<'a> {
     parent: u32,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Child(&'a str),
     Index(usize),
     Key(&'a str),
@@ -34,7 +34,7 @@ enum Step<'a> {
 
 const ROOT: u32 = u32::MAX;
 
-/// A place in an object: its path and, unless it is absent or null, its value.
+/// A position in an object: its path and, unless it is absent or null, its value.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
     report: &'a Report<'a>,
@@ -50,12 +50,12 @@ impl<'a> Report<'a> {
     /// A top-level field of the object.
     pub fn field(&'a self, object: &'a Object, name: &'a str) -> Field<'a> {
         let value = object.as_map().get(name).filter(|v| !v.is_null());
-        Field { report: self, node: self.add(ROOT, Step::Child(name)), value }
+        Field { report: self, node: self.add(ROOT, PathStep::Child(name)), value }
     }
 
-    /// A place that is not where its value was found: the path of one thing, the value of another.
+    /// A field with the path of one position and the value of another.
     pub fn at(&'a self, path: &'a str, value: Option<&'a Value>) -> Field<'a> {
-        let node = if path.is_empty() { ROOT } else { self.add(ROOT, Step::Child(path)) };
+        let node = if path.is_empty() { ROOT } else { self.add(ROOT, PathStep::Child(path)) };
         Field { report: self, node, value: value.filter(|v| !v.is_null()) }
     }
 
@@ -75,14 +75,14 @@ impl<'a> Report<'a> {
         self.errors.borrow().is_empty()
     }
 
-    /// Hands over what was found.
+    /// Returns the errors found.
     pub fn finish(&self) -> Vec<FieldError> {
         self.errors.take()
     }
 
-    fn add(&self, parent: u32, step: Step<'a>) -> u32 {
+    fn add(&self, parent: u32, step: PathStep<'a>) -> u32 {
         let mut nodes = self.nodes.borrow_mut();
-        nodes.push(Node { parent, step });
+        nodes.push(PathNode { parent, step });
         (nodes.len() - 1) as u32
     }
 
@@ -95,9 +95,9 @@ impl<'a> Report<'a> {
             at = nodes[at as usize].parent;
         }
         steps.iter().rev().fold(FieldPath::root(), |path, step| match step {
-            Step::Child(name) => path.child(name),
-            Step::Index(index) => path.index(*index),
-            Step::Key(key) => path.key(key),
+            PathStep::Child(name) => path.child(name),
+            PathStep::Index(index) => path.index(*index),
+            PathStep::Key(key) => path.key(key),
         })
     }
 }
@@ -108,7 +108,7 @@ impl<'a> Field<'a> {
     /// A child, as in `spec.replicas`.
     pub fn field(self, name: &'a str) -> Field<'a> {
         let value = self.value.and_then(|v| v.get(name)).filter(|v| !v.is_null());
-        Field { node: self.report.add(self.node, Step::Child(name)), value, ..self }
+        Field { node: self.report.add(self.node, PathStep::Child(name)), value, ..self }
     }
 
     /// A child reached by several names, as in `template.spec`.
@@ -119,12 +119,12 @@ impl<'a> Field<'a> {
     /// An entry of a map, as in `data[key]`.
     pub fn key(self, key: &'a str) -> Field<'a> {
         let value = self.value.and_then(|v| v.get(key)).filter(|v| !v.is_null());
-        Field { node: self.report.add(self.node, Step::Key(key)), value, ..self }
+        Field { node: self.report.add(self.node, PathStep::Key(key)), value, ..self }
     }
 
     pub fn index(self, index: usize) -> Field<'a> {
         let value = self.value.and_then(|v| v.get(index)).filter(|v| !v.is_null());
-        Field { node: self.report.add(self.node, Step::Index(index)), value, ..self }
+        Field { node: self.report.add(self.node, PathStep::Index(index)), value, ..self }
     }
 
     pub fn items(self) -> impl Iterator<Item = Field<'a>> {
@@ -136,7 +136,7 @@ impl<'a> Field<'a> {
         self.value.and_then(Value::as_object).into_iter().flatten().map(move |(key, _)| (key.as_str(), self.key(key)))
     }
 
-    /// The same place with another value, for rules that compare or substitute.
+    /// The same path with another value, for rules that compare or substitute.
     pub fn with(self, value: Option<&'a Value>) -> Field<'a> {
         Field { value: value.filter(|v| !v.is_null()), ..self }
     }
@@ -165,7 +165,7 @@ impl<'a> Field<'a> {
         self.value.is_some()
     }
 
-    /// Absent, `""`, `[]` and `{}` are all the same to Kubernetes where it asks for a length.
+    /// Absent, `""`, `[]` and `{}` are the same where Kubernetes checks a length.
     pub fn is_empty(self) -> bool {
         match self.value {
             None => true,
@@ -207,7 +207,7 @@ impl<'a> Field<'a> {
         self.value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Is any entry set to something other than null: for unions of which one member must be given.
+    /// The names of all entries that are not null: for unions of which one member must be set.
     pub fn names(self) -> impl Iterator<Item = &'a str> {
         let map = self.value.and_then(Value::as_object);
         map.into_iter().flatten().filter(|(_, v)| !v.is_null()).map(|(k, _)| k.as_str())
@@ -225,7 +225,7 @@ impl<'a> Field<'a> {
         self.push(FieldError::required(self.field_path(), detail));
     }
 
-    /// Refuses the value that is there (`""` when nothing is).
+    /// Rejects the value (`""` if absent).
     pub fn invalid(self, detail: impl Into<String>) {
         let value = self.value.cloned().unwrap_or_else(|| Value::from(""));
         self.push(FieldError::invalid(self.field_path(), value, detail));
@@ -235,13 +235,13 @@ impl<'a> Field<'a> {
         self.push(FieldError::invalid(self.field_path(), value, detail));
     }
 
-    /// Refuses a value spelled as the caller says, where Kubernetes shows one of its internal types.
+    /// Rejects a value with the given text, where Kubernetes shows an internal type.
     pub fn invalid_shown(self, shown: &str, detail: &str) {
         let detail = if detail.is_empty() { shown.to_owned() } else { format!("{shown}: {detail}") };
         self.push(FieldError { kind: FieldErrorKind::Invalid, path: self.field_path(), value: None, detail });
     }
 
-    /// Refuses the value that is there, shown as the named internal type.
+    /// Rejects the value, shown as the named internal type.
     pub fn invalid_internal(self, kind: &str, detail: &str) {
         self.invalid_shown(&internal::compact(kind, self.value), detail);
     }
@@ -274,7 +274,7 @@ impl<'a> Field<'a> {
         self.push(FieldError::too_many(self.field_path(), actual, items_max));
     }
 
-    /// One error per problem a name rule found, all about this value.
+    /// One error per problem of a name rule, all for this value.
     pub fn problems(self, problems: Vec<String>) {
         for problem in problems {
             self.invalid(problem);
@@ -291,7 +291,7 @@ impl<'a> Field<'a> {
 // ---- checks ----
 
 impl<'a> Field<'a> {
-    /// Something must be there; true when it is.
+    /// Requires a value; returns true if there is one.
     pub fn require(self) -> bool {
         self.require_because("")
     }
@@ -303,14 +303,14 @@ impl<'a> Field<'a> {
         !self.is_empty()
     }
 
-    /// The text must be one of these; empty counts as a wrong one.
+    /// The text must be one of these; empty is not supported.
     pub fn one_of(self, supported: &[&str]) {
         if !supported.contains(&self.text()) {
             self.not_supported(supported);
         }
     }
 
-    /// The text must be one of these; missing is reported as required.
+    /// The text must be one of these; a missing one is reported as required.
     pub fn required_one_of(self, supported: &[&str]) {
         if self.require() {
             self.one_of(supported);
@@ -363,7 +363,7 @@ impl<'a> Field<'a> {
         self.problems(names::qualified_name(self.text()));
     }
 
-    /// Refuses any change against the value the stored object has here.
+    /// Rejects any change of the stored value.
     pub fn immutable(self, old: Option<&Value>) -> bool {
         let same = same(self.value, old);
         if !same {
@@ -383,7 +383,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The map must be annotations: any text under qualified names, and not too much of it.
+    /// The map must be annotations: any text under qualified names, up to a total size.
     pub fn annotations(self) {
         let mut size = 0;
         for (key, value) in self.entries() {
@@ -419,7 +419,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Refuses any change of a label selector, shown in the order of its type.
+    /// Rejects any change of a label selector, shown in the order of its type.
     pub fn immutable_selector(self, old: Option<&Value>) {
         if !same(self.value, old) {
             self.invalid_internal("*SLabelSelector", IMMUTABLE);
@@ -434,7 +434,7 @@ impl<'a> Field<'a> {
 
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// Equality as Kubernetes' `Semantic.DeepEqual` has it: an empty list, map or null is the same as none.
+/// Equality as in Kubernetes' `Semantic.DeepEqual`: an empty list, map or null equals an absent one.
 pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     fn empty(value: &Value) -> bool {
         match value {
@@ -486,7 +486,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Refuses a percentage above 100.
+    /// Rejects a percentage above 100.
     pub fn at_most_hundred_percent(self) {
         if let Some(IntOrText::Text(text)) = self.int_or_text()
             && percent(text).is_some_and(|n| n > 100)
@@ -496,7 +496,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The number in `25%`; `None` when the text is no percentage.
+/// The number in `25%`; `None` if the text is not a percentage.
 pub fn percent(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('%').filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))?;
     Some(digits.parse().unwrap_or(i64::MAX))
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_empty_are_the_same() {
+    fn absent_and_empty_are_equal() {
         let cases = [
             (json!({"a": 1}), json!({"a": 1, "b": []}), true),
             (json!({"a": 1}), json!({"a": 1, "b": null}), true),

@@ -1,7 +1,6 @@
-//! Rules for `metadata`, the same for every kind, custom ones included.
+//! Rules for `metadata`, common to all kinds including custom ones.
 //!
-//! What the server fills in itself (uid, resourceVersion, generation, the timestamps of an update) is expected to be
-//! filled in before these run.
+//! Server-set fields (uid, resourceVersion, generation, the timestamps of an update) must be set before these run.
 
 use object::{FieldError, GroupVersion, Object, names};
 
@@ -62,7 +61,7 @@ pub fn validate_object_meta_update(new: &Object, old: &Object) -> Vec<FieldError
     report.finish()
 }
 
-/// Finalizers of built-in kinds must be standard or fully qualified; custom kinds only get a warning for others.
+/// Finalizers of built-in kinds must be standard or fully qualified; for custom kinds others only cause a warning.
 pub fn validate_built_in_finalizers(object: &Object, report: &Report<'_>) {
     for (index, name) in object.finalizers().enumerate() {
         if !is_standard_or_qualified(name) {
@@ -90,7 +89,7 @@ fn validate_shared(meta: Field<'_>) {
     }
 }
 
-/// A generated name gets characters appended, so a trailing dash is fine.
+/// A generated name gets characters appended, so a trailing dash is valid.
 fn as_prefix(name: &str) -> String {
     match name.len() > 1 && name.ends_with('-') {
         true => {
@@ -108,7 +107,7 @@ fn validate_owners(owners: Field<'_>) {
     let mut controller: Option<String> = None;
     for owner in owners.items() {
         let (api_version, kind, name) = (owner.field("apiVersion"), owner.field("kind"), owner.field("name"));
-        // Errors about one owner name the list, not the entry; clients are used to it.
+        // Errors about one owner name the list, not the entry, as in kube-apiserver.
         let version = GroupVersion::parse(api_version.text()).map(|gv| gv.version).unwrap_or_default();
         let at = |child: &str| owners.field_path().child(child);
         if version.is_empty() {

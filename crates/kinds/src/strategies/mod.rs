@@ -1,4 +1,4 @@
-//! Selects the rules each kind follows on writes; a kind without rules of its own follows the plain ones.
+//! Selects the write rules of each kind; by default only the common ones.
 
 pub mod addresses;
 pub mod admissionregistration;
@@ -41,12 +41,12 @@ use object::GroupVersionKind;
 
 use crate::strategy::Strategy;
 
-/// The rules every kind shares and nothing more.
+/// Only the rules common to all kinds.
 pub struct Plain;
 
 impl Strategy for Plain {}
 
-/// The rules of a built-in kind; [`Plain`] when it has none of its own.
+/// The rules of a built-in kind; [`Plain`] if it has none of its own.
 pub fn for_kind(gvk: &GroupVersionKind) -> Arc<dyn Strategy> {
     let (kind, version) = (gvk.kind.as_str(), gvk.version.as_str());
     let found = match gvk.group.as_str() {

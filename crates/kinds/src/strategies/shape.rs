@@ -1,26 +1,27 @@
-//! Built-in objects as Kubernetes shows them: zero values that mean nothing left out, those that always show filled in.
+//! Normalizes built-in objects to the form a typed server shows: omits meaningless zero values and adds those always
+//! shown.
 //!
-//! A typed server cannot tell `stdin: false` or `command: []` from nothing, and prints a required field even when it is
-//! empty; clients compare what they read with what that server gives them. Pointers keep what the client wrote.
+//! A typed server cannot distinguish `stdin: false` or `command: []` from an absent field, and prints a required
+//! field even if it is empty; clients compare objects with that output. Pointers keep the client's value.
 
 use object::Object;
 use serde_json::{Map, Value};
 
 use crate::protobuf::scalar;
-use crate::protobuf::table::{Field, MessageId, Shape, Table, Type, Zero};
+use crate::protobuf::table::{Field, MessageId, MessageTable, Shape, Type, Zero};
 
-/// Deeper objects are refused elsewhere; here they are left as they are.
+/// Deeper objects are rejected elsewhere; here they are left unchanged.
 const DEPTH_MAX: usize = 100;
 
-/// Brings an object of a built-in kind to its shape; any other kind is left alone. Comes before defaults.
+/// Normalizes an object of a built-in kind; other kinds are left unchanged. Runs before defaulting.
 pub fn settle(object: &mut Object) {
-    let table = Table::get();
+    let table = MessageTable::get();
     if let Some(message) = table.kind(object.api_version(), object.kind()) {
         settle_message(table, message, object.as_map_mut(), 0);
     }
 }
 
-fn settle_message(table: &Table, message: MessageId, map: &mut Map<String, Value>, depth: usize) {
+fn settle_message(table: &MessageTable, message: MessageId, map: &mut Map<String, Value>, depth: usize) {
     if depth > DEPTH_MAX {
         return;
     }
@@ -40,7 +41,7 @@ fn settle_message(table: &Table, message: MessageId, map: &mut Map<String, Value
     }
 }
 
-fn settle_value(table: &Table, field: &Field, value: &mut Value, depth: usize) {
+fn settle_value(table: &MessageTable, field: &Field, value: &mut Value, depth: usize) {
     let Type::Message(inner) = field.ty else { return };
     match (field.shape, value) {
         (Shape::Plain | Shape::Pointer, Value::Object(map)) => settle_message(table, inner, map, depth + 1),
@@ -55,7 +56,7 @@ fn settle_value(table: &Table, field: &Field, value: &mut Value, depth: usize) {
     }
 }
 
-/// Would the value not be printed?
+/// Reports whether the value is omitted when printed.
 fn is_left_out(field: &Field, value: &Value) -> bool {
     if field.zero == Zero::Shown {
         return false;
@@ -74,8 +75,8 @@ fn is_left_out(field: &Field, value: &Value) -> bool {
     }
 }
 
-/// What is printed although nobody wrote it: structs, times without a time, required fields.
-fn fill_in(table: &Table, field: &Field, map: &mut Map<String, Value>, depth: usize) {
+/// Adds fields that are always printed: structs, zero times, required fields.
+fn fill_in(table: &MessageTable, field: &Field, map: &mut Map<String, Value>, depth: usize) {
     if field.shape != Shape::Plain || field.zero == Zero::OmitStruct {
         map.remove(field.name);
         return;
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_left_out_and_structs_are_shown() {
+    fn zero_values_are_omitted_and_structs_are_shown() {
         check(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}}, "data": {},
                 "binaryData": null, "immutable": false}),
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_nobody_knows_are_left_alone() {
+    fn unknown_kinds_are_not_changed() {
         let custom = json!({"apiVersion": "a.b/v1", "kind": "C", "spec": {"on": false, "list": []}});
         check(custom.clone(), custom);
     }

@@ -1,4 +1,4 @@
-//! Compares defaults and errors with what a real kube-apiserver 1.36 answered to the same requests.
+//! Compares defaults and errors with those of a real kube-apiserver 1.36 for the same requests.
 
 use jiff::Timestamp;
 use object::{FieldError, Object};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::strategies;
 use crate::strategy::WriteContext;
 
-/// Answers recorded from kube-apiserver: `{verb, object, old, result | causes}`, one list per group.
+/// Responses recorded from kube-apiserver: `{verb, object, old, result | causes}`, one list per group.
 const RECORDED: &[(&str, &str)] = &[
     ("rbac", include_str!("../../testdata/rules/rbac.json")),
     ("certificates", include_str!("../../testdata/rules/certificates.json")),
@@ -68,14 +68,14 @@ fn cause(error: &FieldError) -> Value {
     json!({"reason": error.kind.reason(), "field": error.path.as_str(), "message": error.body()})
 }
 
-/// Errors are compared without their order: Go walks maps in a random one.
+/// Errors are compared without their order: Go iterates over maps in random order.
 fn sorted(mut causes: Vec<Value>) -> Vec<Value> {
     causes.sort_by_key(|cause| (cause["field"].to_string(), cause["message"].to_string()));
     causes.dedup();
     causes
 }
 
-/// What differs, as text; metadata is the server's business and not compared.
+/// The difference as text; metadata is set by the server and not compared.
 fn difference(case: &Value) -> Option<String> {
     let (mut object, errors) = answer(case);
     let expected = case["causes"].as_array().cloned().unwrap_or_default();
@@ -98,7 +98,7 @@ fn difference(case: &Value) -> Option<String> {
     (object != result).then(|| format!("result\n  is: {object}\n  should be: {result}"))
 }
 
-/// An empty list is not stored by Go servers; whether it is dropped is a matter of encoding and not of rules.
+/// Go servers do not store an empty list; dropping it is a matter of encoding, not of rules.
 fn drop_empty_lists(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -128,7 +128,7 @@ fn requests_are_answered_as_by_kube_apiserver() {
 }
 
 #[test]
-fn defaults_hold_still() {
+fn defaults_are_idempotent() {
     for (group, recorded) in RECORDED {
         let cases: Vec<Value> = serde_json::from_str(recorded).expect("recorded answers are JSON");
         for case in &cases {
@@ -163,7 +163,7 @@ fn suspicious_values_are_warned_about() {
     }
 }
 
-/// Pairs of one object in the stored and in another served version, as kube-apiserver showed them.
+/// Pairs of one object in the stored and in another served version, as shown by kube-apiserver.
 const CONVERSIONS: &str = include_str!("../../testdata/rules/conversions.json");
 
 #[test]
@@ -174,7 +174,7 @@ fn versions_convert_as_by_kube_apiserver() {
         let (stored, served) = (object("stored"), object("served"));
         let strategy = strategies::for_kind(&served.gvk());
         assert_eq!(strategy.from_storage(stored.clone()), served, "{} from storage", served.name());
-        // What an older version cannot say at all is lost on the way back, on either server.
+        // Fields that an older version lacks are lost in the round trip, on either server.
         if pair["back"] == true {
             assert_eq!(strategy.to_storage(served.clone()), stored, "{} to storage", served.name());
         }

@@ -1,4 +1,4 @@
-//! How the server reaches a webhook: a URL or a service, for admission and for the conversion of custom resources.
+//! The client configuration of a webhook: a URL or a service, for admission and for CRD conversion.
 
 use object::names;
 
@@ -6,7 +6,7 @@ use crate::strategies::fields::Field;
 
 const URL_FORM: &str = "; desired format: https://host[/path]";
 
-/// A webhook is reached by a URL or by a service, never both.
+/// A webhook has a URL or a service, never both.
 pub fn validate(client: Field<'_>) {
     let (url, service) = (client.field("url"), client.field("service"));
     match (url.is_set(), service.is_set()) {
@@ -17,7 +17,7 @@ pub fn validate(client: Field<'_>) {
 }
 
 fn validate_service(service: Field<'_>) {
-    // kube-apiserver hands the two over in the wrong order, so a missing name is reported as a missing namespace.
+    // kube-apiserver passes the two in the wrong order, so a missing name is reported as a missing namespace.
     if service.field("namespace").is_empty() {
         service.field("name").required("");
     }
@@ -53,7 +53,7 @@ fn validate_path(path: Field<'_>) {
     }
 }
 
-/// An `https://host[/path]` address without anything a server could be fooled with.
+/// An `https://host[/path]` address without user info, query or fragment.
 fn validate_url(url: Field<'_>) {
     let text = url.text();
     let (text, fragment) = text.split_once('#').unwrap_or((text, ""));

@@ -1,16 +1,16 @@
-//! Every difference to a real server that is meant, with its reason; taken out of both sides before comparing.
+//! Every accepted difference from a real server, with its reason; removed from both sides before comparing.
 
 use serde_json::{Map, Value};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// Definitions whose texts are ours: `k8s-openapi`, where all other texts come from, does not have them.
+/// Definitions whose descriptions are ours: `k8s-openapi`, the source of all others, lacks them.
 pub fn own_words(definition: &str) -> bool {
     definition == format!("{META}.WatchEvent")
 }
 
-/// - Descriptions of paths, parameters and list kinds are our own words.
-/// - DeleteOptions and WatchEvent name the group versions that are served; a real server names all it ever knew.
+/// - Descriptions of paths, parameters and list kinds are our own.
+/// - DeleteOptions and WatchEvent name the served group versions; a real server names all it ever knew.
 pub fn v3(mut document: Value) -> Value {
     forget_descriptions(&mut document);
     forget_shared_kinds(&mut document["components"]["schemas"]);
@@ -19,7 +19,7 @@ pub fn v3(mut document: Value) -> Value {
 }
 
 /// As for v3, and:
-/// - Which parameters are shared and under which name is nobody's business but the document's: they are put in place.
+/// - The names of shared parameters are internal to the document: parameters are inlined.
 pub fn v2(mut document: Value) -> Value {
     let shared = document["parameters"].take();
     if let Some(map) = document.as_object_mut() {
@@ -32,8 +32,8 @@ pub fn v2(mut document: Value) -> Value {
     document
 }
 
-/// - Resources of custom kinds come in no order; they are sorted.
-/// - Kinds a real server still stores in an older version, so that it can be rolled back, have another storage hash.
+/// - Resources of custom kinds have no order; they are sorted.
+/// - Kinds a real server still stores in an older version, to allow rollback, have another storage hash.
 pub fn resource_list(mut document: Value) -> Value {
     let older = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "customresourcedefinitions"];
     if let Some(Value::Array(resources)) = document.get_mut("resources") {

@@ -1,4 +1,4 @@
-//! Collects differences between JSON documents and tells them all at once.
+//! Collects differences between JSON documents and reports them all at once.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ pub struct Differences {
     found: Vec<String>,
 }
 
-/// More than this many lines help nobody.
+/// More lines do not help.
 const SHOWN_MAX: usize = 60;
 
 impl Differences {
@@ -29,14 +29,14 @@ impl Differences {
                     self.compare(&format!("{place}[{index}]"), value, other);
                 }
             }
-            // `{}` and no schema at all, 0 and 0.0, are the same to every reader.
+            // `{}` and no schema at all, 0 and 0.0, are equivalent.
             (a, b) if a == b || (a.is_number() && a.as_f64() == b.as_f64()) => {}
             (a, b) => self.found.push(format!("{place}: is {}, we have {}", short(a), short(b))),
         }
     }
 
-    /// Compares only descriptions. Where a server explains the values of an enumeration we name them; white space at the
-    /// end is lost on the way through `k8s-openapi`; embedded objects describe their fields as all objects do.
+    /// Compares only descriptions. Where a server explains the values of an enumeration we only name them; trailing
+    /// white space is lost in `k8s-openapi`; embedded objects describe their fields as all objects do.
     pub fn compare_texts(&mut self, place: &str, theirs: &Value, ours: &Value) {
         let text = |schema: &Value| {
             let text = schema["description"].as_str().unwrap_or_default().to_owned();

@@ -1,9 +1,9 @@
-//! Custom kinds that use every word of structural schemas, as a CustomResourceDefinition and as our kinds.
+//! Custom kinds that use every keyword of structural schemas, as a CustomResourceDefinition and as our kinds.
 
 use std::sync::Arc;
 
 use kinds::kind::ScaleSelector;
-use kinds::openapi::{Entry, definition_name};
+use kinds::openapi::{OpenApiEntry, definition_name};
 use kinds::{Catalog, Kind, SelectableField, Subresource, SubresourceKind};
 use object::{GroupResource, GroupVersionKind};
 use serde_json::{Value, json};
@@ -80,13 +80,13 @@ fn widget() -> Value {
     })
 }
 
-/// The kinds an API server would make of a definition.
-pub fn entries(crd: &Value) -> Vec<Entry> {
+/// The kinds an API server creates from a definition.
+pub fn entries(crd: &Value) -> Vec<OpenApiEntry> {
     let versions = crd["spec"]["versions"].as_array().expect("versions");
     versions.iter().map(|version| entry(&crd["spec"], version)).collect()
 }
 
-fn entry(spec: &Value, version: &Value) -> Entry {
+fn entry(spec: &Value, version: &Value) -> OpenApiEntry {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let words = |value: &Value| value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
     let (group, names, name) = (text(&spec["group"]), &spec["names"], text(&version["name"]));
@@ -108,7 +108,7 @@ fn entry(spec: &Value, version: &Value) -> Entry {
         gvk,
         ..model
     };
-    Entry { kind: Arc::new(kind), schema: Some(Arc::new(version["schema"]["openAPIV3Schema"].clone())) }
+    OpenApiEntry { kind: Arc::new(kind), schema: Some(Arc::new(version["schema"]["openAPIV3Schema"].clone())) }
 }
 
 fn selectable_fields(declared: &Value) -> Vec<SelectableField> {

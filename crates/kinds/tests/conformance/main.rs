@@ -1,7 +1,7 @@
-//! Holds discovery and OpenAPI to a real kube-apiserver 1.36: the same documents, compared key by key.
+//! Compares discovery and OpenAPI documents with a real kube-apiserver 1.36, key by key.
 //!
-//! Needs the programs `etcd`, `kube-apiserver` and `kubectl` in `$FLOTILLA_KUBE_BIN` or `~/.cache/flotilla/bin`; without
-//! them the test says so and passes.
+//! Needs the programs `etcd`, `kube-apiserver` and `kubectl` in `$FLOTILLA_KUBE_BIN` or `~/.cache/flotilla/bin`;
+//! without them the test prints a notice and passes.
 
 mod accepted;
 mod compare;
@@ -12,7 +12,7 @@ mod real_server;
 use std::sync::Arc;
 
 use compare::Differences;
-use kinds::openapi::{Entry, OpenApi};
+use kinds::openapi::{OpenApi, OpenApiEntry};
 use kinds::{Catalog, discovery};
 use object::GroupVersion;
 use real_server::RealServer;
@@ -66,8 +66,8 @@ fn kubectl_shows_the_same() {
     differences.report();
 }
 
-fn builtin_entries() -> Vec<Entry> {
-    Catalog::builtin().kinds().iter().map(|kind| Entry { kind: kind.clone(), schema: None }).collect()
+fn builtin_entries() -> Vec<OpenApiEntry> {
+    Catalog::builtin().kinds().iter().map(|kind| OpenApiEntry { kind: kind.clone(), schema: None }).collect()
 }
 
 fn compare_discovery(real: &RealServer, differences: &mut Differences) {
@@ -131,7 +131,7 @@ fn compare_v3(real: &RealServer, differences: &mut Differences) {
     }
 }
 
-/// The texts of fields must be the real ones, or `kubectl explain` is of little use.
+/// The descriptions of fields must be the real ones, for `kubectl explain`.
 fn compare_descriptions(place: &str, theirs: &Value, ours: &Value, differences: &mut Differences) {
     for (name, schema) in theirs.as_object().into_iter().flatten() {
         if accepted::own_words(name) || schema["properties"].get("items").is_some() {

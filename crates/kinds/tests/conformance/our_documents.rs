@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-use kinds::openapi::{Entry, OpenApi, V2_PROTOBUF};
+use kinds::openapi::{OpenApi, OpenApiEntry, V2_PROTOBUF};
 use kinds::{Catalog, discovery};
 use object::GroupVersion;
 use serde_json::{Value, json};
@@ -19,14 +19,14 @@ struct Documents {
 /// Serves until the process ends.
 pub fn serve() -> SocketAddr {
     let catalog = Catalog::builtin();
-    let entries = catalog.kinds().iter().map(|kind| Entry { kind: kind.clone(), schema: None }).collect();
+    let entries = catalog.kinds().iter().map(|kind| OpenApiEntry { kind: kind.clone(), schema: None }).collect();
     let documents = Arc::new(Documents { catalog, openapi: OpenApi::new(entries) });
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let documents = documents.clone();
-            // A client that hangs up early is its own business.
+            // A client that disconnects early is ignored.
             std::thread::spawn(move || drop(answer(&documents, stream)));
         }
     });

@@ -1,4 +1,4 @@
-//! Starts etcd and kube-apiserver on loopback and talks to them through `kubectl proxy`, in plain HTTP.
+//! Starts etcd and kube-apiserver on loopback and connects through `kubectl proxy`, in plain HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ const LOG: &str = "kube-apiserver.log";
 const START_MAX: Duration = Duration::from_secs(90);
 
 pub struct RealServer {
-    /// Ended in this order.
+    /// Stopped in this order.
     processes: Vec<Child>,
     proxy: String,
     programs: PathBuf,
@@ -22,7 +22,7 @@ pub struct RealServer {
 }
 
 impl RealServer {
-    /// `None`, with a sentence why, where the programs are not there.
+    /// Returns `None` and prints a notice if the programs are missing.
     pub fn start() -> Option<Self> {
         let programs = programs()?;
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -47,12 +47,12 @@ impl RealServer {
         Some(server)
     }
 
-    /// Where the server answers plain HTTP, through the proxy.
+    /// The proxy's plain HTTP address of the server.
     pub fn address(&self) -> String {
         format!("http://{}", self.proxy)
     }
 
-    /// What kubectl prints when it talks to some server.
+    /// The output of kubectl for a server.
     pub fn kubectl(&self, server: &str, arguments: &[String]) -> String {
         let cache = self.folder.path().join(server.replace(['/', ':'], "_"));
         let output = Command::new(self.programs.join("kubectl"))
@@ -105,12 +105,12 @@ impl RealServer {
             }
             std::thread::sleep(Duration::from_millis(200));
         }
-        // The index of OpenAPI fills in the background.
+        // The OpenAPI index is filled in the background.
         self.wait_for("/openapi/v3", |index| index["paths"].as_object().is_some_and(|paths| paths.len() > 40));
         self.wait_for("/openapi/v2", |document| document["definitions"].as_object().is_some_and(|d| d.len() > 500));
     }
 
-    /// HTTP/1.0, so that the answer ends where the connection does.
+    /// HTTP/1.0, so that the response ends with the connection.
     fn request(&self, method: &str, path: &str, accept: &str, body: &[u8]) -> std::io::Result<(u16, Vec<u8>)> {
         let mut stream = TcpStream::connect(&self.proxy)?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -133,7 +133,7 @@ impl RealServer {
 impl Drop for RealServer {
     fn drop(&mut self) {
         for process in &mut self.processes {
-            // Already gone is fine.
+            // Already exited is fine.
             let _ = process.kill();
             let _ = process.wait();
         }

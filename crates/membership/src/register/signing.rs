@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
 use pki::csr::create_csr;
 use pki::key::PrivateKey;
-use pki::subject::{AlternativeNames, Subject};
+use pki::subject::{AlternativeNames, CertificateSubject};
 use tokio::time::Instant;
 
 use crate::renewal::{GROUP, REQUESTS, signing_request};
@@ -39,7 +39,7 @@ pub async fn certificate(
 ) -> Result<IssuedCertificate, MembershipError> {
     let CertificateRequest { csr, user, seconds, deadline } = requested;
     let key = PrivateKey::generate()?;
-    let subject = Subject::new(&user, &[GROUP.to_owned()]);
+    let subject = CertificateSubject::new(&user, &[GROUP.to_owned()]);
     let text = create_csr(&key, &subject, &AlternativeNames::default())?;
     let request = signing_request(&csr, &text, seconds);
     if let Err(status) = plane.create(ResourceRef::all(&REQUESTS.gvr()), request, WriteOptions::default()).await {

@@ -4,8 +4,8 @@ use cluster_client::ListOptions;
 use cluster_client::testing::MemoryApi;
 use pki::authority::CertificateAuthority;
 use pki::csr::Csr;
-use pki::subject::Subject;
-use pki::usage::Usage;
+use pki::subject::CertificateSubject;
+use pki::usage::CertificateUsage;
 use reconcile::VirtualClock;
 
 use super::*;
@@ -49,10 +49,10 @@ impl Scene {
         let now: Timestamp = "2030-01-01T00:00:00Z".parse().expect("a time");
         let authority = CertificateAuthority::self_signed("ca", now).expect("an authority");
         let key = PrivateKey::generate().expect("a key");
-        let subject = Subject::new("system:karmada:agent:m1", &[group.to_owned()]);
+        let subject = CertificateSubject::new("system:karmada:agent:m1", &[group.to_owned()]);
         let csr = create_csr(&key, &subject, &AlternativeNames::default()).expect("a request");
         let csr = Csr::from_pem(csr.as_bytes()).expect("a request");
-        let first = authority.sign_csr(&csr, &[Usage::ClientAuth], LIFE, now).expect("a certificate");
+        let first = authority.sign_csr(&csr, &[CertificateUsage::ClientAuth], LIFE, now).expect("a certificate");
         let directory = tempfile::tempdir().expect("a directory");
         let kubeconfig = yaml::to_string(&json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c", "extra": "kept",
@@ -99,7 +99,7 @@ impl Scene {
                 if request.str_at(&["status", "certificate"]).is_empty() {
                     let text = STANDARD.decode(request.str_at(&["spec", "request"])).expect("base64");
                     let csr = Csr::from_pem(&text).expect("a request");
-                    let signed = self.authority.sign_csr(&csr, &[Usage::ClientAuth], LIFE, self.clock.now());
+                    let signed = self.authority.sign_csr(&csr, &[CertificateUsage::ClientAuth], LIFE, self.clock.now());
                     let mut request = (*request).clone();
                     request.set(&["status", "certificate"], STANDARD.encode(signed.expect("signed").to_pem()));
                     let target = ResourceRef::of(&REQUESTS.gvr(), &request);

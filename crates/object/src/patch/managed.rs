@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: which manager owns which fields, decoded and encoded as Kubernetes does.
+//! `metadata.managedFields`: field ownership by manager, decoded and encoded as in Kubernetes.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::fieldset::Set;
 use crate::field::go_quote;
 
-/// How a manager wrote: by server-side apply, or by any other write.
+/// The kind of write: server-side apply, or any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Apply,
@@ -21,7 +21,7 @@ pub struct ManagedEntry {
     pub operation: Operation,
     pub api_version: String,
     pub subresource: String,
-    /// RFC 3339 to the second; absent for an applier that changed nothing.
+    /// RFC 3339 in seconds; `None` for an applier that changed nothing.
     pub time: Option<String>,
     pub fields: Set,
 }
@@ -42,7 +42,7 @@ impl Operation {
 }
 
 impl ManagedEntry {
-    /// Whether two entries are one manager's. An applier is one whatever version it used last.
+    /// Reports whether two entries belong to the same manager. An applier is one manager regardless of version.
     pub fn is_same_manager(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -50,7 +50,7 @@ impl ManagedEntry {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
-    /// The manager as conflict messages name it.
+    /// The manager as named in conflict messages.
     pub fn describe(&self) -> String {
         let mut text = go_quote(&self.manager);
         if !self.subresource.is_empty() {
@@ -126,7 +126,7 @@ impl ManagedEntry {
         Value::Object(map)
     }
 
-    /// Earlier first, without a time first of all. Times are written in one form, in which text sorts as time does.
+    /// Earlier first, missing times before all. Times have one format, in which text order is time order.
     pub(super) fn compare_times(&self, other: &Self) -> Ordering {
         self.time.cmp(&other.time)
     }
@@ -151,7 +151,7 @@ impl ManagedFields {
         Ok(managed)
     }
 
-    /// The value of `metadata.managedFields`, in Kubernetes' order; `None` when no one manages anything.
+    /// The value of `metadata.managedFields`, in Kubernetes' order; `None` if there are no managers.
     pub fn encode(mut self) -> Option<Value> {
         if self.entries.is_empty() {
             return None;
@@ -169,7 +169,7 @@ impl ManagedFields {
     }
 }
 
-/// A time as the server writes it; what is no time stays as it is.
+/// A time in the server's format; an invalid time is returned unchanged.
 fn canonical_time(text: &str) -> String {
     if text.len() == 20 && text.ends_with('Z') {
         return text.to_owned();
@@ -177,7 +177,7 @@ fn canonical_time(text: &str) -> String {
     crate::time::parse(text).map_or_else(|| text.to_owned(), crate::time::format_seconds)
 }
 
-/// Whether a write asks to forget all ownership: an empty list, or a list of one empty entry.
+/// Reports whether a write resets all ownership: with an empty list, or a list of one empty entry.
 pub(super) fn is_reset(value: Option<&Value>) -> bool {
     match value.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,

@@ -38,7 +38,7 @@ fn merge_maps(document: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// Where there was nothing to remove, a null in the patch leaves nothing behind. Nulls in lists are items and stay.
+/// Nulls in maps of the patch that have nothing to remove are dropped. Nulls in lists are items and stay.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// The examples of RFC 7396, appendix A, as far as documents that are maps go.
+    /// The examples of RFC 7396, appendix A, whose documents are maps.
     #[test]
     fn examples_of_the_standard_hold() {
         let cases = [

@@ -15,28 +15,28 @@ use crate::field::{FieldError, FieldPath};
 use crate::gvk::GroupKind;
 use crate::status::{Status, StatusDetails};
 
-/// Why a patch was refused; each kind has its own answer to the client.
+/// The error of a patch; each variant has its own response.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PatchError {
     /// 400: the patch itself is malformed.
     #[error("{0}")]
     BadRequest(String),
-    /// 422: the patch does not apply to this object. Kubernetes keeps the reason from clients; it is for the log.
+    /// 422: the patch does not apply to this object. Kubernetes hides the reason from clients; it is for the log.
     #[error("{0}")]
     DoesNotApply(String),
-    /// 413: the patch asks for more work than is allowed.
+    /// 413: the patch requires more work than allowed.
     #[error("{0}")]
     TooLarge(String),
     /// 422: the object would be nested deeper than can be stored.
     #[error("the object would be nested {depth} levels deep, at most {DEPTH_MAX} are allowed")]
     TooDeep { depth: usize },
-    /// 500 in Kubernetes, although the patch is to blame.
+    /// 500 in Kubernetes, although the patch is at fault.
     #[error("{0}")]
     Unexpected(String),
 }
 
-/// The refusal of a patch whose result does not decode. `shown` is what Kubernetes quotes: the patched JSON, or for a
-/// strategic merge patch the patch itself as Go prints a map.
+/// The error for a patch whose result does not decode. `shown` is the text Kubernetes quotes: the patched JSON, or
+/// for a strategic merge patch the patch itself as Go prints a map.
 pub fn undecodable(shown: String, why: &str) -> Status {
     let error = FieldError::invalid(FieldPath::new("patch"), shown, why);
     Status::invalid(&GroupKind::new("", ""), "", &[error])

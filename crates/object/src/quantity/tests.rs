@@ -1,4 +1,4 @@
-//! Quantities read, shown, compared and added as Kubernetes does it.
+//! Quantities parsed, printed, compared and added as in Kubernetes.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn texts_become_canonical() {
 }
 
 #[test]
-fn texts_that_are_no_quantity_are_refused_with_the_words_of_kubernetes() {
+fn invalid_quantities_are_rejected_with_kubernetes_messages() {
     let cases = [
         ("", QuantityError::Format),
         ("abc", QuantityError::Format),
@@ -86,7 +86,7 @@ fn values_round_away_from_zero_and_stop_at_64_bits() {
 }
 
 #[test]
-fn sums_keep_the_format_of_what_was_there_first() {
+fn sums_keep_the_format_of_the_first_operand() {
     let cases = [("1Gi", "1Gi", "2Gi"), ("100m", "900m", "1"), ("0", "1Ki", "1Ki"), ("1Gi", "1m", "1073741824001m")];
     for (a, b, sum) in cases {
         assert_eq!(quantity(a).plus(&quantity(b)).to_string(), sum, "{a} + {b}");
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn adding_and_taking_away_gets_back(a in text(), b in text()) {
+    fn subtracting_reverses_adding(a in text(), b in text()) {
         let (a, b) = (quantity(&a), quantity(&b));
         prop_assert_eq!(a.plus(&b).minus(&b), a.clone());
         prop_assert_eq!(a.plus(&b), b.plus(&a));

@@ -1,11 +1,11 @@
-//! Checks that a patched tree fits the Go types of a built-in kind. Strategic merge patches do not pass through a JSON
-//! decoder in kube-apiserver but through a converter with words of its own.
+//! Checks that a patched tree matches the Go types of a built-in kind. In kube-apiserver strategic merge patches pass
+//! through a converter with its own messages instead of a JSON decoder.
 
 use serde_json::Value;
 
 use super::{Schema, SchemaRef, SchemaType, decode};
 
-/// The converter's message for the first value that does not fit.
+/// The converter's message for the first mismatch.
 pub fn conversion_check(schema: &Schema, value: &Value) -> Result<(), String> {
     check(schema.root(), value)
 }

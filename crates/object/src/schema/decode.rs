@@ -1,4 +1,4 @@
-//! Checks that a body fits the Go types of a built-in kind, with the message Go's decoder would give.
+//! Checks that a body matches the Go types of a built-in kind, with the messages of Go's decoder.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,18 +8,18 @@ use super::{Schema, SchemaRef, SchemaType};
 use crate::field::go_quote;
 use crate::quantity::Quantity;
 
-/// The message kube-apiserver puts behind `... cannot be handled as a <Kind>: `, for the first value that does not fit.
+/// The message after kube-apiserver's `... cannot be handled as a <Kind>: `, for the first mismatch.
 pub fn decode_check(schema: &Schema, value: &Value) -> Result<(), String> {
     check(schema.root(), value, &Trail::ROOT)
 }
 
-/// Rewrites what Go's types rewrite when an object passes through them: quantities to their canonical form, times to
-/// UTC. Call it on a value that passed `decode_check`.
+/// Rewrites values as Go's types do: quantities to their canonical form, times to UTC. Call it on a value that passed
+/// `decode_check`.
 pub fn canonicalize(schema: &Schema, value: &mut Value) {
     canonicalize_at(schema.root(), value);
 }
 
-/// Writes whole floats as integers, as Go's encoder does: what was sent as `2.0` is stored and shown as `2`.
+/// Writes whole floats as integers, as Go's encoder does: `2.0` is stored and shown as `2`.
 pub fn normalize_numbers(value: &mut Value) {
     match value {
         Value::Object(map) => map.values_mut().for_each(normalize_numbers),
@@ -69,7 +69,7 @@ fn canonical_scalar(definition: &str, value: &Value) -> Option<String> {
     }
 }
 
-/// The way from the root: which struct held which field. Only spelled out for an error.
+/// The path from the root, with the struct of each field. Only formatted for an error.
 pub(super) struct Trail<'a> {
     parent: Option<&'a Trail<'a>>,
     owner: &'a str,
@@ -126,7 +126,7 @@ fn check_fields(at: SchemaRef<'_>, map: &Map<String, Value>, trail: &Trail<'_>) 
     let owner = at.node().definition_name();
     for (key, inner) in map {
         let Some(below) = at.property(key) else {
-            // Go does not name map keys in its errors.
+            // Go omits map keys in its errors.
             at.additional().map_or(Ok(()), |below| check(below, inner, trail))?;
             continue;
         };
@@ -141,7 +141,7 @@ fn check_fields(at: SchemaRef<'_>, map: &Map<String, Value>, trail: &Trail<'_>) 
     Ok(())
 }
 
-/// The Go struct a field really lives in where one struct is embedded in another: its name shows in the path.
+/// The Go struct that declares a field, if one struct is embedded in another: its name is part of the path.
 fn embedded_struct(owner: &str, field: &str) -> Option<&'static str> {
     Some(match (owner, field) {
         ("Probe", "exec" | "httpGet" | "tcpSocket" | "grpc") => "ProbeHandler",
@@ -154,7 +154,7 @@ fn embedded_struct(owner: &str, field: &str) -> Option<&'static str> {
     })
 }
 
-/// Types with a decoder of their own. What they cannot read as JSON is blamed on the field, what they cannot parse is not.
+/// Types with their own decoder. JSON type errors name the field, parse errors do not.
 pub(super) fn check_special(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>) -> Option<Result<(), String>> {
     let node = at.node();
     if node.preserve_unknown || matches!(node.definition_name(), "RawExtension" | "FieldsV1" | "JSON") {
@@ -186,7 +186,7 @@ pub(super) fn check_special(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>)
     }
 }
 
-/// What Go calls a JSON value it cannot store.
+/// Go's name for a JSON value it cannot store.
 pub(super) fn word(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -219,7 +219,7 @@ pub(super) fn go_type(at: SchemaRef<'_>) -> String {
     }
 }
 
-/// Go's decoder skips line breaks inside base64, and names the offset of the first byte it cannot read.
+/// Go's decoder skips line breaks inside base64, and reports the offset of the first invalid byte.
 fn check_base64(text: &str) -> Result<(), String> {
     let joined: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     match STANDARD.decode(&joined) {
@@ -234,7 +234,7 @@ fn check_base64(text: &str) -> Result<(), String> {
 const TIME_LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// Follows the layout part by part, because Go's message quotes the part that failed and what was left to read.
+/// Follows the layout part by part, because Go's message quotes the failed part and the unread rest.
 fn check_time(text: &str, layout: &str) -> Result<(), String> {
     let refuse = |rest: &str, part: &str| {
         Err(format!(

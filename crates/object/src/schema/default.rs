@@ -1,16 +1,15 @@
-//! Fills in the defaults a schema declares, as kube-apiserver does for custom resources.
+//! Applies the defaults a schema declares, as kube-apiserver does for custom resources.
 
 use serde_json::Value;
 
 use super::{Schema, SchemaRef, SchemaType};
 
-/// Sets each absent property that has a default, and each null that may not stay null, all the way down. Applying it
-/// twice changes nothing more.
+/// Sets each absent property that has a default, and each null that is not nullable, recursively. Idempotent.
 pub fn apply_defaults(schema: &Schema, value: &mut Value) {
     default_at(schema.root(), value);
 }
 
-/// Sets the fields Go always writes for a built-in kind, even when nothing was given: empty structs and zeros.
+/// Sets the fields Go always writes for a built-in kind: empty structs and zeros.
 pub fn fill_zeros(schema: &Schema, value: &mut Value) {
     fill_zeros_at(schema.root(), value);
 }
@@ -39,7 +38,7 @@ fn fill_zeros_at(at: SchemaRef<'_>, value: &mut Value) {
     }
 }
 
-/// A required list or map that was not given is written as null.
+/// A required list or map that is missing is written as null.
 fn zero_of(at: SchemaRef<'_>, name: &str, property: SchemaRef<'_>) -> Option<Value> {
     let node = property.node();
     if let Some(zero) = &node.zero {

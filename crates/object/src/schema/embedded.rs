@@ -6,8 +6,8 @@ use super::{Schema, SchemaRef};
 use crate::field::{FieldError, FieldPath};
 use crate::{gvk::GroupVersion, names};
 
-/// Checks that the envelopes of a custom resource and of objects embedded in it have the types they need, and drops a
-/// null `creationTimestamp`.
+/// Checks the types of apiVersion, kind and metadata of a custom resource and its embedded objects, and drops a null
+/// `creationTimestamp`.
 pub fn coerce(schema: &Schema, value: &mut Value) -> Result<(), FieldError> {
     coerce_at(schema.root(), value, &FieldPath::root(), true)
 }

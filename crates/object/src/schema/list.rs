@@ -1,4 +1,4 @@
-//! Lists whose items have an identity (`x-kubernetes-list-type` set and map): keys, and the search for duplicates.
+//! Lists whose items have an identity (`x-kubernetes-list-type` set and map): keys and duplicate detection.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub(super) fn duplicates(at: SchemaRef<'_>, value: &Value, path: &FieldPath) -> 
     errors
 }
 
-/// The fields an item of a keyed list is told apart by.
+/// The identifying fields of an item of a keyed list.
 pub(super) fn map_key(keys: &[String], item: &Value) -> Value {
     let present = |key: &String| item.get(key).map(|value| (key.clone(), value.clone()));
     Value::Object(keys.iter().filter_map(present).collect::<Map<_, _>>())

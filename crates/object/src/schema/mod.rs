@@ -1,7 +1,7 @@
-//! What a kind looks like: structural schemas in a compact form that walks share (prune, default, validate, merge).
+//! Structural schemas in a compact form shared by all walks (prune, default, validate, merge).
 //!
-//! A `Schema` is a cheap handle on an arena of nodes; built-in kinds all live in one arena and refer to each other by
-//! name, a CRD version has an arena of its own. Texts (descriptions) are not kept here: only `explain` reads them.
+//! A `Schema` is a cheap handle on an arena of nodes; built-in kinds share one arena and refer to each other by name,
+//! a CRD version has its own arena. Descriptions are not kept here: only `explain` reads them.
 
 mod convert;
 mod decode;
@@ -39,14 +39,14 @@ pub struct Schema {
 /// All nodes of a family of schemas.
 #[derive(Debug, Default)]
 pub struct SchemaSet {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<SchemaNode>,
     pub(crate) named: BTreeMap<String, SchemaId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaId(pub(crate) u32);
 
-/// One place in an object, seen through its schema. Copy it freely.
+/// One position in an object, seen through its schema. Cheap to copy.
 #[derive(Clone, Copy)]
 pub struct SchemaRef<'a> {
     set: &'a SchemaSet,
@@ -63,22 +63,22 @@ pub enum SchemaType {
     Boolean,
     /// A string or an integer (ports, percentages).
     IntOrString,
-    /// No type given: anything goes here.
+    /// No type given: any value is valid.
     #[default]
     Any,
 }
 
-/// How lists merge in server-side apply (`x-kubernetes-list-type`).
+/// The merge behavior of lists in server-side apply (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
     #[default]
     Atomic,
     Set,
-    /// Items are told apart by these fields.
+    /// Items are identified by these fields.
     Map(Vec<String>),
 }
 
-/// How a strategic merge patch treats a field (`x-kubernetes-patch-strategy`, `-merge-key`).
+/// The treatment of a field in a strategic merge patch (`x-kubernetes-patch-strategy`, `-merge-key`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     pub merge: bool,
@@ -88,19 +88,19 @@ pub struct PatchStrategy {
     pub merge_key: Option<String>,
 }
 
-/// The rules of one place. Fields mirror the OpenAPI words they come from.
+/// The rules of one position. Fields mirror the OpenAPI keywords they come from.
 #[derive(Clone, Debug, Default)]
-pub struct Node {
-    /// The name of the definition, such as `io.k8s.api.apps.v1.DeploymentSpec`; places of a CRD have none.
+pub struct SchemaNode {
+    /// The name of the definition, such as `io.k8s.api.apps.v1.DeploymentSpec`; positions of a CRD have none.
     pub definition: Option<Arc<str>>,
     pub ty: SchemaType,
-    /// Shared, because every place that refers to a definition repeats its shape.
+    /// Shared, because every reference to a definition repeats its shape.
     pub properties: Arc<BTreeMap<Box<str>, SchemaId>>,
     pub additional: Option<SchemaId>,
     pub items: Option<SchemaId>,
     pub required: Vec<Box<str>>,
     pub default: Option<Box<Value>>,
-    /// What Go writes for the field even when nothing was given: structs and required plain values (`x-zero`).
+    /// The value Go writes for a missing field: structs and required plain values (`x-zero`).
     pub zero: Option<Box<Value>>,
     pub nullable: bool,
     pub list_type: ListType,
@@ -138,7 +138,7 @@ pub struct Rules {
     pub any_of: Vec<SchemaId>,
     pub one_of: Vec<SchemaId>,
     pub not: Option<SchemaId>,
-    /// `x-kubernetes-validations` as written; whoever evaluates CEL compiles them.
+    /// `x-kubernetes-validations` as written; the CEL evaluator compiles them.
     pub validations: Vec<Value>,
 }
 
@@ -147,13 +147,13 @@ impl Schema {
         Self { set, root }
     }
 
-    /// A schema that knows nothing: every field is kept and none is checked.
+    /// A schema without rules: every field is kept and none is checked.
     pub fn anything() -> Self {
-        let node = Node { preserve_unknown: true, ..Node::default() };
+        let node = SchemaNode { preserve_unknown: true, ..SchemaNode::default() };
         Self { set: Arc::new(SchemaSet { nodes: vec![node], named: BTreeMap::new() }), root: SchemaId(0) }
     }
 
-    /// Reads one OpenAPI v3 structural schema (the form of a CRD version's `schema.openAPIV3Schema`).
+    /// Parses one OpenAPI v3 structural schema (the form of a CRD version's `schema.openAPIV3Schema`).
     pub fn from_openapi(schema: &Value) -> Result<Self, SchemaError> {
         let mut builder = SchemaSetBuilder::default();
         let root = builder.add(schema)?;
@@ -172,8 +172,8 @@ impl SchemaSet {
     }
 }
 
-impl Node {
-    /// The Go name of the struct, such as `DeploymentSpec`; empty for a place without a definition.
+impl SchemaNode {
+    /// The Go name of the struct, such as `DeploymentSpec`; empty without a definition.
     pub fn definition_name(&self) -> &str {
         self.definition.as_deref().map_or("", |name| name.rsplit('.').next().unwrap_or(name))
     }
@@ -187,7 +187,7 @@ impl Node {
 }
 
 impl<'a> SchemaRef<'a> {
-    pub fn node(self) -> &'a Node {
+    pub fn node(self) -> &'a SchemaNode {
         &self.set.nodes[self.id.0 as usize]
     }
 

@@ -1,14 +1,15 @@
-//! Patterns of schemas: Go's regular expressions, compiled once per schema by an engine that reads them a bit differently.
+//! Patterns of schemas: Go's regular expressions, compiled once per schema by an engine with slightly different
+//! syntax.
 
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
 
-/// A compiled pattern, made at first use and shared by every request after.
+/// A pattern compiled at first use and shared by later requests.
 #[derive(Clone, Debug, Default)]
 pub struct CompiledPattern(OnceLock<Result<Regex, String>>);
 
-/// A pattern may not compile to more than this; a larger one is a way to fill memory.
+/// Maximum compiled size of a pattern; larger ones could exhaust memory.
 const COMPILED_BYTES_MAX: usize = 4 << 20;
 
 impl CompiledPattern {
@@ -17,7 +18,7 @@ impl CompiledPattern {
     }
 }
 
-/// Compiles a pattern with Go's meaning.
+/// Compiles a pattern with Go's semantics.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
     RegexBuilder::new(&translate(pattern))
         .size_limit(COMPILED_BYTES_MAX)
@@ -25,7 +26,7 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
         .map_err(|error| error.to_string().lines().last().unwrap_or_default().to_owned())
 }
 
-/// Go's `\d`, `\w`, `\s` and `\b` know ASCII only, and a bracket or ampersand inside a class is just a character.
+/// In Go `\d`, `\w`, `\s` and `\b` are ASCII only, and a bracket or ampersand inside a class is a plain character.
 fn translate(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut chars = pattern.chars().peekable();
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_in_go() {
+    fn patterns_match_as_in_go() {
         let cases = [
             (r"^\d+$", "12", true),
             (r"^\d+$", "\u{0663}", false),

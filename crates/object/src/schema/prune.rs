@@ -1,35 +1,35 @@
-//! Walks that drop or report what a schema does not know: unknown fields, and nulls that mean "absent".
+//! Walks that drop or report undeclared content: unknown fields, and nulls that mean "absent".
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{Node, Schema, SchemaRef, SchemaType};
+use super::{Schema, SchemaNode, SchemaRef, SchemaType};
 
 /// Removes fields the schema does not declare and returns their paths, sorted.
 ///
 /// `apiVersion`, `kind` and `metadata` of the root and of embedded resources stay unless the schema describes them by
-/// a definition (as built-in kinds do); a CRD may narrow `metadata` but never owns its shape.
+/// a definition (as built-in kinds do); a CRD may narrow `metadata` but never defines its shape.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
     let mut pruner = Pruner::default();
     pruner.prune(schema.root(), value, true);
     pruner.finish()
 }
 
-/// The paths `prune` would remove, worded as `fieldValidation` reports them: `unknown field "spec.foo"`.
+/// The paths `prune` would remove, worded as in `fieldValidation`: `unknown field "spec.foo"`.
 pub fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
     let mut finder = Pruner::default();
     finder.find(schema.root(), value, true);
     finder.finish().into_iter().map(|path| format!("unknown field {}", crate::field::go_quote(&path))).collect()
 }
 
-/// Removes every null of a built-in kind: Go's decoder leaves the field at its zero value, so null means absent. Nulls
-/// below free-form places (`RawExtension`, JSON) are data and stay.
+/// Removes every null of a built-in kind: Go's decoder leaves the field at its zero value, so null means absent.
+/// Nulls in free-form fields (`RawExtension`, JSON) are data and stay.
 pub fn drop_nulls(schema: &Schema, value: &mut Value) {
     drop_nulls_at(schema.root(), value);
 }
 
-/// Removes nulls a custom resource may not hold and that no default will replace.
+/// Removes nulls that a custom resource may not hold and that no default replaces.
 pub fn drop_forbidden_nulls(schema: &Schema, value: &mut Value) {
     drop_forbidden_nulls_at(Some(schema.root()), value);
 }
@@ -94,7 +94,7 @@ impl Pruner {
         }
     }
 
-    /// Whether a field that is not walked into stays; one that goes is noted.
+    /// Returns whether a leaf field stays; a removed one is recorded.
     fn known(&mut self, key: &str, root: bool, at: SchemaRef<'_>, keep: bool) -> bool {
         if keep || is_envelope(at, key, root) {
             return true;
@@ -121,7 +121,7 @@ impl Pruner {
     }
 }
 
-/// The schema to walk a field with; `None` when the field is not walked into.
+/// The schema to walk a field with; `None` if the field is not walked.
 fn enter<'a>(at: SchemaRef<'a>, key: &str, root: bool) -> Option<SchemaRef<'a>> {
     let below = at.field(key)?;
     (!is_envelope(at, key, root) || below.node().definition.is_some()).then_some(below)
@@ -131,9 +131,9 @@ fn is_envelope(at: SchemaRef<'_>, key: &str, root: bool) -> bool {
     (root || at.node().embedded) && matches!(key, "apiVersion" | "kind" | "metadata")
 }
 
-/// Whether fields beyond the declared ones are data. In built-in definitions an object without properties is a
-/// free-form place (`RawExtension`, `FieldsV1`); in a CRD it is an object with no fields at all.
-fn keeps_unknown(node: &Node) -> bool {
+/// Reports whether undeclared fields are data. In built-in definitions an object without properties is free-form
+/// (`RawExtension`, `FieldsV1`); in a CRD it is an object without fields.
+fn keeps_unknown(node: &SchemaNode) -> bool {
     node.preserve_unknown
         || (node.definition.is_some()
             && matches!(node.ty, SchemaType::Object | SchemaType::Any)
@@ -154,7 +154,7 @@ fn drop_nulls_at(at: SchemaRef<'_>, value: &mut Value) {
             if at.property(key).is_some() {
                 return false;
             }
-            // A null map value is the zero value of its type under that key. A field no one knows stays, to be reported.
+            // A null map value is the zero value of its type under that key. An unknown field stays, to be reported.
             if let Some(below) = at.additional() {
                 *inner = zero_value(below);
             }
@@ -170,7 +170,7 @@ fn drop_nulls_at(at: SchemaRef<'_>, value: &mut Value) {
     }
 }
 
-/// What Go's decoder stores for a null map value.
+/// The value Go's decoder stores for a null map value.
 fn zero_value(at: SchemaRef<'_>) -> Value {
     match at.ty() {
         SchemaType::String => Value::from(""),

@@ -1,4 +1,4 @@
-//! Reads OpenAPI schema documents into the compact arena, resolving `$ref` by definition name.
+//! Parses OpenAPI schema documents into the compact arena, resolving `$ref` by definition name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{CompiledPattern, ListType, Node, PatchStrategy, Rules, SchemaId, SchemaSet, SchemaType};
+use super::{CompiledPattern, ListType, PatchStrategy, Rules, SchemaId, SchemaNode, SchemaSet, SchemaType};
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SchemaError {
@@ -18,10 +18,10 @@ pub enum SchemaError {
     TooDeep(usize),
 }
 
-/// Deeper schemas than this are refused; the deepest real ones have about twenty levels.
+/// Deeper schemas are rejected; the deepest real ones have about twenty levels.
 const DEPTH_MAX: usize = 100;
 
-/// The words that make up `Rules`.
+/// The keywords that make up `Rules`.
 const RULE_WORDS: &[&str] = &[
     "format",
     "pattern",
@@ -43,18 +43,18 @@ const RULE_WORDS: &[&str] = &[
     "x-kubernetes-validations",
 ];
 
-/// Collects nodes; references may come before what they name.
+/// Collects nodes; forward references are allowed.
 #[derive(Default)]
 pub struct SchemaSetBuilder {
-    nodes: Vec<Node>,
+    nodes: Vec<SchemaNode>,
     named: BTreeMap<String, SchemaId>,
     defined: BTreeMap<String, bool>,
     /// Nodes that take their shape from a definition once all are known.
     overlays: BTreeMap<u32, Overlay>,
 }
 
-/// A place that refers to a definition and adds words of its own (a default, a merge key): the words belong to the
-/// place, the shape to the definition.
+/// A position that refers to a definition and adds its own keywords (a default, a merge key): the keywords belong to
+/// the position, the shape to the definition.
 struct Overlay {
     target: SchemaId,
     words: Map<String, Value>,
@@ -62,7 +62,7 @@ struct Overlay {
 }
 
 impl Overlay {
-    fn lay_on(self, node: &mut Node) {
+    fn lay_on(self, node: &mut SchemaNode) {
         let words = Value::Object(self.words);
         let has = |word: &str| words.get(word).is_some();
         if has("default") {
@@ -125,13 +125,13 @@ impl SchemaSetBuilder {
         if let Some(id) = self.named.get(name) {
             return *id;
         }
-        let id = self.push(Node::default());
+        let id = self.push(SchemaNode::default());
         self.named.insert(name.to_owned(), id);
         self.defined.entry(name.to_owned()).or_insert(false);
         id
     }
 
-    fn push(&mut self, node: Node) -> SchemaId {
+    fn push(&mut self, node: SchemaNode) -> SchemaId {
         let id = SchemaId(u32::try_from(self.nodes.len()).expect("far fewer than four billion nodes"));
         self.nodes.push(node);
         id
@@ -146,7 +146,7 @@ impl SchemaSetBuilder {
             if !own_words {
                 return Ok(self.reserve(&name));
             }
-            let id = self.push(Node::default());
+            let id = self.push(SchemaNode::default());
             self.overlay(id, &name, schema, depth)?;
             return Ok(id);
         }
@@ -163,7 +163,7 @@ impl SchemaSetBuilder {
         Ok(())
     }
 
-    /// Gives a node the shape of its target, which may itself be waiting for its own target.
+    /// Gives a node the shape of its target, which may itself wait for its own target.
     fn resolve(&mut self, id: SchemaId, depth: usize) -> Result<(), SchemaError> {
         let Some(overlay) = self.overlays.get(&id.0) else { return Ok(()) };
         let target = overlay.target;
@@ -184,8 +184,8 @@ impl SchemaSetBuilder {
         items.iter().map(|item| self.child(item, depth + 1)).collect()
     }
 
-    fn read(&mut self, schema: &Value, depth: usize) -> Result<Node, SchemaError> {
-        let mut node = Node { ty: read_type(schema), ..Node::default() };
+    fn read(&mut self, schema: &Value, depth: usize) -> Result<SchemaNode, SchemaError> {
+        let mut node = SchemaNode { ty: read_type(schema), ..SchemaNode::default() };
         let mut properties = BTreeMap::new();
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             properties.insert(name.as_str().into(), self.child(property, depth + 1)?);
@@ -193,7 +193,7 @@ impl SchemaSetBuilder {
         node.properties = Arc::new(properties);
         node.additional = match &schema["additionalProperties"] {
             inner @ Value::Object(_) => Some(self.child(inner, depth + 1)?),
-            Value::Bool(true) => Some(self.push(Node { preserve_unknown: true, ..Node::default() })),
+            Value::Bool(true) => Some(self.push(SchemaNode { preserve_unknown: true, ..SchemaNode::default() })),
             _ => None,
         };
         if schema["items"].is_object() {
@@ -244,7 +244,7 @@ impl SchemaSetBuilder {
     }
 }
 
-/// The definition a schema points at, whether bare or wrapped in the one-element `allOf` of OpenAPI v3.
+/// The definition a schema refers to, whether directly or wrapped in the one-element `allOf` of OpenAPI v3.
 fn reference_name(schema: &Value) -> Option<String> {
     let pointer = schema["$ref"].as_str().or_else(|| match schema["allOf"].as_array().map(Vec::as_slice) {
         Some([only]) if schema.get("type").is_none() => only["$ref"].as_str(),
@@ -253,8 +253,8 @@ fn reference_name(schema: &Value) -> Option<String> {
     Some(pointer.rsplit('/').next().unwrap_or(pointer).to_owned())
 }
 
-/// Whether a word beside a reference says something about the place. A description says nothing to a walk, and the
-/// `allOf` is the reference itself.
+/// Reports whether a keyword next to a reference affects the position. A description does not matter to a walk, and
+/// the `allOf` is the reference itself.
 fn is_overlay_word(word: &str) -> bool {
     const PLACE_WORDS: &[&str] = &[
         "default",
@@ -275,7 +275,8 @@ fn read_default(schema: &Value) -> Option<Box<Value>> {
     schema.get("default").filter(|value| !value.is_null()).cloned().map(Box::new)
 }
 
-/// The zero value a built-in type always shows. OpenAPI documents show it as a default, which real defaults are never.
+/// The zero value a built-in type always shows. OpenAPI documents show it as a default, which real defaults never
+/// are.
 fn read_zero(schema: &Value) -> Option<Box<Value>> {
     if let Some(zero) = schema.get("x-zero") {
         return Some(Box::new(zero.clone()));
@@ -311,7 +312,7 @@ fn read_list_type(schema: &Value) -> ListType {
         Some("set") => ListType::Set,
         Some("map") => ListType::Map(strings(&schema["x-kubernetes-list-map-keys"])),
         Some(_) => ListType::Atomic,
-        // Before list types there were patch strategies; apply reads them where nothing newer is said.
+        // Patch strategies predate list types; apply uses them if there is no list type.
         None => match read_patch_strategy(schema) {
             PatchStrategy { merge: true, merge_key: Some(key), .. } => ListType::Map(vec![key]),
             PatchStrategy { merge: true, merge_key: None, .. } => ListType::Set,
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn words_beside_a_reference_belong_to_the_place() {
+    fn keywords_next_to_a_reference_belong_to_the_position() {
         let set = build(json!({
             "io.x.Box": {"type": "object", "properties": {
                 "plain": {"$ref": "#/definitions/io.x.Item"},
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_to_nothing_is_refused() {
+    fn a_dangling_reference_is_rejected() {
         let missing = build(json!({"A": {"properties": {"x": {"$ref": "#/B"}}}}));
         assert_eq!(missing.err(), Some(SchemaError::UnknownReference("B".into())));
         let circle = build(json!({"A": {"$ref": "#/B"}, "B": {"$ref": "#/A"}}));

@@ -1,4 +1,4 @@
-//! Checks a custom resource against its schema, with the error texts clients of kube-apiserver know.
+//! Validates a custom resource against its schema, with the error texts of kube-apiserver.
 
 mod number;
 mod ratchet;
@@ -12,21 +12,21 @@ use super::format::has_format;
 use super::{Rules, Schema, SchemaRef, SchemaType, list};
 use crate::field::{FieldError, FieldErrorKind, FieldPath, go_quote};
 
-/// Everything wrong with a new object: types, bounds, patterns, compositions, list duplicates and embedded resources.
+/// All errors of a new object: types, bounds, patterns, compositions, list duplicates and embedded resources.
 pub fn validate(schema: &Schema, value: &Value, base: &FieldPath) -> Vec<FieldError> {
     let walk = Walk { base };
-    let mut errors = walk.check(schema.root(), value, &Place::ROOT, None).errors;
+    let mut errors = walk.check(schema.root(), value, &Position::ROOT, None).errors;
     errors.extend(super::embedded::validate(schema.root(), value, base));
     errors.extend(list::duplicates(schema.root(), value, base));
     errors
 }
 
-/// Everything wrong with an update. What was wrong before and did not change is tolerated (validation ratcheting), so
+/// All errors of an update. Errors that existed before in unchanged values are tolerated (validation ratcheting), so
 /// that tightening a schema does not lock stored objects.
 pub fn validate_update(schema: &Schema, value: &Value, old: &Value, base: &FieldPath) -> Vec<FieldError> {
     let walk = Walk { base };
     let before = Old { value: old, shape: schema.root() };
-    let mut errors = walk.check(schema.root(), value, &Place::ROOT, Some(before)).errors;
+    let mut errors = walk.check(schema.root(), value, &Position::ROOT, Some(before)).errors;
     errors.extend(super::embedded::validate(schema.root(), value, base));
     if list::duplicates(schema.root(), old, base).is_empty() {
         errors.extend(list::duplicates(schema.root(), value, base));
@@ -38,15 +38,15 @@ struct Walk<'a> {
     base: &'a FieldPath,
 }
 
-/// Where the walk is, linked towards the root so that a path is only spelled out when something is wrong there.
-pub(super) enum Place<'a> {
+/// The current position of the walk, linked towards the root so that a path is only formatted for an error.
+pub(super) enum Position<'a> {
     Root,
-    Field(&'a Place<'a>, &'a str),
-    Index(&'a Place<'a>, usize),
+    Field(&'a Position<'a>, &'a str),
+    Index(&'a Position<'a>, usize),
 }
 
-impl Place<'_> {
-    const ROOT: Place<'static> = Place::Root;
+impl Position<'_> {
+    const ROOT: Position<'static> = Position::Root;
 
     fn write(&self, out: &mut String) {
         match self {
@@ -72,15 +72,16 @@ impl Place<'_> {
     }
 }
 
-/// Errors, and how many checks were met: of several failed alternatives the one with most met checks is reported.
+/// Errors, and the number of passed checks: of several failed alternatives the one with the most passed checks is
+/// reported.
 #[derive(Default)]
-struct Outcome {
+struct CheckResult {
     errors: Vec<FieldError>,
     met: u32,
 }
 
-impl Outcome {
-    fn merge(&mut self, other: Outcome) {
+impl CheckResult {
+    fn merge(&mut self, other: CheckResult) {
         self.met += other.met;
         for error in other.errors {
             self.add(error);
@@ -96,7 +97,7 @@ impl Outcome {
 
 impl Walk<'_> {
     /// Checks one value; on an update, errors of an unchanged value are dropped.
-    fn check(&self, at: SchemaRef<'_>, value: &Value, place: &Place<'_>, old: Option<Old<'_>>) -> Outcome {
+    fn check(&self, at: SchemaRef<'_>, value: &Value, place: &Position<'_>, old: Option<Old<'_>>) -> CheckResult {
         let mut outcome = self.check_strictly(at, value, place, old);
         if !outcome.errors.is_empty() && old.is_some_and(|old| old.is_unchanged(value)) {
             outcome.errors.clear();
@@ -104,8 +105,14 @@ impl Walk<'_> {
         outcome
     }
 
-    fn check_strictly(&self, at: SchemaRef<'_>, value: &Value, place: &Place<'_>, old: Option<Old<'_>>) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn check_strictly(
+        &self,
+        at: SchemaRef<'_>,
+        value: &Value,
+        place: &Position<'_>,
+        old: Option<Old<'_>>,
+    ) -> CheckResult {
+        let mut outcome = CheckResult::default();
         let rules = at.rules();
         match self.type_error(at, value, place) {
             Some(error) => outcome.add(error),
@@ -141,19 +148,19 @@ impl Walk<'_> {
         if name.is_empty() { self.base.clone() } else { self.base.child(name) }
     }
 
-    fn invalid(&self, place: &Place<'_>, value: impl Into<Value>, complaint: &str) -> FieldError {
+    fn invalid(&self, place: &Position<'_>, value: impl Into<Value>, complaint: &str) -> FieldError {
         let name = place.text();
         FieldError::invalid(self.path(&name), value, format!("{name} in body {complaint}"))
     }
 
-    /// An error of a composition names its place in the text only.
+    /// An error of a composition names its position in the text only.
     fn composite(&self, detail: String) -> FieldError {
         FieldError::invalid(self.base.clone(), "", detail)
     }
 
     // ---- one value ----
 
-    fn type_error(&self, at: SchemaRef<'_>, value: &Value, place: &Place<'_>) -> Option<FieldError> {
+    fn type_error(&self, at: SchemaRef<'_>, value: &Value, place: &Position<'_>) -> Option<FieldError> {
         let expected = match at.ty() {
             SchemaType::Any => return None,
             SchemaType::Object => "object",
@@ -182,7 +189,7 @@ impl Walk<'_> {
         if fits {
             return None;
         }
-        // Where a format is asked for, Go's library speaks of formats instead of types, and lets lists pass for strings.
+        // For a checked format Go's library names formats instead of types, and accepts lists as strings.
         let (expected, actual) = match (checked_format(at), value) {
             (Some(_), Value::Array(_)) if at.ty() == SchemaType::String => return None,
             (Some(format), Value::Number(_) | Value::Bool(_) | Value::Object(_)) => (format, actual_format),
@@ -193,7 +200,7 @@ impl Walk<'_> {
         Some(FieldError::type_invalid(self.path(&name), actual, detail))
     }
 
-    fn enum_error(&self, rules: &Rules, value: &Value, place: &Place<'_>) -> Option<FieldError> {
+    fn enum_error(&self, rules: &Rules, value: &Value, place: &Position<'_>) -> Option<FieldError> {
         if rules.enumeration.is_empty() || rules.enumeration.iter().any(|allowed| number::same(allowed, value)) {
             return None;
         }
@@ -203,7 +210,14 @@ impl Walk<'_> {
         Some(FieldError::not_supported(self.path(&place.text()), value.clone(), &words))
     }
 
-    fn check_string(&self, at: SchemaRef<'_>, rules: &Rules, text: &str, place: &Place<'_>, outcome: &mut Outcome) {
+    fn check_string(
+        &self,
+        at: SchemaRef<'_>,
+        rules: &Rules,
+        text: &str,
+        place: &Position<'_>,
+        outcome: &mut CheckResult,
+    ) {
         outcome.met += 1;
         let length =
             if rules.max_length.is_some() || rules.min_length.is_some() { text.chars().count() as u64 } else { 0 };
@@ -235,14 +249,14 @@ impl Walk<'_> {
         &self,
         at: SchemaRef<'_>,
         items: &[Value],
-        place: &Place<'_>,
+        place: &Position<'_>,
         old: Option<Old<'_>>,
-        outcome: &mut Outcome,
+        outcome: &mut CheckResult,
     ) {
         if let Some(below) = at.items() {
             for (index, item) in items.iter().enumerate() {
                 let before = old.and_then(|old| old.item(item));
-                outcome.merge(self.check(below, item, &Place::Index(place, index), before));
+                outcome.merge(self.check(below, item, &Position::Index(place, index), before));
             }
         }
         outcome.met += 2;
@@ -263,9 +277,9 @@ impl Walk<'_> {
         &self,
         at: SchemaRef<'_>,
         map: &Map<String, Value>,
-        place: &Place<'_>,
+        place: &Position<'_>,
         old: Option<Old<'_>>,
-        outcome: &mut Outcome,
+        outcome: &mut CheckResult,
     ) {
         let size = map.len() as u64;
         if let Some(rules) = at.rules() {
@@ -278,15 +292,15 @@ impl Walk<'_> {
         }
         for (key, inner) in map {
             let Some(below) = at.field(key) else { continue };
-            // Both versions were converted to the same apiVersion, so a change of it cannot be seen.
-            let fixed = matches!(place, Place::Root) && matches!(key.as_str(), "apiVersion" | "kind");
+            // Both versions were converted to the same apiVersion, so a change of it is invisible.
+            let fixed = matches!(place, Position::Root) && matches!(key.as_str(), "apiVersion" | "kind");
             let before = old.filter(|_| !fixed).and_then(|old| old.field(key));
-            outcome.merge(self.check(below, inner, &Place::Field(place, key), before));
+            outcome.merge(self.check(below, inner, &Position::Field(place, key), before));
         }
         outcome.met += 1;
         for name in &at.node().required {
             if !map.contains_key(&**name) {
-                let path = self.path(&Place::Field(place, name).text());
+                let path = self.path(&Position::Field(place, name).text());
                 outcome.add(FieldError { kind: FieldErrorKind::Required, path, value: None, detail: String::new() });
             }
         }
@@ -299,9 +313,9 @@ impl Walk<'_> {
         at: SchemaRef<'_>,
         rules: &Rules,
         value: &Value,
-        place: &Place<'_>,
+        place: &Position<'_>,
         old: Option<Old<'_>>,
-        outcome: &mut Outcome,
+        outcome: &mut CheckResult,
     ) {
         let branch = |id| self.check_strictly(at.at(id), value, place, old);
         if !rules.any_of.is_empty() {
@@ -341,7 +355,7 @@ impl Walk<'_> {
     }
 }
 
-/// The format of a place, when it is one that is checked for its type.
+/// The format at a position, if it is one whose type is checked.
 fn checked_format(at: SchemaRef<'_>) -> Option<&str> {
     let format = at.rules()?.format.as_deref()?;
     let known = match at.ty() {
@@ -353,16 +367,16 @@ fn checked_format(at: SchemaRef<'_>) -> Option<&str> {
     known.then_some(format)
 }
 
-/// The outcome of trying several schemas: how many held, and the first that held or the closest that did not.
+/// The result of trying several schemas: how many matched, and the first match or the closest mismatch.
 struct Alternatives {
     valid: usize,
-    best: Outcome,
+    best: CheckResult,
 }
 
 impl Alternatives {
-    fn try_until_valid(outcomes: impl Iterator<Item = Outcome>, valid_max: usize) -> Self {
+    fn try_until_valid(outcomes: impl Iterator<Item = CheckResult>, valid_max: usize) -> Self {
         let mut valid = 0;
-        let mut best: Option<Outcome> = None;
+        let mut best: Option<CheckResult> = None;
         for outcome in outcomes {
             if outcome.errors.is_empty() {
                 if valid == 0 {
@@ -376,7 +390,7 @@ impl Alternatives {
                 best = Some(outcome);
             }
         }
-        // Several valid alternatives are an error of their own, with nothing to add from any of them.
+        // Several valid alternatives are an error of their own, without details of any of them.
         Self { valid, best: best.unwrap_or_default() }
     }
 }

@@ -1,4 +1,4 @@
-//! What issued certificates say, and which signing requests are granted.
+//! Contents of issued certificates, and granted and refused signing requests.
 
 use jiff::SignedDuration;
 
@@ -32,7 +32,7 @@ fn an_authority_lives_ten_years_and_signs_itself() {
 }
 
 #[test]
-fn a_leaf_says_what_was_requested_in_the_order_requested() {
+fn a_leaf_contains_the_requested_names_in_order() {
     let authority = authority();
     let request = CertificateRequest {
         organizations: texts(&["z-group", "a-group", "z-group", "größe"]),
@@ -65,7 +65,7 @@ fn no_certificate_outlives_its_authority() {
 }
 
 #[test]
-fn leaves_are_no_authorities() {
+fn leaves_are_not_authorities() {
     let leaf = authority().issue(&CertificateRequest::client("a", &[]), now()).unwrap();
     let error = CertificateAuthority::new(leaf.certificate, leaf.key).unwrap_err();
     assert!(matches!(error, PkiError::NotAnAuthority), "{error}");
@@ -85,8 +85,10 @@ fn a_name_that_is_not_ascii_is_refused_as_alternative_name() {
 fn a_granted_request_keeps_subject_and_names() {
     let authority = authority();
     for key in crate::jwt::keys_of_every_kind() {
-        let subject =
-            Subject { uids: texts(&["u-1"]), ..Subject::new("system:node:a", &texts(&["system:nodes", "extra"])) };
+        let subject = CertificateSubject {
+            uids: texts(&["u-1"]),
+            ..CertificateSubject::new("system:node:a", &texts(&["system:nodes", "extra"]))
+        };
         let names = AlternativeNames {
             dns_names: texts(&["a.test"]),
             ips: vec!["10.0.0.1".parse().unwrap()],
@@ -96,7 +98,7 @@ fn a_granted_request_keeps_subject_and_names() {
         let csr = Csr::from_pem(create_csr(&key, &subject, &names).unwrap().as_bytes()).unwrap();
         assert_eq!((csr.subject(), csr.alternative_names()), (&subject, &names));
         let hour = Duration::from_secs(3600);
-        let certificate = authority.sign_csr(&csr, Usage::CLIENT, hour, now()).unwrap();
+        let certificate = authority.sign_csr(&csr, CertificateUsage::CLIENT, hour, now()).unwrap();
         assert_eq!((certificate.subject(), certificate.alternative_names()), (&subject, &names));
         assert!(certificate.belongs_to(&key) && certificate.is_signed_by(authority.certificate()));
         assert_eq!(certificate.not_after(), now() + SignedDuration::from_hours(1));
@@ -108,9 +110,9 @@ fn a_granted_request_keeps_subject_and_names() {
 #[test]
 fn two_uids_make_no_user() {
     let key = PrivateKey::generate().unwrap();
-    let subject = Subject { uids: texts(&["a", "b"]), ..Subject::new("ann", &[]) };
+    let subject = CertificateSubject { uids: texts(&["a", "b"]), ..CertificateSubject::new("ann", &[]) };
     let csr = Csr::from_pem(create_csr(&key, &subject, &AlternativeNames::default()).unwrap().as_bytes()).unwrap();
-    let certificate = authority().sign_csr(&csr, Usage::CLIENT, DAY, now()).unwrap();
+    let certificate = authority().sign_csr(&csr, CertificateUsage::CLIENT, DAY, now()).unwrap();
     assert!(parse_client_identity(certificate.der()).is_err());
 }
 
@@ -127,9 +129,9 @@ fn authorities_with_any_kind_of_key_can_sign() {
 fn a_request_changed_in_any_signed_byte_or_in_its_signature_is_refused() {
     let key = PrivateKey::generate().unwrap();
     let names = AlternativeNames { dns_names: texts(&["a.test"]), ..AlternativeNames::default() };
-    let request = create_csr(&key, &Subject::new("ann", &texts(&["dev"])), &names).unwrap();
+    let request = create_csr(&key, &CertificateSubject::new("ann", &texts(&["dev"])), &names).unwrap();
     let good = pem::decode_one(request.as_bytes(), pem::CERTIFICATE_REQUEST).unwrap();
-    // Between the two lies only the name of the algorithm, which the signature does not cover.
+    // Between the two is only the algorithm identifier, which the signature does not cover.
     let algorithm = key.signature_algorithm_der();
     let signed_end = good.windows(algorithm.len()).position(|window| window == algorithm).unwrap();
     let signature_start = good.len() - 64;
@@ -156,7 +158,7 @@ fn only_a_certificate_request_block_is_read_as_one() {
 fn usages_have_the_names_kubernetes_uses() {
     for (name, known) in [("client auth", true), ("digital signature", true), ("s/mime", true), ("Client Auth", false)]
     {
-        assert_eq!(Usage::from_kubernetes(name).is_ok(), known, "{name}");
+        assert_eq!(CertificateUsage::from_kubernetes(name).is_ok(), known, "{name}");
     }
 }
 

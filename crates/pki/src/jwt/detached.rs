@@ -1,4 +1,4 @@
-//! The signature on `kube-public/cluster-info`: HS256 with a bootstrap token, the payload left out of the text.
+//! The signature on `kube-public/cluster-info`: HS256 with a bootstrap token and a detached payload.
 
 use ring::hmac;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::jwt::base64url;
 use crate::token::{Secret, constant_time_eq};
 
-/// `header..signature` over the content, as `kubeadm join` expects it under `jws-kubeconfig-<token id>`.
+/// `header..signature` over the content, in the format `kubeadm join` expects under `jws-kubeconfig-<token id>`.
 pub fn detached_signature(content: &[u8], token_id: &str, token_secret: &Secret) -> String {
     let header = base64url(json!({ "alg": "HS256", "kid": token_id }).to_string());
     let message = format!("{header}.{}", base64url(content));

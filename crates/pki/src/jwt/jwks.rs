@@ -1,4 +1,4 @@
-//! Key sets as JSON: what our OIDC endpoint publishes and what other issuers publish.
+//! Key sets as JSON: published by our OIDC endpoint and by other issuers.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::error::PkiError;
 use crate::jwt::{Algorithm, base64url, from_base64url};
 use crate::key::{KeyKind, PublicKey};
 
-/// A key tokens may be signed with.
+/// A key that verifies tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerificationKey {
     /// Without one the key is tried for every token.
@@ -18,7 +18,7 @@ pub struct VerificationKey {
 }
 
 impl VerificationKey {
-    /// A key under the id Kubernetes derives from it.
+    /// A key with the id Kubernetes derives from it.
     pub fn new(key: PublicKey) -> Self {
         Self { key_id: Some(key.key_id()), algorithm: Some(Algorithm::for_key(key.kind())), key }
     }
@@ -61,8 +61,8 @@ fn rsa_numbers(pkcs1: &[u8]) -> Result<(&[u8], &[u8]), PkiError> {
     Ok((number()?, number()?))
 }
 
-/// The usable signing keys of a JWKS document. Keys of kinds or algorithms unknown here are left out, as issuers
-/// publish those beside the ones that matter; a known kind with broken numbers is an error.
+/// The usable signing keys of a JWKS document. Keys of unknown kinds or algorithms are skipped, as issuers publish
+/// those too; a known kind with invalid numbers is an error.
 pub fn parse(document: &[u8]) -> Result<Vec<VerificationKey>, PkiError> {
     let malformed = || PkiError::Malformed { what: "JWKS document" };
     let document: Value = serde_json::from_slice(document).map_err(|_| malformed())?;

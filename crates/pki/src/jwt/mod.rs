@@ -1,4 +1,4 @@
-//! Signed tokens: ServiceAccount tokens are made and checked here, tokens of OIDC issuers are checked.
+//! Signed tokens: ServiceAccount tokens are issued and verified here, tokens of OIDC issuers are verified.
 
 pub mod detached;
 pub mod jwks;
@@ -11,8 +11,8 @@ use ring::signature;
 
 use crate::key::KeyKind;
 
-/// The asymmetric JWS algorithms that can be allowed. Those with a shared secret and `none` have no name here, so no
-/// setting can let them in.
+/// The asymmetric JWS algorithms that can be allowed. Shared-secret algorithms and `none` are missing, so no
+/// configuration can allow them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Algorithm {
     Rs256,
@@ -39,7 +39,7 @@ impl Algorithm {
         Algorithm::Es384,
         Algorithm::EdDsa,
     ];
-    /// What ServiceAccount tokens are signed with, here and by kube-apiserver.
+    /// The algorithms of ServiceAccount tokens, here and in kube-apiserver.
     pub const SERVICE_ACCOUNT: &[Algorithm] = &[Algorithm::Rs256, Algorithm::Es256, Algorithm::Es384];
 
     pub fn name(self) -> &'static str {
@@ -60,7 +60,7 @@ impl Algorithm {
         Self::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
     }
 
-    /// The only kind of key the algorithm may be used with; checking it is what stops algorithm confusion.
+    /// The only kind of key the algorithm may be used with; checking it prevents algorithm confusion.
     pub fn key_kind(self) -> KeyKind {
         match self {
             Algorithm::Es256 => KeyKind::P256,
@@ -70,7 +70,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm a key signs with when nothing else is said.
+    /// The default algorithm of a key.
     pub fn for_key(kind: KeyKind) -> Self {
         match kind {
             KeyKind::P256 => Algorithm::Es256,

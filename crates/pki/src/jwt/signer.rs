@@ -1,4 +1,4 @@
-//! Signing tokens with one key, under the key id Kubernetes would give it.
+//! Signs tokens with one key, under the key id Kubernetes would derive.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::error::PkiError;
 use crate::jwt::{Algorithm, base64url};
 use crate::key::{KeyKind, PrivateKey, PublicKey};
 
-/// Signs claims: ES256 with the P-256 keys made here, RS256 when an RSA key is given.
+/// Signs claims: ES256 with the P-256 keys generated here, RS256 with an RSA key.
 #[derive(Debug, Clone)]
 pub struct JwtSigner {
     key: PrivateKey,

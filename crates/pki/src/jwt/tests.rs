@@ -1,4 +1,4 @@
-//! Tables of good, stale, forged and broken tokens.
+//! Tables of valid, expired, forged and malformed tokens.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn verifier(signer: &JwtSigner, times: TimeRules) -> JwtVerifier {
     JwtVerifier::new(keys, Algorithm::SERVICE_ACCOUNT, times)
 }
 
-/// A key of each kind that can sign; RSA keys come from the openssl program, where it is installed.
+/// A key of each kind that can sign; RSA keys come from the openssl program, if installed.
 pub(crate) fn keys_of_every_kind() -> Vec<PrivateKey> {
     let random = ring::rand::SystemRandom::new();
     let p384 = ring::signature::EcdsaKeyPair::generate_pkcs8(&ring::signature::ECDSA_P384_SHA384_ASN1_SIGNING, &random);
@@ -122,7 +122,7 @@ fn forged_and_broken_tokens_are_refused() {
     check(&with_header(json!({"kid": id})), JwtError::Malformed("algorithm"));
     check(&with_header(json!([])), JwtError::Malformed("header"));
 
-    // The public key as an HMAC secret: the classic confusion.
+    // The public key as an HMAC secret: the classic algorithm confusion.
     let hs = base64url(json!({"alg": "HS256", "kid": id}).to_string());
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, signer.public_key().to_pem().as_bytes());
     let mac = ring::hmac::sign(&secret, format!("{hs}.{payload}").as_bytes());
@@ -158,7 +158,7 @@ fn a_token_without_key_id_is_tried_with_every_fitting_key() {
 }
 
 #[test]
-fn key_sets_of_others_are_read_and_what_is_unknown_is_left_out() {
+fn foreign_key_sets_are_parsed_and_unknown_keys_skipped() {
     let good = |field: &str, value: &str| {
         let x = base64url([1; 32]);
         let mut jwk = json!({"kty": "EC", "crv": "P-256", "x": x, "y": x});

@@ -1,4 +1,4 @@
-//! Checking tokens: algorithm, key, signature and times. Issuer and audience mean something only to the caller.
+//! Verifies tokens: algorithm, key, signature and times. Issuer and audience are up to the caller.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::jwt::jwks::VerificationKey;
 use crate::jwt::{Algorithm, from_base64url};
 
-/// Tokens arrive in a header; anything larger than this is not one.
+/// Tokens arrive in a header; anything larger is not a token.
 pub const TOKEN_LEN_MAX: usize = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum JwtError {
     #[error("the token is signed with {0:?}, which is not allowed")]
     AlgorithmRefused(String),
     /// The keys may have been rotated: fetch them again before giving up.
-    #[error("no known key fits the token")]
+    #[error("no known key matches the token")]
     UnknownKey,
     #[error("the signature of the token does not verify")]
     BadSignature,
@@ -33,10 +33,10 @@ pub enum JwtError {
     NoExpiry,
 }
 
-/// How times in a token are judged.
+/// Rules for the times in a token.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeRules {
-    /// How far the clocks may be apart.
+    /// Allowed clock difference.
     pub leeway: Duration,
     /// Tokens of ServiceAccount secrets never expire; all others must.
     pub requires_expiry: bool,
@@ -62,7 +62,7 @@ impl JwtVerifier {
     }
 
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<VerifiedToken, JwtError> {
-        let parts = Parts::split(token)?;
+        let parts = TokenParts::split(token)?;
         let header = parts.header()?;
         let (algorithm, key_id) = self.read_header(&header)?;
         let signature = from_base64url(parts.signature).ok_or(JwtError::Malformed("signature"))?;
@@ -83,7 +83,7 @@ impl JwtVerifier {
     }
 
     fn read_header(&self, header: &Map<String, Value>) -> Result<(Algorithm, Option<String>), JwtError> {
-        // A critical header changes the meaning of the rest; none is understood here.
+        // A critical header changes the meaning of the rest; none is supported.
         if header.contains_key("crit") {
             return Err(JwtError::Malformed("critical header"));
         }
@@ -125,20 +125,20 @@ fn fits(key: &VerificationKey, algorithm: Algorithm, key_id: Option<&str>) -> bo
     id_fits && key.key.kind() == algorithm.key_kind() && key.algorithm.is_none_or(|only| only == algorithm)
 }
 
-/// The issuer a token claims, without believing it: only for choosing who shall verify the token.
+/// The unverified issuer of a token, only to choose its verifier.
 pub fn peek_issuer(token: &str) -> Option<String> {
-    let claims = Parts::split(token).ok()?.claims().ok()?;
+    let claims = TokenParts::split(token).ok()?.claims().ok()?;
     claims.get("iss").and_then(Value::as_str).map(str::to_owned)
 }
 
-struct Parts<'a> {
+struct TokenParts<'a> {
     header: &'a str,
     payload: &'a str,
     signature: &'a str,
     signed: &'a str,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> TokenParts<'a> {
     fn split(token: &'a str) -> Result<Self, JwtError> {
         if token.len() > TOKEN_LEN_MAX {
             return Err(JwtError::Malformed("too long"));

@@ -1,22 +1,22 @@
-//! What is found in the key directory after first use, changes, crashes and damage.
+//! The key directory after first use, changes, crashes and damage.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 
-struct Place {
+struct TestDir {
     _temporary: tempfile::TempDir,
     keys: KeyDir,
     now: Timestamp,
 }
 
-fn place() -> Place {
+fn place() -> TestDir {
     let temporary = tempfile::tempdir().unwrap();
     let keys = KeyDir::open(temporary.path().join("a/pki")).unwrap();
-    Place { _temporary: temporary, keys, now: "2030-01-01T00:00:00Z".parse().unwrap() }
+    TestDir { _temporary: temporary, keys, now: "2030-01-01T00:00:00Z".parse().unwrap() }
 }
 
-impl Place {
+impl TestDir {
     fn authority(&self) -> CertificateAuthority {
         self.keys.ensure_authority(name::AUTHORITY, "flotilla-ca", self.now).unwrap()
     }
@@ -33,7 +33,7 @@ impl Place {
 }
 
 #[test]
-fn what_was_made_once_is_found_again() {
+fn created_keys_and_certificates_are_reused() {
     let place = place();
     let (first, second) = (place.authority(), place.authority());
     assert_eq!(first.certificate(), second.certificate());
@@ -46,7 +46,7 @@ fn what_was_made_once_is_found_again() {
 }
 
 #[test]
-fn keys_are_for_the_owner_only_and_nothing_temporary_stays() {
+fn keys_are_private_and_no_temporary_files_remain() {
     let place = place();
     place.server(&place.authority(), &["a"]);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -63,13 +63,13 @@ fn keys_are_for_the_owner_only_and_nothing_temporary_stays() {
 }
 
 #[test]
-fn a_certificate_is_issued_anew_when_names_authority_or_date_ask_for_it() {
+fn a_certificate_is_reissued_when_names_authority_or_date_require_it() {
     let place = place();
     let authority = place.authority();
     let first = place.server(&authority, &["a"]);
     let renamed = place.server(&authority, &["a", "b"]);
     assert_ne!(first.certificate, renamed.certificate);
-    let late = Place { now: place.later(300), ..place };
+    let late = TestDir { now: place.later(300), ..place };
     let renewed = late.server(&authority, &["a", "b"]);
     assert_ne!(renamed.certificate, renewed.certificate);
     assert_eq!(late.server(&authority, &["a", "b"]).certificate, renewed.certificate);
@@ -96,7 +96,7 @@ fn an_authority_near_its_end_gets_a_new_term_that_old_certificates_fit() {
     let place = place();
     let old = place.authority();
     let leaf = place.server(&old, &["a"]);
-    let late = Place { now: place.later(365 * 8), ..place };
+    let late = TestDir { now: place.later(365 * 8), ..place };
     let renewed = late.authority();
     assert_eq!(renewed.certificate().public_key().unwrap(), old.certificate().public_key().unwrap());
     assert!(renewed.certificate().not_after() > old.certificate().not_after());
@@ -105,12 +105,12 @@ fn an_authority_near_its_end_gets_a_new_term_that_old_certificates_fit() {
 }
 
 #[test]
-fn an_authority_of_somebody_else_is_used_and_never_rewritten() {
+fn a_foreign_authority_is_used_and_never_rewritten() {
     let place = place();
     let theirs = CertificateAuthority::self_signed("corporate root", place.now).unwrap();
     fs::write(place.keys.certificate_path("ca"), theirs.certificate().to_pem()).unwrap();
     fs::write(place.keys.key_path("ca"), theirs.key().to_pem()).unwrap();
-    let late = Place { now: place.later(365 * 9), ..place };
+    let late = TestDir { now: place.later(365 * 9), ..place };
     assert_eq!(late.authority().certificate(), theirs.certificate());
 }
 
@@ -126,7 +126,7 @@ fn half_an_authority_is_completed_or_refused() {
 }
 
 #[test]
-fn a_leaf_whose_key_was_written_before_a_crash_is_issued_anew() {
+fn a_leaf_whose_key_was_written_before_a_crash_is_reissued() {
     let place = place();
     let authority = place.authority();
     let first = place.server(&authority, &["a"]);
@@ -137,7 +137,7 @@ fn a_leaf_whose_key_was_written_before_a_crash_is_issued_anew() {
 }
 
 #[test]
-fn damage_is_reported_with_the_file_and_the_way_out() {
+fn damage_is_reported_with_the_file_and_the_remedy() {
     let check = |file: &str, expected: &str| {
         let place = place();
         let authority = place.authority();

@@ -1,4 +1,4 @@
-//! The client's side of TLS: whom to believe, what to show, and under which name to look for the server.
+//! TLS client configuration: trusted roots, client certificate and server name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::key::PrivateKey;
 use crate::pem;
 use crate::tls::{certified_key, certified_pair, provider, root_store};
 
-/// Whom the client believes.
+/// The servers a client trusts.
 #[derive(Clone)]
 pub enum ServerTrust {
-    /// A PEM bundle; certificates in it that cannot be used are skipped.
+    /// A PEM bundle; unusable certificates in it are skipped.
     Bundle(Vec<u8>),
-    /// The roots the operating system trusts.
+    /// The operating system's trusted roots.
     System,
-    /// Anybody (`insecure-skip-tls-verify`): the connection is encrypted, the other end unknown.
+    /// Any server (`insecure-skip-tls-verify`): the connection is encrypted but not authenticated.
     Anyone,
 }
 
-/// What a TLS client needs to know; see [`ClientTls::build`].
+/// Options of a TLS client; see [`ClientTls::build`].
 pub struct ClientTlsOptions {
     pub trust: ServerTrust,
     pub identity: Option<Arc<ReloadableClientCert>>,
-    /// `tls-server-name` of a kubeconfig: the name to ask for and verify in place of the host in the URL.
+    /// `tls-server-name` of a kubeconfig: the name to request and verify instead of the host in the URL.
     pub server_name: Option<String>,
     pub alpn: Vec<Vec<u8>>,
 }
@@ -45,7 +45,7 @@ impl ClientTlsOptions {
     }
 }
 
-/// A client configuration together with the name to connect under.
+/// A client configuration together with the server name.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     pub config: Arc<ClientConfig>,
@@ -64,7 +64,7 @@ impl ClientTls {
         let mut config = match options.identity {
             Some(identity) => {
                 let mut config = builder.with_client_cert_resolver(identity);
-                // A resumed session speaks for the certificate it began with, which may have been replaced since.
+                // A resumed session keeps its original client certificate, which may have been replaced since.
                 config.resumption = Resumption::disabled();
                 config
             }
@@ -75,7 +75,7 @@ impl ClientTls {
         Ok(Self { config: Arc::new(config), server_name })
     }
 
-    /// The name to hand to the TLS connector for a URL with this host.
+    /// The server name for a URL with this host.
     pub fn server_name_for(&self, host: &str) -> Result<ServerName<'static>, PkiError> {
         match &self.server_name {
             Some(name) => Ok(name.clone()),
@@ -84,15 +84,15 @@ impl ClientTls {
     }
 }
 
-/// A host as it stands in a URL: IPv6 addresses may be in brackets.
+/// A host as in a URL: IPv6 addresses may be in brackets.
 fn parse_server_name(host: &str) -> Result<ServerName<'static>, PkiError> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     ServerName::try_from(bare.to_owned())
         .map_err(|_| PkiError::InvalidName { name: host.to_owned(), reason: "not a host name or address" })
 }
 
-/// The roots the operating system trusts as PEM, from where Linux distributions and BSDs keep them; `None` without any. The
-/// first file there is counts, and must be readable: whoever names one does not mean another.
+/// The operating system's trusted roots as PEM, from the usual paths of Linux distributions and BSDs; `None` if there
+/// are none. The first existing file is used, and must be readable.
 pub fn system_bundle() -> Result<Option<Vec<u8>>, PkiError> {
     const PLACES: [&str; 5] = [
         "/etc/ssl/certs/ca-certificates.crt",
@@ -108,7 +108,7 @@ pub fn system_bundle() -> Result<Option<Vec<u8>>, PkiError> {
     read.map(Some).map_err(|error| PkiError::SystemBundle { path: place.display().to_string(), error })
 }
 
-/// The certificate a client shows, replaceable while connections are open; empty shows none.
+/// The client certificate, replaceable while connections are open; empty sends none.
 #[derive(Debug, Default)]
 pub struct ReloadableClientCert {
     shown: ArcSwapOption<CertifiedKey>,
@@ -119,7 +119,7 @@ impl ReloadableClientCert {
         Ok(Self { shown: ArcSwapOption::new(Some(certified_pair(pair)?)) })
     }
 
-    /// From kubeconfig data: the certificate file may hold intermediates after the client's own certificate.
+    /// From kubeconfig data: the certificate file may contain intermediates after the client's own certificate.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, PkiError> {
         let chain = Certificate::bundle_from_pem(chain)?;
         if chain.is_empty() {
@@ -162,8 +162,8 @@ impl BundleVerifier {
         Ok(Self { webpki, bundle })
     }
 
-    /// Go, and so every webhook and aggregated server set up with a self-signed certificate as its own caBundle, trusts
-    /// a pinned certificate; webpki refuses it for being an authority. Dates and name must still fit.
+    /// Go trusts a pinned certificate, and so does every webhook or aggregated server whose self-signed certificate
+    /// is its own caBundle; webpki rejects it for being an authority. Dates and name must still match.
     fn verify_pinned(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -222,7 +222,7 @@ impl ServerCertVerifier for BundleVerifier {
     }
 }
 
-/// Takes any certificate, but still checks that the other end holds its key.
+/// Accepts any certificate, but checks that the peer holds its key.
 #[derive(Debug)]
 pub struct AnyoneVerifier {
     provider: Arc<CryptoProvider>,

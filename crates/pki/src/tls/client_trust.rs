@@ -1,4 +1,4 @@
-//! Which client certificates are believed: a replaceable set of authorities, asked during or after the handshake.
+//! Trust in client certificates: a replaceable set of authorities, checked during or after the handshake.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,27 +17,27 @@ use crate::error::PkiError;
 use crate::identity::{ClientIdentity, parse_client_identity};
 use crate::tls::{provider, root_store};
 
-/// The authorities whose client certificates are believed. Keep one per purpose: callers and the front proxy are
-/// different trusts, and a certificate of one must not count for the other.
+/// The authorities whose client certificates are trusted. Keep one per purpose: clients and the front proxy are
+/// separate, and a certificate of one must not count for the other.
 #[derive(Debug)]
 pub struct ClientTrust {
     authorities: ArcSwap<Authorities>,
 }
 
-/// No verifier means nobody is believed; that is how a server without a client authority starts.
+/// Without a verifier no client is trusted; a server without a client authority starts this way.
 #[derive(Debug)]
 struct Authorities(Option<Arc<dyn ClientCertVerifier>>);
 
 #[derive(Debug, thiserror::Error)]
 pub enum UntrustedClient {
-    #[error("the client showed no certificate")]
+    #[error("the client presented no certificate")]
     NoCertificate,
     #[error("no authority for client certificates is configured")]
     NoAuthority,
     #[error("the client certificate does not verify")]
     Chain(#[source] Error),
     #[error("the client certificate cannot be read")]
-    Subject(#[source] PkiError),
+    CertificateSubject(#[source] PkiError),
 }
 
 impl ClientTrust {
@@ -45,13 +45,13 @@ impl ClientTrust {
         Ok(Self { authorities: ArcSwap::from_pointee(Authorities::new(authorities)?) })
     }
 
-    /// Authorities to believe from now on; connections judged before are not judged again.
+    /// Replaces the trusted authorities; connections verified before are not verified again.
     pub fn replace(&self, authorities: &[Certificate]) -> Result<(), PkiError> {
         self.authorities.store(Arc::new(Authorities::new(authorities)?));
         Ok(())
     }
 
-    /// Verifies the chain as the peer sent it (its own certificate first) and reads who it is.
+    /// Verifies the peer's chain (its own certificate first) and returns its identity.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<ClientIdentity, UntrustedClient> {
         let (leaf, intermediates) = chain.split_first().ok_or(UntrustedClient::NoCertificate)?;
         let authorities = self.authorities.load();
@@ -59,7 +59,7 @@ impl ClientTrust {
         let since_epoch = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or(0));
         let now = UnixTime::since_unix_epoch(since_epoch);
         verifier.verify_client_cert(leaf, intermediates, now).map_err(UntrustedClient::Chain)?;
-        parse_client_identity(leaf).map_err(UntrustedClient::Subject)
+        parse_client_identity(leaf).map_err(UntrustedClient::CertificateSubject)
     }
 }
 
@@ -75,7 +75,7 @@ impl Authorities {
     }
 }
 
-/// Asks for a certificate and checks only that the client holds its key; who it is gets decided per connection.
+/// Requests a certificate and checks only that the client holds its key; its identity is verified per connection.
 #[derive(Debug)]
 pub(crate) struct AskingVerifier {
     provider: Arc<CryptoProvider>,
@@ -92,8 +92,8 @@ impl ClientCertVerifier for AskingVerifier {
         false
     }
 
-    /// No hints: they would go stale when the authorities change, and a Go client holding a certificate of an
-    /// authority that is missing from the list would send none.
+    /// No hints: they would go stale when the authorities change, and a Go client with a certificate of an authority
+    /// missing from the list would send none.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,4 +1,4 @@
-//! TLS for both ends: configurations whose certificates and authorities can be replaced while connections are served.
+//! TLS for clients and servers: certificates and authorities can be replaced while connections are served.
 
 pub mod client;
 pub mod client_trust;
@@ -38,7 +38,7 @@ pub(crate) fn certified_pair(pair: &KeyedCertificate) -> Result<Arc<CertifiedKey
 pub(crate) fn root_store<'a>(authorities: impl IntoIterator<Item = &'a [u8]>) -> Result<RootCertStore, PkiError> {
     let mut store = RootCertStore::empty();
     let authorities = authorities.into_iter().map(|der| CertificateDer::from(der.to_vec()));
-    // Bundles from elsewhere hold the odd unusable certificate; Go skips those too, and an empty result is an error.
+    // Bundles may contain unusable certificates; Go skips those too, and an empty result is an error.
     store.add_parsable_certificates(authorities);
     if store.is_empty() { Err(PkiError::EmptyBundle) } else { Ok(store) }
 }

@@ -1,4 +1,4 @@
-//! The server's side of TLS: its certificate, replaceable at any time, and whether it asks for the client's.
+//! TLS server configuration: a replaceable certificate, and whether to request client certificates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use crate::key::PrivateKey;
 use crate::tls::client_trust::AskingVerifier;
 use crate::tls::{certified_key, certified_pair, provider};
 
-/// What the server does with client certificates. They are never required: most callers come with tokens.
+/// The handling of client certificates. They are never required: most callers use tokens.
 pub enum ClientCertificates {
-    /// Do not ask.
+    /// Do not request one.
     Ignore,
-    /// Ask, check only that the client holds the key, and let the caller judge the chain per connection with
-    /// [`ClientTrust::verify`](crate::tls::client_trust::ClientTrust::verify). An unknown certificate then gets the 401 kube-apiserver answers, not a TLS alert.
+    /// Request one, check only that the client holds the key, and let the caller verify the chain per connection with
+    /// [`ClientTrust::verify`](crate::tls::client_trust::ClientTrust::verify). An unknown certificate then gets a 401
+    /// as from kube-apiserver, not a TLS alert.
     Ask,
 }
 
@@ -39,7 +40,7 @@ pub fn server_config(
     Ok(config)
 }
 
-/// The certificate a server shows, replaced without touching open connections or the listener.
+/// The server certificate, replaceable without touching open connections or the listener.
 #[derive(Debug)]
 pub struct ReloadableCertResolver {
     shown: ArcSwap<Shown>,
@@ -57,20 +58,20 @@ impl ReloadableCertResolver {
         Ok(Self { shown: ArcSwap::from_pointee(shown) })
     }
 
-    /// A certificate with the intermediates above it.
+    /// A certificate with its intermediates.
     pub fn with_chain(chain: &[Certificate], key: &PrivateKey) -> Result<Self, PkiError> {
         let shown = Shown { default: certified_key(chain, key)?, by_name: BTreeMap::new() };
         Ok(Self { shown: ArcSwap::from_pointee(shown) })
     }
 
-    /// What new connections see from now on.
+    /// Replaces the certificate for new connections.
     pub fn replace(&self, default: &KeyedCertificate) -> Result<(), PkiError> {
         let default = certified_pair(default)?;
         self.shown.rcu(|shown| Shown { default: default.clone(), by_name: shown.by_name.clone() });
         Ok(())
     }
 
-    /// Another certificate for clients that ask for one of `names` (SNI); `*.example.org` covers one label.
+    /// Another certificate for clients that request one of `names` (SNI); `*.example.org` covers one label.
     pub fn replace_for_names(&self, names: &[String], pair: &KeyedCertificate) -> Result<(), PkiError> {
         let certified = certified_pair(pair)?;
         self.shown.rcu(|shown| {

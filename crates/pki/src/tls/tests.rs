@@ -156,7 +156,7 @@ fn a_replaced_server_certificate_is_shown_to_the_next_connection() {
 }
 
 #[test]
-fn a_replaced_client_certificate_speaks_for_the_next_connection() {
+fn a_replaced_client_certificate_is_used_for_the_next_connection() {
     let authority = authority("ca");
     let (_, config) = asking_server(&authority);
     let pair = |name: &str| authority.issue(&CertificateRequest::client(name, &[]), now()).unwrap();
@@ -174,7 +174,7 @@ fn a_replaced_client_certificate_speaks_for_the_next_connection() {
 }
 
 #[test]
-fn the_certificate_follows_the_name_asked_for() {
+fn the_certificate_follows_the_requested_name() {
     let authority = authority("ca");
     let (resolver, config) = asking_server(&authority);
     let other = authority.issue(&CertificateRequest::server("o", &["*.other.test".into()], &[]), now()).unwrap();
@@ -187,7 +187,7 @@ fn the_certificate_follows_the_name_asked_for() {
 
 #[test]
 fn a_self_signed_server_that_is_its_own_bundle_is_believed() {
-    // A CA:TRUE certificate without names is refused for its name, which shows that the pin is not blind trust.
+    // A CA:TRUE certificate without names is rejected for its name, which shows that the pin is not blind trust.
     let own = authority("webhook");
     let pair = KeyedCertificate { certificate: own.certificate().clone(), key: own.key().clone() };
     let resolver = Arc::new(ReloadableCertResolver::new(&pair).unwrap());

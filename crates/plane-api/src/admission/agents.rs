@@ -134,7 +134,7 @@ fn asks_for_own(cluster: &str, request: &Object) -> bool {
 mod tests {
     use pki::csr::create_csr;
     use pki::key::PrivateKey;
-    use pki::subject::{AlternativeNames, Subject};
+    use pki::subject::{AlternativeNames, CertificateSubject};
     use serde_json::{Value, json};
 
     use super::*;
@@ -187,7 +187,7 @@ mod tests {
     fn an_agent_asks_for_certificates_in_its_own_name_only() {
         let key = PrivateKey::generate().expect("a key");
         let asked = |user: &str, group: &str| {
-            let subject = Subject::new(user, &[group.to_owned()]);
+            let subject = CertificateSubject::new(user, &[group.to_owned()]);
             let csr = create_csr(&key, &subject, &AlternativeNames::default()).expect("a request");
             json!({"spec": {"request": STANDARD.encode(csr)}})
         };

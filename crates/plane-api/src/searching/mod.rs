@@ -19,7 +19,7 @@ use cluster_client::ClusterClient;
 use http::{Method, Response};
 use object::{GroupVersionResource, Status};
 use reconcile::ObjectKey;
-use search::{Members, Search};
+use search::{MemberClients, Search};
 
 /// Answers for `search.karmada.io`.
 pub struct Searching {

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use http::{HeaderValue, Response, header};
 use object::selector::{FieldSelector, FieldTerm, LabelSelector};
 use object::{Object, Status};
-use search::{Event, Filter, ListRequest, ReadField, Search, WatchRequest};
+use search::{Filter, ListRequest, ReadField, Search, SearchEvent, WatchRequest};
 use serde_json::json;
 
 use super::ProxiedRequest;
@@ -154,12 +154,12 @@ fn number(query: &Query, key: &str) -> Result<Option<u64>, Status> {
     Ok(parsed.map(|number| number.max(0).unsigned_abs()))
 }
 
-fn foreign(event: Event) -> ForeignEvent {
+fn foreign(event: SearchEvent) -> ForeignEvent {
     match event {
-        Event::Added(object) => ForeignEvent::Change("ADDED", object),
-        Event::Modified(object) => ForeignEvent::Change("MODIFIED", object),
-        Event::Deleted(object) => ForeignEvent::Change("DELETED", object),
-        Event::Bookmark { version, initial_events_end } => ForeignEvent::Bookmark { version, initial_events_end },
-        Event::Error(status) => ForeignEvent::Error(status),
+        SearchEvent::Added(object) => ForeignEvent::Change("ADDED", object),
+        SearchEvent::Modified(object) => ForeignEvent::Change("MODIFIED", object),
+        SearchEvent::Deleted(object) => ForeignEvent::Change("DELETED", object),
+        SearchEvent::Bookmark { version, initial_events_end } => ForeignEvent::Bookmark { version, initial_events_end },
+        SearchEvent::Error(status) => ForeignEvent::Error(status),
     }
 }

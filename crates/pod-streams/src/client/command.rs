@@ -1,21 +1,21 @@
-//! Exec and attach: the caller's streams are joined with those of the command until it ends.
+//! Exec and attach: connects the caller's streams with those of the command until it ends.
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::{ClientError, Target, handshake};
+use super::{ClientError, StreamTarget, handshake};
 use crate::backend::{ExitStatus, Streams, TerminalSize};
 use crate::exit;
 use crate::pipe::{CHUNK_BYTES_MAX, Outgoing};
 use crate::remote_command::{ERROR, RESIZE, STDERR, STDIN, STDOUT, V4, V5};
 use crate::websocket::{self, Channels, Encoding, Ends, Message};
 
-/// How a command ended is said in few words.
+/// Maximum size of the exit message.
 const END_BYTES_MAX: usize = 64 * 1024;
 
-/// Runs the command that the target names and carries its streams until it has ended.
-pub async fn exec<S>(io: S, target: &Target, streams: Streams) -> Result<ExitStatus, ClientError>
+/// Runs the target's command and transfers its streams until it has ended.
+pub async fn exec<S>(io: S, target: &StreamTarget, streams: Streams) -> Result<ExitStatus, ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -40,8 +40,8 @@ where
     if end.is_empty() { Err(ClientError::Cut) } else { Ok(exit::from_bytes(&end)) }
 }
 
-/// Joins the process of the container that the target names. The protocol is that of `exec`.
-pub async fn attach<S>(io: S, target: &Target, streams: Streams) -> Result<ExitStatus, ClientError>
+/// Attaches to the process of the target's container. The protocol is that of `exec`.
+pub async fn attach<S>(io: S, target: &StreamTarget, streams: Streams) -> Result<ExitStatus, ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -62,7 +62,7 @@ async fn pass_on(to: &mut Option<Box<dyn AsyncWrite + Send + Unpin>>, bytes: &[u
         stream.write_all(bytes).await?;
         stream.flush().await
     };
-    // A caller that no longer listens still wants to know how the command ends.
+    // A caller that no longer reads still wants the exit status.
     if written.await.is_err() {
         *to = None;
     }
@@ -94,7 +94,7 @@ async fn send(
                     continue;
                 }
             },
-            // Nothing more to say; the socket stays open for what comes.
+            // Nothing more to send; the socket stays open for receiving.
             () = out.closed() => return,
         };
         if out.send(frame).await.is_err() {

@@ -8,18 +8,18 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 
-use super::{ClientError, Target, handshake};
+use super::{ClientError, StreamTarget, handshake};
 use crate::pipe::{ChannelWriter, FRAMES_WAITING_MAX};
 use crate::remote_command::V4;
 use crate::websocket::{self, Channels, Encoding, Ends, Message};
 
 const DATA: u8 = 0;
-/// Each channel begins with the port it stands for.
+/// Each channel begins with its port number.
 const PORT_BYTES: usize = 2;
 
-/// Opens the port the target's query names (`ports=80` at an API server, `port=80` at a kubelet). What goes wrong on the
-/// way is an error of reading.
-pub async fn port_forward<S>(io: S, target: &Target) -> Result<PortTunnel, ClientError>
+/// Opens the port in the target's query (`ports=80` for an API server, `port=80` for a kubelet). Later errors are
+/// read errors.
+pub async fn port_forward<S>(io: S, target: &StreamTarget) -> Result<PortTunnel, ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -81,7 +81,7 @@ impl AsyncWrite for PortTunnel {
         Poll::Ready(Ok(()))
     }
 
-    /// The protocol cannot close one direction: the connection stays until the other side ends it or this is dropped.
+    /// The protocol cannot close one direction: the connection stays until the peer ends it or this is dropped.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,5 @@
-//! The other side: exec, attach and port-forward over a connection to an API server, a kubelet or a container runtime.
+//! The client side: exec, attach and port-forward over a connection to an API server, a kubelet or a container
+//! runtime.
 
 mod command;
 mod forward;
@@ -17,14 +18,14 @@ use crate::websocket;
 pub use command::{attach, exec};
 pub use forward::port_forward;
 
-/// What to ask for on the connection.
+/// The request to send on the connection.
 #[derive(Clone, Debug)]
-pub struct Target {
-    /// Of the `Host` header.
+pub struct StreamTarget {
+    /// Value of the `Host` header.
     pub host: String,
     /// Such as `/api/v1/namespaces/default/pods/web/exec?command=ls&stdout=true`.
     pub path_and_query: String,
-    /// Credentials and the like.
+    /// Credentials and other headers.
     pub headers: HeaderMap,
 }
 
@@ -32,21 +33,25 @@ pub struct Target {
 pub enum ClientError {
     #[error("the request cannot be written: {0}")]
     Request(#[from] http::Error),
-    #[error("no answer: {0}")]
+    #[error("no response: {0}")]
     Exchange(#[from] hyper::Error),
     #[error("refused with {code}: {message}")]
     Refused { code: u16, message: String },
-    #[error("the answer is not that of a WebSocket server: {0}")]
+    #[error("the response is not a WebSocket handshake: {0}")]
     Handshake(&'static str),
     #[error("the connection ended before the command did")]
     Cut,
 }
 
-/// The text of a refusal is read up to here.
+/// Maximum size of an error text.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// Asks for a WebSocket with one of `protocols`; says which it became.
-async fn handshake<S>(io: S, target: &Target, protocols: &str) -> Result<(WebSocketStream<Io>, String), ClientError>
+/// Requests a WebSocket with one of `protocols`; returns the chosen one.
+async fn handshake<S>(
+    io: S,
+    target: &StreamTarget,
+    protocols: &str,
+) -> Result<(WebSocketStream<Io>, String), ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

@@ -1,4 +1,4 @@
-//! A connection as its accepting side sees it: streams the client opens, bytes both ways.
+//! The server side of a connection: streams opened by the client, bytes both ways.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use super::frame::{Codec, Frame, FrameError};
 use super::headers::Headers;
 use crate::pipe::{ChannelReader, FRAMES_WAITING_MAX, Outgoing};
 
-/// Streams a client may have open at once.
+/// Maximum open streams of a client.
 const STREAMS_MAX: usize = 512;
-/// How long a client may take to read what is left and hang up once all was said.
+/// Time for a client to read the rest and disconnect after all was sent.
 const LINGER_MAX: Duration = Duration::from_secs(10);
 const REFUSED_STREAM: u32 = 3;
 
@@ -29,7 +29,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The value of a header, however its name is spelled.
+    /// The value of a header, case-insensitive.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -37,14 +37,14 @@ impl Opened {
 
 pub struct Connection {
     pub opened: mpsc::Receiver<Opened>,
-    /// The connection is closed once the last of these is gone.
+    /// The connection is closed once the last sender is dropped.
     pub out: mpsc::Sender<Outgoing>,
-    /// The client hung up or broke the protocol.
+    /// The client disconnected or violated the protocol.
     pub gone: CancellationToken,
     pub driver: JoinHandle<()>,
 }
 
-/// Speaks over `io` until both sides are done.
+/// Runs the protocol over `io` until both sides are done.
 pub fn start<S>(io: S) -> Connection
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
@@ -59,11 +59,11 @@ where
         let mut reading = tokio::spawn(async move {
             let _at_end = at_end;
             if let Err(error) = receive(FramedRead::new(read, Codec::new()), replies, opening).await {
-                tracing::debug!(%error, "a client broke the protocol of its stream");
+                tracing::debug!(%error, "client violated the streaming protocol");
             }
         });
         if let Err(error) = send(FramedWrite::new(write, Codec::new()), outgoing).await {
-            tracing::debug!(%error, "a streaming client went away");
+            tracing::debug!(%error, "streaming client disconnected");
         }
         if tokio::time::timeout(LINGER_MAX, &mut reading).await.is_err() {
             reading.abort();
@@ -94,14 +94,14 @@ async fn receive<R: AsyncRead + Unpin>(
                     streams.insert(id, sender);
                 }
                 reply(&replies, Outgoing::Accepted { channel: id }).await;
-                // Nobody takes further streams: this one ends unheard.
+                // No receiver for further streams: this one is dropped.
                 let _ = opening.send(Opened { id, headers, reader }).await;
             }
             Frame::Data { id, bytes, fin } => {
                 if let Some(sender) = streams.get(&id)
                     && !bytes.is_empty()
                 {
-                    // Who no longer listens is sent nothing; that is no fault of the client.
+                    // The reader is gone, which is not the client's fault.
                     let _ = sender.send(bytes).await;
                 }
                 if fin {
@@ -109,7 +109,7 @@ async fn receive<R: AsyncRead + Unpin>(
                 }
             }
             Frame::Reset { id, .. } => drop(streams.remove(&id)),
-            // Pings of the client are odd; even ones would be answers to ours.
+            // Pings of the client are odd; even ones would be replies to ours.
             Frame::Ping(id) if id % 2 == 1 => reply(&replies, Outgoing::Pong(id)).await,
             Frame::SynReply { .. } | Frame::Ping(_) | Frame::GoAway { .. } | Frame::Other(_) => {}
         }
@@ -129,7 +129,7 @@ async fn send<W: AsyncWrite + Unpin>(
 ) -> Result<(), FrameError> {
     while let Some(next) = outgoing.recv().await {
         frames.feed(frame_of(next)).await?;
-        // Together what is there already, at once when nothing more is.
+        // Batches what is queued and flushes once the queue is empty.
         while let Ok(next) = outgoing.try_recv() {
             frames.feed(frame_of(next)).await?;
         }

@@ -1,4 +1,4 @@
-//! Frames on the wire. Payloads of data are handed on as they arrive, so that no frame needs room as a whole.
+//! SPDY frames. Data payloads are passed on as they arrive, so that no frame is buffered as a whole.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};
@@ -32,25 +32,25 @@ pub enum Frame {
         last_id: u32,
         status: u32,
     },
-    /// One frame of data may arrive as several of these; the last has its end mark.
+    /// One data frame may arrive as several of these; the last has its end mark.
     Data {
         id: u32,
         bytes: Bytes,
         fin: bool,
     },
-    /// Settings, windows, later headers: nothing here depends on them.
+    /// Settings, windows, later headers: ignored.
     Other(u16),
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    #[error("a frame of SPDY version {0}")]
+    #[error("unsupported SPDY version {0}")]
     Version(u16),
-    #[error("a control frame that is cut short")]
+    #[error("truncated control frame")]
     Short,
-    #[error("a header block that cannot be read")]
+    #[error("invalid header block")]
     Headers,
-    #[error("a control frame larger than any client sends")]
+    #[error("oversized control frame")]
     TooLarge,
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -62,11 +62,11 @@ impl PartialEq for FrameError {
     }
 }
 
-/// Reads frames and writes them; header blocks have a memory for each direction.
+/// Reads and writes frames; header compression keeps state per direction.
 pub struct Codec {
     reader: HeaderReader,
     writer: HeaderWriter,
-    /// The frame of data that is arriving: stream, bytes to come, whether the stream ends with it.
+    /// The data frame being received: stream, remaining bytes, whether the stream ends with it.
     arriving: Option<(u32, usize, bool)>,
 }
 
@@ -107,7 +107,7 @@ impl Codec {
             7 => Frame::GoAway { last_id: number()? & 0x7fff_ffff, status: number()? },
             8 => {
                 number()?;
-                // Read for the memory of the header blocks alone.
+                // Decoded only to keep the header compression state in sync.
                 self.reader.read(rest)?;
                 Frame::Other(8)
             }
@@ -225,7 +225,7 @@ mod tests {
         ]
     }
 
-    /// Pieces of one frame of data put together again.
+    /// Chunks of one data frame put together again.
     fn joined(frames: Vec<Frame>) -> Vec<Frame> {
         let mut out: Vec<Frame> = Vec::new();
         let mut open = false;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_client_sends_is_refused() {
+    fn invalid_frames_are_rejected() {
         let mut other_version = BytesMut::from(&[0x80, 2, 0, 1, 0, 0, 0, 0][..]);
         assert_eq!(Codec::new().decode(&mut other_version), Err(FrameError::Version(2)));
         let mut huge = BytesMut::from(&[0x80, 3, 0, 1, 0, 0xff, 0xff, 0xff][..]);

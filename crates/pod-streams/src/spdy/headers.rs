@@ -5,18 +5,18 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 use super::frame::FrameError;
 
-/// What all implementations know beforehand, so that common words cost little. Part of the protocol.
+/// The compression dictionary that is part of the protocol.
 const DICTIONARY: &[u8] = include_bytes!("dictionary.bin");
 const DICTIONARY_ID: u32 = 0xe3c6_a7c2;
-/// The header of a zlib stream has this bit when a dictionary is used.
+/// The header of a zlib stream has this bit if a dictionary is used.
 const HAS_DICTIONARY: u8 = 0x20;
-/// A header block takes at most this much room when unpacked.
+/// Maximum decompressed size of a header block.
 pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: u32 = 256;
 
 pub type Headers = Vec<(String, String)>;
 
-/// Unpacks the header blocks of one direction, in their order.
+/// Decompresses the header blocks of one direction, in order.
 pub struct HeaderReader {
     inflate: Option<Decompress>,
 }
@@ -40,7 +40,7 @@ impl HeaderReader {
     }
 }
 
-/// Reads the head of the zlib stream. The dictionary goes in as a stored block ahead of the data, which any inflater takes.
+/// Reads the head of the zlib stream. The dictionary is prepended as a stored block, which any inflater accepts.
 fn begin(block: &[u8]) -> Result<(Decompress, &[u8]), FrameError> {
     let [method, flags, rest @ ..] = block else { return Err(FrameError::Headers) };
     if method & 0x0f != 8 || u16::from_be_bytes([*method, *flags]) % 31 != 0 {
@@ -80,7 +80,7 @@ fn unpack(inflate: &mut Decompress, block: &[u8]) -> Result<Vec<u8>, FrameError>
             return Ok(out);
         }
         if read == 0 && inflate.total_out() == written && !is_full {
-            // Bytes behind the end of the stream.
+            // Data after the end of the stream.
             return Err(FrameError::Headers);
         }
     }
@@ -101,7 +101,7 @@ fn parse(bytes: &[u8]) -> Result<Headers, FrameError> {
     (0..count).map(|_| Ok((text()?, text()?))).collect()
 }
 
-/// Packs the header blocks of one direction. Without the dictionary: who reads need not have it.
+/// Compresses the header blocks of one direction. Without the dictionary, so readers need not have it.
 pub struct HeaderWriter {
     deflate: Compress,
 }
@@ -122,9 +122,9 @@ impl HeaderWriter {
         let mut input = plain.as_slice();
         loop {
             let before = self.deflate.total_in();
-            // Compressing into memory fails only when the compressor is misused.
+            // Compressing into memory fails only if the compressor is misused.
             let packed = self.deflate.compress_vec(input, &mut out, FlushCompress::Sync);
-            packed.expect("the compressor is given room and is never finished");
+            packed.expect("the buffer is large enough and the stream never finished");
             input = &input[(self.deflate.total_in() - before) as usize..];
             if input.is_empty() && out.len() < out.capacity() {
                 return out;

@@ -1,4 +1,4 @@
-//! SPDY/3.1, as far as Kubernetes' clients speak it: streams of bytes with a few headers over one connection.
+//! SPDY/3.1, as far as Kubernetes' clients use it: byte streams with a few headers over one connection.
 
 mod connection;
 mod frame;

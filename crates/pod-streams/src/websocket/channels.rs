@@ -1,4 +1,4 @@
-//! Numbered channels over one WebSocket: the first byte of a message says which it belongs to.
+//! Numbered channels over one WebSocket: the first byte of a message is the channel number.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pipe::{FRAMES_WAITING_MAX, Outgoing};
 
-/// Of version 5: the channel named in the message has ended.
+/// Version 5: the channel named in the message has ended.
 const CLOSE: u8 = 255;
-/// How long the other side may take to hang up once all was said.
+/// Time for the peer to disconnect after all was sent.
 const LINGER_MAX: Duration = Duration::from_secs(10);
 
-/// How messages are written.
+/// The encoding of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// A byte, then the data.
@@ -31,8 +31,8 @@ pub enum Encoding {
     Base64,
 }
 
-/// Who can say that one channel has ended: in newer versions clients can; servers end all of them with the connection, and
-/// clients take anything else for a mistake.
+/// The side that can end a single channel: in newer versions clients can; servers end all of them with the
+/// connection, and clients treat anything else as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     Told,
@@ -48,14 +48,14 @@ pub enum Message {
 
 pub struct Channels {
     pub arriving: mpsc::Receiver<Message>,
-    /// The socket is closed once the last of these is gone.
+    /// The socket is closed once the last sender is dropped.
     pub out: mpsc::Sender<Outgoing>,
-    /// The other side hung up.
+    /// The peer disconnected.
     pub gone: CancellationToken,
     pub driver: JoinHandle<()>,
 }
 
-/// Speaks over `socket` until both sides are done.
+/// Runs the protocol over `socket` until both sides are done.
 pub fn start<S>(socket: WebSocketStream<S>, encoding: Encoding) -> Channels
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -70,7 +70,7 @@ where
             let _at_end = at_end;
             while let Some(Ok(wire)) = stream.next().await {
                 if let Some(message) = encoding.read(wire) {
-                    // Nobody listens: what still comes is read so that the other side can finish.
+                    // No receiver: further messages are read so that the peer can finish.
                     let _ = taking.send(message).await;
                 }
             }
@@ -86,7 +86,7 @@ where
         }
         .await;
         if let Err(error) = sent {
-            tracing::debug!(%error, "the other side of a stream went away");
+            tracing::debug!(%error, "stream peer disconnected");
         }
         if tokio::time::timeout(LINGER_MAX, &mut reading).await.is_err() {
             reading.abort();
@@ -96,7 +96,7 @@ where
 }
 
 impl Encoding {
-    /// `None` for what carries nothing: pings, and messages that are not in this encoding.
+    /// Returns `None` for messages without data: pings, and messages in another encoding.
     fn read(self, wire: Wire) -> Option<Message> {
         match (self, wire) {
             (Self::Binary(ends), Wire::Binary(mut bytes)) => {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_is_too_large_ends_the_session_without_being_kept() {
+    async fn an_oversized_message_ends_the_session_unbuffered() {
         let (client, server) = tokio::io::duplex(64 * 1024);
         let channels = start(super::super::over(server, Role::Server).await, Encoding::Binary(Ends::Heard));
         let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;

@@ -1,4 +1,4 @@
-//! WebSockets as Kubernetes uses them: numbered channels in messages, or a whole other protocol inside.
+//! WebSockets as used by Kubernetes: numbered channels in messages, or another protocol inside.
 
 mod channels;
 mod tunnel;
@@ -10,11 +10,11 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 pub use channels::{Channels, Encoding, Ends, Message, start};
 pub use tunnel::MessageIo;
 
-/// A message takes at most this much room.
+/// Maximum size of a message.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const FRAME_BUFFER_BYTES: usize = 64 * 1024;
 
-/// A WebSocket over a connection whose handshake is done.
+/// A WebSocket over a connection after the handshake.
 pub async fn over<S>(io: S, role: Role) -> WebSocketStream<S>
 where
     S: AsyncRead + AsyncWrite + Unpin,

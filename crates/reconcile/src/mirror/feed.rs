@@ -1,4 +1,4 @@
-//! Keeps a mirror current: list, watch, begin again where the watch cannot go on.
+//! Keeps a mirror current: lists, watches, and lists again when the watch cannot continue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::backoff::{MIRROR_BACKOFF, jittered};
 use crate::mirror::store::{Kept, Listed, MirrorSize, weight};
 use crate::mirror::{Mirror, ObjectKey, STREAMING_LIST_SILENCE_MAX, Trim, WATCH_TIMEOUT};
 
-/// A feed that worked for this long starts its waits from the shortest again.
+/// A feed that worked for this long restarts its backoff.
 const HEALTHY_AFTER: Duration = Duration::from_secs(120);
 
-/// A watch that the server ends sooner than this is no watch; opening the next at once would be a storm.
+/// A watch that the server ends sooner than this counts as failed; reopening it at once would be a tight loop.
 const WATCH_SHORT: Duration = Duration::from_secs(1);
 
-/// Runs until cancelled, and closes the mirror then.
+/// Runs until cancelled, then closes the mirror.
 pub async fn run(mirror: Mirror, client: ClusterClient, cancel: CancellationToken) {
     let mut feed = Feed { mirror, client, can_stream: true, version: None };
     tokio::select! {
@@ -34,9 +34,9 @@ pub async fn run(mirror: Mirror, client: ClusterClient, cancel: CancellationToke
 struct Feed {
     mirror: Mirror,
     client: ClusterClient,
-    /// The server has not refused a streaming list.
+    /// The server has not rejected a streaming list.
     can_stream: bool,
-    /// The version to watch from; `None` when everything must be listed.
+    /// The version to watch from; `None` if a list is needed.
     version: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Feed {
                 failures = 0;
             }
             let status = match ended {
-                // The server closed the watch, as it does from time to time; go on where it ended.
+                // The server closed the watch, as it does from time to time; continue from there.
                 Ok(()) if start.elapsed() >= WATCH_SHORT => {
                     failures = 0;
                     continue;
@@ -61,19 +61,19 @@ impl Feed {
             if status.is_expired() {
                 self.version = None;
             }
-            *self.mirror.shared.trouble.write() = Some(status.to_string());
-            // The first expiry is an ordinary event; only a second in a row is a reason to wait.
+            *self.mirror.shared.error.write() = Some(status.to_string());
+            // The first expiry is normal; only a second in a row causes a backoff.
             if !status.is_expired() || failures > 0 {
                 let wait = MIRROR_BACKOFF.jittered(failures);
                 let resource = &self.mirror.gvr().resource;
-                tracing::warn!(resource, error = %status, ?wait, "a mirror is not current");
+                tracing::warn!(resource, error = %status, ?wait, "mirror is out of date, will retry");
                 tokio::time::sleep(wait).await;
             }
             failures += 1;
         }
     }
 
-    /// Lists if need be, then watches until the watch ends.
+    /// Lists if needed, then watches until the watch ends.
     async fn follow(&mut self) -> Result<(), Status> {
         let mut events = match self.version.clone() {
             Some(version) => self.watch_from(version).await?,
@@ -85,7 +85,7 @@ impl Feed {
                 }
             },
         };
-        *self.mirror.shared.trouble.write() = None;
+        *self.mirror.shared.error.write() = None;
         while let Some(event) = events.next().await {
             self.take_in(event)?;
         }
@@ -135,7 +135,8 @@ impl Feed {
         self.client.watch(call).await
     }
 
-    /// What exists comes as events, without a list in the memory of either side. `None` when the server cannot.
+    /// Existing objects arrive as events, without a list in memory on either side. `None` if the server does not
+    /// support it.
     async fn list_by_streaming(&mut self) -> Result<Option<WatchEvents>, Status> {
         if !self.can_stream {
             return Ok(None);
@@ -153,12 +154,12 @@ impl Feed {
         let mut size = MirrorSize::default();
         loop {
             match tokio::time::timeout(STREAMING_LIST_SILENCE_MAX, events.next()).await {
-                // A server that does not know streaming lists goes silent after what exists.
+                // A server without streaming lists goes silent after the existing objects.
                 Err(_) => {
                     self.can_stream = false;
                     return Ok(None);
                 }
-                Ok(None) => return Err(Status::unavailable("the watch ended before all objects had come")),
+                Ok(None) => return Err(Status::unavailable("the watch ended before all objects were received")),
                 Ok(Some(WatchEvent::Error(status))) => return Err(status),
                 Ok(Some(WatchEvent::Bookmark { resource_version, initial_events_end: true })) => {
                     self.replace(objects.into_values().collect(), resource_version);
@@ -222,7 +223,7 @@ impl Feed {
         }
     }
 
-    /// What this process holds anyway stays a tree until it is taken in; anything else is packed at once.
+    /// Objects shared with this process stay trees until stored; all others are packed at once.
     fn listed(&self, object: Arc<Object>) -> Listed {
         match (self.origin(&object), &self.mirror.shared.dictionary) {
             (None, Some(dictionary)) => Listed::Kept(ObjectKey::of(&object), Kept::packed(&object, dictionary)),
@@ -238,7 +239,7 @@ impl Feed {
         shared.synced.send_replace(true);
     }
 
-    /// What can be held instead of a copy. A trimmed object is no longer what the API has.
+    /// The shared encoding to hold instead of a copy. A trimmed object no longer matches it.
     fn origin(&self, object: &Object) -> Option<Arc<dyn Origin>> {
         let spec = &self.mirror.shared.spec;
         if !spec.is_packed || spec.trim.is_some() {

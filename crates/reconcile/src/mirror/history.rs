@@ -1,4 +1,4 @@
-//! The recent changes of a mirror, for those who follow it from a version of its API on.
+//! The recent changes of a mirror, for followers that start from a version.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use tokio::sync::watch;
 use crate::mirror::store::Kept;
 use crate::mirror::{ObjectKey, Shared};
 
-/// Changes that are remembered: so many, and one more for every few objects there are, since many objects change often.
+/// Recorded changes: this many, plus one for every few objects, since more objects change more often.
 pub const STEPS_MIN: usize = 100;
 const OBJECTS_PER_STEP: usize = 8;
 pub const STEPS_MAX: usize = 4096;
 
-/// What the objects of remembered changes may take; the newest change is remembered whatever it takes.
+/// Maximum total size of the objects in recorded changes; the newest change is always kept.
 pub const STEPS_BYTES_MAX: usize = 4 << 20;
 
-/// Changes a follower takes at once under the lock.
+/// Changes a follower takes per lock acquisition.
 const STEPS_AT_ONCE: usize = 256;
 
-/// What became of one object at one time. Nothing is left out between two steps.
+/// One change of one object. No intermediate change is skipped.
 #[derive(Clone)]
-pub struct Step {
+pub struct RecordedChange {
     pub key: ObjectKey,
     pub before: Option<Kept>,
-    /// `None` when it is gone.
+    /// `None` if it was deleted.
     pub now: Option<Kept>,
-    /// The version of the API the change made.
+    /// The version of the API after the change.
     pub version: u64,
 }
 
-/// The changes asked for are no longer remembered: everything must be read again.
+/// The requested changes are no longer recorded: list again.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("too old resource version: {asked} ({oldest})")]
 pub struct TooOld {
@@ -39,13 +39,13 @@ pub struct TooOld {
     pub oldest: u64,
 }
 
-/// Steps in order, numbered from the first there ever was.
+/// Changes in order, numbered from the first one ever.
 pub struct History {
-    steps: VecDeque<Step>,
-    /// The number of the first step that is kept.
+    steps: VecDeque<RecordedChange>,
+    /// The number of the first change that is kept.
     first: u64,
     bytes: usize,
-    /// Whoever has seen this version or a later one can be told of everything since.
+    /// A follower at this version or later can be served all changes since.
     oldest: u64,
     newest: u64,
     wake: watch::Sender<()>,
@@ -59,20 +59,20 @@ impl Default for History {
 }
 
 impl History {
-    /// `objects` is how many there are.
-    pub fn record(&mut self, step: Step, objects: usize) {
+    /// `objects` is the current number of objects.
+    pub fn record(&mut self, step: RecordedChange, objects: usize) {
         let steps_max = (STEPS_MIN + objects / OBJECTS_PER_STEP).min(STEPS_MAX);
         self.newest = self.newest.max(step.version);
         self.bytes += size(&step);
-        // Versions only grow; one that is no number counts as the newest.
-        self.steps.push_back(Step { version: self.newest, ..step });
+        // Versions only grow; a non-numeric one counts as the newest.
+        self.steps.push_back(RecordedChange { version: self.newest, ..step });
         while self.steps.len() > steps_max || (self.bytes > STEPS_BYTES_MAX && self.steps.len() > 1) {
             self.forget_oldest();
         }
     }
 
-    /// Everything was read at this version. Before the first reading nothing is known, and after one from the past, as a
-    /// restored API gives it, nothing that was known counts.
+    /// Records a full list at this version. Before the first list there is no history, and after a list from the
+    /// past, as from a restored API, the earlier history is void.
     pub fn read_at(&mut self, version: u64, is_first: bool) {
         if is_first || version < self.newest {
             while !self.steps.is_empty() {
@@ -84,7 +84,7 @@ impl History {
         self.newest = self.newest.max(version);
     }
 
-    /// Lets followers look: something happened, or nothing will any more.
+    /// Wakes followers: there are changes, or the mirror was closed.
     pub fn wake(&self) {
         self.wake.send_replace(());
     }
@@ -100,7 +100,7 @@ impl History {
         self.first + self.steps.len() as u64
     }
 
-    fn from(&self, number: u64) -> Result<Vec<Step>, TooOld> {
+    fn from(&self, number: u64) -> Result<Vec<RecordedChange>, TooOld> {
         let Some(skipped) = number.checked_sub(self.first) else {
             return Err(TooOld { asked: self.oldest.saturating_sub(1), oldest: self.oldest });
         };
@@ -108,31 +108,31 @@ impl History {
     }
 }
 
-fn size(step: &Step) -> usize {
+fn size(step: &RecordedChange) -> usize {
     step.now.as_ref().or(step.before.as_ref()).map_or(0, Kept::size)
 }
 
-/// A place in the history of a mirror.
+/// A position in the history of a mirror.
 pub struct Follower {
     shared: Arc<Shared>,
-    /// The number of the next step.
+    /// The number of the next change.
     next: u64,
-    /// Steps up to this version were seen elsewhere.
+    /// Changes up to this version were seen elsewhere.
     beyond: u64,
-    /// The version that was told last.
+    /// The last version delivered.
     told: String,
     wake: watch::Receiver<()>,
 }
 
-/// What a follower is told.
-pub struct Progress {
-    pub steps: Vec<Step>,
-    /// The version of the API up to which everything has been told with this; `None` while more is to come.
+/// A batch of changes for a follower.
+pub struct ChangeBatch {
+    pub steps: Vec<RecordedChange>,
+    /// The version of the API that these changes complete; `None` while more follow.
     pub version: Option<String>,
 }
 
 impl Follower {
-    /// Tells of everything that happens from now on.
+    /// Follows everything from now on.
     pub(super) fn from_now(shared: &Arc<Shared>) -> Self {
         let store = shared.store.read();
         let history = store.history();
@@ -144,7 +144,7 @@ impl Follower {
         Self { shared: Arc::clone(shared), next, beyond, told: told.to_owned(), wake }
     }
 
-    /// Tells of everything after a version. One that the mirror has yet to reach is waited for.
+    /// Follows everything after a version. Waits for a version that the mirror has yet to reach.
     pub(super) fn after(shared: &Arc<Shared>, version: u64) -> Result<Self, TooOld> {
         let store = shared.store.read();
         let history = store.history();
@@ -156,8 +156,9 @@ impl Follower {
         Ok(Self::new(shared, history, next, version, ""))
     }
 
-    /// Waits for steps, or for the API to say that there were none; `None` once the mirror has ended and all was told.
-    pub async fn next(&mut self) -> Result<Option<Progress>, TooOld> {
+    /// Waits for changes, or for a new version without changes; `None` once the mirror has ended and all was
+    /// delivered.
+    pub async fn next(&mut self) -> Result<Option<ChangeBatch>, TooOld> {
         loop {
             self.wake.mark_unchanged();
             if let Some(progress) = self.take()? {
@@ -170,8 +171,8 @@ impl Follower {
         }
     }
 
-    /// What can be told at once.
-    fn take(&mut self) -> Result<Option<Progress>, TooOld> {
+    /// Changes that are available now.
+    fn take(&mut self) -> Result<Option<ChangeBatch>, TooOld> {
         let store = self.shared.store.read();
         loop {
             let mut steps = store.history().from(self.next)?;
@@ -183,7 +184,7 @@ impl Follower {
                 version.clone_into(&mut self.told);
             }
             if !steps.is_empty() || version.is_some() {
-                return Ok(Some(Progress { steps, version }));
+                return Ok(Some(ChangeBatch { steps, version }));
             }
             if is_all {
                 return Ok(None);
@@ -201,11 +202,11 @@ mod tests {
 
     use super::*;
 
-    fn step(name: &str, version: u64, bytes: usize) -> Step {
+    fn step(name: &str, version: u64, bytes: usize) -> RecordedChange {
         let mut object = Object::new(&GroupVersionKind::new("", "v1", "ConfigMap"), Some("a"), name);
         object.set(&["data"], "x".repeat(bytes));
         let now = Some(Kept::Packed(Packed::plain(object.encode()), Weak::new()));
-        Step { key: ObjectKey::new("a", name), before: None, now, version }
+        RecordedChange { key: ObjectKey::new("a", name), before: None, now, version }
     }
 
     fn told(history: &History, number: u64) -> Result<Vec<u64>, TooOld> {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_forgotten_from_the_oldest_on() {
+    fn the_oldest_changes_are_dropped_first() {
         let mut history = History::default();
         history.read_at(10, true);
         for version in 11..11 + STEPS_MIN as u64 {
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!((history.first, history.oldest), (1, 11));
         assert_eq!(told(&history, 0), Err(TooOld { asked: 10, oldest: 11 }));
         history.record(step("large", 5001, STEPS_BYTES_MAX + 1), OBJECTS_PER_STEP);
-        assert_eq!(told(&history, history.first), Ok(vec![5001]), "the newest is kept whatever it takes");
+        assert_eq!(told(&history, history.first), Ok(vec![5001]), "the newest is always kept");
         assert_eq!(history.oldest, 5000);
     }
 
@@ -236,7 +237,7 @@ mod tests {
         history.read_at(10, true);
         history.record(step("x", 12, 1), 1);
         history.read_at(20, false);
-        assert_eq!((told(&history, 0), history.oldest), (Ok(vec![12]), 10), "a later list takes nothing away");
+        assert_eq!((told(&history, 0), history.oldest), (Ok(vec![12]), 10), "a later list drops nothing");
         history.read_at(5, false);
         assert_eq!((history.steps.len(), history.first, history.oldest, history.newest), (0, 1, 5, 5));
     }

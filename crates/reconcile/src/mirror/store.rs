@@ -1,4 +1,4 @@
-//! The objects of a mirror, their indexes and who wants to hear of changes.
+//! The objects of a mirror, their indexes and subscribers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::mirror::history::{History, Step};
+use crate::mirror::history::{History, RecordedChange};
 use crate::mirror::{IndexFn, ObjectKey};
 
-/// Changes that wait with their trees, which are at hand and take room; beyond that objects wait as they are kept.
+/// Pending changes that hold decoded objects; beyond this they hold the stored form, to save memory.
 const TREES_WAITING_MAX: usize = 64;
 
 pub struct Store {
@@ -27,19 +27,19 @@ pub struct Store {
     dictionary: Option<Arc<Dictionary>>,
     indexes: Vec<Index>,
     subscribers: Vec<Weak<Subscriber>>,
-    /// The version of the API this is the state of; empty before the first list.
+    /// The version of the API this state matches; empty before the first list.
     version: String,
     history: Option<History>,
     is_closed: bool,
 }
 
-/// An object as the store keeps it.
+/// An object in stored form.
 #[derive(Clone)]
 pub enum Kept {
     Tree(Arc<Object>),
-    /// Its encoding, which takes a fraction of the tree's room; the tree itself while anybody holds it.
+    /// Its encoding, a fraction of the tree's size; the tree itself while someone else holds it.
     Packed(Packed, Weak<Object>),
-    /// What the API in this process has encoded anyway.
+    /// Shared with the API server in this process, which has it encoded anyway.
     Held(Arc<dyn Origin>),
 }
 
@@ -60,9 +60,9 @@ impl Kept {
         match self {
             Self::Tree(object) => Arc::clone(object),
             Self::Held(origin) => origin.object(),
-            Self::Packed(packed, tree) => tree.upgrade().unwrap_or_else(|| {
-                Arc::new(Object::decode(&packed.unpack()).expect("what was encoded from an object decodes to it"))
-            }),
+            Self::Packed(packed, tree) => tree
+                .upgrade()
+                .unwrap_or_else(|| Arc::new(Object::decode(&packed.unpack()).expect("encoded from an object"))),
         }
     }
 
@@ -83,7 +83,7 @@ impl Kept {
         }
     }
 
-    /// The room it takes, as far as that is its own.
+    /// Bytes it takes, not counting shared ones.
     pub fn size(&self) -> usize {
         match self {
             Self::Packed(packed, _) => packed.size(),
@@ -94,9 +94,9 @@ impl Kept {
 
 /// An object of a list.
 pub enum Listed {
-    /// And what the API in this process holds of it.
+    /// With its shared encoding in this process, if any.
     Tree(Arc<Object>, Option<Arc<dyn Origin>>),
-    /// Packed as it came, so that a long list is never in memory as trees.
+    /// Packed on arrival, so that a long list is never in memory as trees.
     Kept(ObjectKey, Kept),
 }
 
@@ -152,7 +152,7 @@ impl Listed {
     }
 }
 
-/// An object that was just decoded, and as it is kept.
+/// A decoded object and its stored form.
 struct Known {
     kept: Kept,
     tree: Arc<Object>,
@@ -170,19 +170,19 @@ struct Index {
     keys: HashMap<String, BTreeSet<ObjectKey>>,
 }
 
-/// What became of one object since a subscriber last heard of it.
+/// The change of one object since a subscriber last read it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     pub key: ObjectKey,
-    /// As the subscriber knew it; `None` when it is new to it.
+    /// The object as last read; `None` if it is new to the subscriber.
     pub before: Option<Arc<Object>>,
-    /// As it was when the change was recorded; `None` when it is gone.
+    /// The object when the change was recorded; `None` if it was deleted.
     pub now: Option<Arc<Object>>,
-    /// It was there when the subscription began: nothing happened to it.
+    /// It existed when the subscription began and has not changed.
     pub is_initial: bool,
 }
 
-/// Changes still to be read, one per object at most: its size is bounded by what it tells of.
+/// Unread changes, at most one per object, so its size is bounded by the number of objects.
 pub struct Subscription {
     subscriber: Arc<Subscriber>,
 }
@@ -193,8 +193,8 @@ struct Subscriber {
     wake: Notify,
 }
 
-/// A change that was not read yet. Packed objects stay packed until then.
-struct Waiting {
+/// An unread change. Packed objects stay packed until it is read.
+struct PendingChange {
     before: Option<Kept>,
     now: Option<Kept>,
     is_initial: bool,
@@ -202,7 +202,7 @@ struct Waiting {
 
 #[derive(Default)]
 struct Pending {
-    changes: BTreeMap<ObjectKey, Waiting>,
+    changes: BTreeMap<ObjectKey, PendingChange>,
     is_closed: bool,
 }
 
@@ -222,9 +222,9 @@ impl Store {
         }
     }
 
-    /// Asking for the history of a mirror that was not told to keep one is a mistake in the program.
+    /// The history. Panics if the mirror does not record one.
     pub fn history(&self) -> &History {
-        self.history.as_ref().expect("the mirror was told to keep a history")
+        self.history.as_ref().expect("the mirror records a history")
     }
 
     pub fn version(&self) -> &str {
@@ -235,7 +235,7 @@ impl Store {
         self.is_closed
     }
 
-    /// Some objects behind a key, in order.
+    /// Up to `count_max` objects after a key, in order.
     pub fn chunk(&self, namespace: &str, after: Option<&ObjectKey>, count_max: usize) -> Vec<(ObjectKey, Kept)> {
         let start = match after {
             Some(after) => Bound::Excluded(after.clone()),
@@ -296,7 +296,7 @@ impl Store {
         self.reach(&version);
     }
 
-    /// Nothing else has happened up to this version.
+    /// Advances the version without a change.
     pub fn reach(&mut self, version: &str) {
         version.clone_into(&mut self.version);
         self.wake_followers();
@@ -337,7 +337,7 @@ impl Store {
         self.tell(key, Some(before), None);
     }
 
-    /// Makes the store what a list says: what is not in it is gone.
+    /// Replaces the content with a full list: objects not in it were deleted.
     pub fn replace(&mut self, objects: Vec<Listed>, version: &str) {
         let listed: BTreeSet<ObjectKey> = objects.iter().map(Listed::key).collect();
         let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
@@ -359,11 +359,11 @@ impl Store {
         self.reach(version);
     }
 
-    /// What the first list brings is no change.
+    /// The first list is not a change.
     fn record(&mut self, key: &ObjectKey, before: Option<&Known>, now: Option<&Kept>, version: &str) {
         let Some(history) = self.history.as_mut().filter(|_| !self.version.is_empty()) else { return };
         let before = before.map(|before| before.kept.clone());
-        let step = Step { key: key.clone(), before, now: now.cloned(), version: number(version) };
+        let step = RecordedChange { key: key.clone(), before, now: now.cloned(), version: number(version) };
         history.record(step, self.objects.len());
     }
 
@@ -408,7 +408,7 @@ impl Store {
     }
 }
 
-/// Kubernetes counts versions; what is no number is before all of them.
+/// Versions of Kubernetes are numeric; any other one sorts before all of them.
 pub fn number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }
@@ -420,14 +420,14 @@ impl Subscriber {
         let waiting = |known: &Known| if is_short { Kept::Tree(Arc::clone(&known.tree)) } else { known.kept.clone() };
         let now = now.map(waiting);
         match pending.changes.get_mut(key) {
-            // What it was before stays what the reader last knew.
+            // `before` stays the state the reader last saw.
             Some(change) => {
                 change.now = now;
                 change.is_initial = false;
             }
             None => {
                 let before = before.map(waiting);
-                pending.changes.insert(key.clone(), Waiting { before, now, is_initial: false });
+                pending.changes.insert(key.clone(), PendingChange { before, now, is_initial: false });
             }
         }
         drop(pending);
@@ -435,7 +435,7 @@ impl Subscriber {
     }
 }
 
-impl Waiting {
+impl PendingChange {
     fn told(self, key: ObjectKey) -> Change {
         let tree = |kept: Option<Kept>| kept.map(|kept| kept.object());
         Change { key, before: tree(self.before), now: tree(self.now), is_initial: self.is_initial }
@@ -449,7 +449,7 @@ impl Subscription {
             let mut pending = subscriber.pending.lock();
             pending.is_closed = store.is_closed;
             for (key, kept) in &store.objects {
-                let waiting = Waiting { before: None, now: Some(kept.clone()), is_initial: true };
+                let waiting = PendingChange { before: None, now: Some(kept.clone()), is_initial: true };
                 pending.changes.insert(key.clone(), waiting);
             }
         }
@@ -470,7 +470,7 @@ impl Subscription {
                     return None;
                 }
             }
-            // A permit is kept for a wake that comes before this wait.
+            // `notify_one` stores a permit if it happens before this wait.
             self.subscriber.wake.notified().await;
         }
     }

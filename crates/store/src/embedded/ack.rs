@@ -1,9 +1,9 @@
-//! How far the store has acknowledged writes, noted beside the database so that a lost tail cannot pass for a clean end.
+//! The last acknowledged write, recorded next to the database so that a lost tail is detected.
 //!
-//! SQLite takes a damaged end of its write-ahead log for a transaction that was never finished and drops it without a word.
-//! The note is written after each commit has reached the disk and before anyone is told, so it never runs ahead of what is
-//! durable: a database that is behind its note has lost something. The note itself is not flushed each time; after a power
-//! cut it may be older than the database, which says nothing wrong.
+//! SQLite treats a damaged end of its write-ahead log as an unfinished transaction and drops it silently. The record
+//! is written after each commit is on disk and before the writers are answered, so it is never ahead of the durable
+//! state: a database behind its record has lost data. The record itself is not flushed each time; after a power
+//! failure it may be older than the database, which is harmless.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -19,7 +19,7 @@ pub(crate) struct AckFile {
 }
 
 impl AckFile {
-    /// The sequence number last noted. `None` when there is no note, or one that cannot be read and so proves nothing.
+    /// Returns the last recorded sequence number; `None` if the record is missing or unreadable.
     pub fn read(path: &Path) -> Result<Option<u64>> {
         let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
@@ -28,7 +28,7 @@ impl AckFile {
         };
         let sequence = decode(&bytes);
         if sequence.is_none() && !bytes.is_empty() {
-            tracing::warn!(path = %path.display(), "the note of acknowledged writes is damaged and is ignored");
+            tracing::warn!(path = %path.display(), "the record of acknowledged writes is damaged, ignoring it");
         }
         Ok(sequence)
     }
@@ -46,7 +46,7 @@ impl AckFile {
         Ok(ack)
     }
 
-    /// One write within one sector: the note is the old or the new one, never a mixture.
+    /// One write within one sector, so the record is either old or new, never mixed.
     pub fn note(&self, sequence: u64) -> std::io::Result<()> {
         self.file.write_all_at(&encode(sequence), 0)
     }

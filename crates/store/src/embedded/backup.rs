@@ -1,7 +1,7 @@
-//! Reads a whole data directory at one moment, whether or not a server has it open.
+//! Reads a consistent snapshot of a data directory, with or without a running server.
 //!
-//! SQLite lets any number of processes read beside the one that writes, each in a moment of its own. So a backup asks nothing
-//! of the server: it works while the server is busy, stuck or gone, and the ledger proves that what was read is whole.
+//! SQLite allows any number of processes to read while another writes, each from its own snapshot. So a backup needs
+//! no server: it works while the server is busy, stuck or stopped, and the ledger proves that the data is complete.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,17 +18,17 @@ use crate::error::{Error, Result};
 use crate::kv::KeyValue;
 use crate::local::chain::Version;
 use crate::reserved;
-use crate::snapshot::{Snapshot, SnapshotLease};
+use crate::snapshot::{SnapshotLease, StoreSnapshot};
 
-/// Everything live in the store of `directory` now. Changes nothing there. Blocks.
-pub fn snapshot(directory: &Path) -> Result<Snapshot> {
+/// Returns all live keys in the store of `directory`. Changes nothing there. Blocks.
+pub fn snapshot(directory: &Path) -> Result<StoreSnapshot> {
     let files = Files::of(directory);
     if !files.database.exists() {
         return Err(Error::Invalid(format!("{} has no store: {} is missing", directory.display(), "store.db")));
     }
     fill::refuse_unfinished(directory)?;
     match DirLock::acquire(&files.lock) {
-        // Nobody writes: what a server would refuse to open must not become a backup that looks sound.
+        // No server is running: data that a server would refuse to open must not become a backup that looks sound.
         Ok(_lock) => {
             wal::verify(&files.log)?;
             let acknowledged = AckFile::read(&files.ack)?;
@@ -41,13 +41,13 @@ pub fn snapshot(directory: &Path) -> Result<Snapshot> {
     }
 }
 
-fn read(files: &Files) -> Result<(Snapshot, table::Ledger)> {
+fn read(files: &Files) -> Result<(StoreSnapshot, table::Ledger)> {
     let path = &files.database;
     let explained = |error: rusqlite::Error| explain(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(explained)?;
     connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(explained)?;
-    // One transaction, so one moment, however many statements follow.
+    // One transaction gives one consistent snapshot for all statements.
     connection.execute_batch("BEGIN").map_err(explained)?;
     table::check_format(&connection, path)?;
     let mut live: BTreeMap<Arc<str>, Version> = BTreeMap::new();
@@ -66,5 +66,5 @@ fn read(files: &Files) -> Result<(Snapshot, table::Ledger)> {
     )?;
     let live = live.into_iter().filter(|(key, _)| !reserved::is_reserved(key));
     let kvs: Vec<KeyValue> = live.filter_map(|(key, version)| version.into_kv(&key)).collect();
-    Ok((Snapshot::new("embedded", ledger.revision, kvs, leases), ledger))
+    Ok((StoreSnapshot::new("embedded", ledger.revision, kvs, leases), ledger))
 }

@@ -1,4 +1,4 @@
-//! Deciding a whole batch of requests against memory before any of it is written, so that every outcome is definite.
+//! Decides a batch of requests against memory before any of it is written, so that every result is definite.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::local::chain::Version;
 use crate::local::change::Write;
 use crate::local::lease::{Lease, Leases};
 
-/// What the writer thread is asked to do.
+/// A request to the writer thread.
 pub(crate) enum Request {
     Write {
         write: Write,
@@ -30,7 +30,7 @@ pub(crate) enum Request {
         revision: Revision,
         reply: oneshot::Sender<Result<()>>,
     },
-    /// Remove rows nobody can read any more, and find out whether the disk takes writes again.
+    /// Remove unreadable rows, and probe whether the disk accepts writes again.
     Sweep,
     Close,
 }
@@ -48,28 +48,29 @@ impl Request {
 
 pub(crate) type Written = (Revision, Option<KeyValue>);
 
-/// An answer held back until the transaction is on disk. A refusal waits as well: it may rest on a write of the same batch.
-pub(crate) enum Answer {
+/// A reply held back until the transaction is on disk. A refusal waits too: it may depend on a write of the same
+/// batch.
+pub(crate) enum Reply {
     Write(oneshot::Sender<Result<Written>>, Result<Written>),
     Grant(oneshot::Sender<Result<LeaseId>>, Lease),
     Done(oneshot::Sender<Result<()>>, Result<()>),
 }
 
-impl Answer {
-    /// The asker may have gone away; the write stands all the same.
+impl Reply {
+    /// The caller may be gone; the write still counts.
     pub fn send(self) {
         match self {
-            Answer::Write(reply, result) => drop(reply.send(result)),
-            Answer::Grant(reply, lease) => drop(reply.send(Ok(lease.id))),
-            Answer::Done(reply, result) => drop(reply.send(result)),
+            Reply::Write(reply, result) => drop(reply.send(result)),
+            Reply::Grant(reply, lease) => drop(reply.send(Ok(lease.id))),
+            Reply::Done(reply, result) => drop(reply.send(result)),
         }
     }
 
     pub fn fail(self, error: &Error) {
         match self {
-            Answer::Write(reply, _) => drop(reply.send(Err(error.clone()))),
-            Answer::Grant(reply, _) => drop(reply.send(Err(error.clone()))),
-            Answer::Done(reply, _) => drop(reply.send(Err(error.clone()))),
+            Reply::Write(reply, _) => drop(reply.send(Err(error.clone()))),
+            Reply::Grant(reply, _) => drop(reply.send(Err(error.clone()))),
+            Reply::Done(reply, _) => drop(reply.send(Err(error.clone()))),
         }
     }
 }
@@ -82,10 +83,10 @@ pub(crate) struct Batch {
     pub compact: Option<Revision>,
     pub sweep: bool,
     pub close: bool,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<Reply>,
     pub revision: Revision,
     pub bytes: usize,
-    /// Keys as this batch leaves them.
+    /// Keys as of the end of this batch.
     pending: HashMap<Arc<str>, Option<KeyValue>>,
 }
 
@@ -109,7 +110,7 @@ impl Batch {
         batch
     }
 
-    /// Whether there is anything to put on disk.
+    /// Reports whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.versions.is_empty()
             && self.granted.is_empty()
@@ -123,22 +124,22 @@ impl Batch {
         match request {
             Request::Write { write, reply } => {
                 let result = self.write(&write, local, leases);
-                self.answers.push(Answer::Write(reply, result));
+                self.answers.push(Reply::Write(reply, result));
             }
             Request::Grant { ttl_seconds, reply } => match leases.prepare(ttl_seconds) {
                 Ok(lease) => {
                     self.granted.push(lease);
-                    self.answers.push(Answer::Grant(reply, lease));
+                    self.answers.push(Reply::Grant(reply, lease));
                 }
                 Err(error) => drop(reply.send(Err(error))),
             },
             Request::Revoke { lease, reply } => {
                 let result = self.revoke(lease, local, leases);
-                self.answers.push(Answer::Done(reply, result));
+                self.answers.push(Reply::Done(reply, result));
             }
             Request::Compact { revision, reply } => {
                 let result = self.compact(revision, local);
-                self.answers.push(Answer::Done(reply, result));
+                self.answers.push(Reply::Done(reply, result));
             }
             Request::Sweep => self.sweep = true,
             Request::Close => self.close = true,

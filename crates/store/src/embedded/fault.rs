@@ -1,4 +1,4 @@
-//! What an error of SQLite means for the store: nothing happened, the disk is full, or the data can no longer be trusted.
+//! Classifies SQLite errors: nothing was written, the disk is full, or the data can no longer be trusted.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rusqlite::{ErrorCode, ffi};
 
 use crate::error::Error;
 
-/// An error of the database at `path` in the words of the store.
+/// Converts a database error to a store error.
 pub(crate) fn explain(path: &Path, error: &rusqlite::Error) -> Error {
     let path = path.display();
     match error.sqlite_error_code() {
@@ -20,13 +20,13 @@ pub(crate) fn explain(path: &Path, error: &rusqlite::Error) -> Error {
     }
 }
 
-/// What may be done after a failed transaction.
+/// The safe reaction to a failed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aftermath {
     /// Nothing was written and the next transaction may succeed.
     Retry,
-    /// The kernel may have dropped what it could not write, and what is in memory may not be what is on disk: no further
-    /// write is safe in this process.
+    /// The kernel may have dropped failed writes, and memory may differ from the disk: no further write is safe in
+    /// this process.
     Stop,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn aftermath(error: &rusqlite::Error) -> Aftermath {
             (ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::OutOfMemory, _) => {
                 Aftermath::Retry
             }
-            // A write that failed, for instance on a quota, leaves no commit mark, which is always the last thing written.
+            // A failed write, for instance on a quota, leaves no commit record, which is always written last.
             (_, ffi::SQLITE_IOERR_WRITE) => Aftermath::Retry,
             _ => Aftermath::Stop,
         },

@@ -1,4 +1,4 @@
-//! Puts a snapshot into a data directory: built beside what is there, read back, and only then put in its place.
+//! Restores a snapshot into a data directory: built next to the existing data, read back, then moved into place.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
@@ -18,45 +18,46 @@ use crate::kv::{KeyValue, Revision};
 use crate::local::chain::Version;
 use crate::local::lease::Lease;
 use crate::reserved::{RESTORED, Restored};
-use crate::snapshot::{Fill, REVISION_GAP, Snapshot, digest};
+use crate::snapshot::{Fill, REVISION_GAP, StoreSnapshot, digest};
 
-/// There from the beginning of a restore to its end.
+/// Exists from the start of a restore to its end.
 const UNFINISHED: &str = "restore.unfinished";
-/// There when the contents were moved to another store.
+/// Exists if the contents were moved to another store.
 const MOVED: &str = "moved";
-/// Rows in one transaction, so that progress can be told and memory stays bounded.
+/// Rows per transaction, to report progress and bound memory.
 const BATCH_ROWS: usize = 1000;
 
-/// A directory that is filled but not yet open to servers: what belongs beside the store may still be put there.
+/// A filled directory that servers cannot open yet, so that other files can still be added.
 pub struct Filled {
     directory: PathBuf,
-    /// What was in the directory before, if there was something.
+    /// The directory with the previous data, if any.
     pub kept: Option<PathBuf>,
     pub revision: Revision,
     _lock: DirLock,
 }
 
 impl Filled {
-    /// Opens the directory to servers.
+    /// Allows servers to open the directory.
     pub fn finish(self) -> Result<()> {
         remove_mark(&self.directory, MOVED)?;
         remove_mark(&self.directory, UNFINISHED)
     }
 }
 
-/// Whether the directory has a store, whole or not.
+/// Reports whether the directory has a store, complete or not.
 pub fn is_filled(directory: &Path) -> bool {
     let files = Files::of(directory);
     [&files.database, &files.log, &files.ack].iter().any(|file| file.exists())
 }
 
-/// Fills `directory`. With `replace`, what is there is moved into a directory beside the new store; without, it is refused.
+/// Fills `directory`. With `replace`, existing data is moved to a directory next to the new store; without, it is an
+/// error.
 ///
-/// A failure before anything was replaced leaves the directory as it was. After that, and when the process is killed at any
-/// point, the directory refuses to be opened until a restore has come to its end.
+/// A failure before the replacement leaves the directory unchanged. Later, or if the process is killed at any point,
+/// the directory cannot be opened until a restore completes.
 pub fn fill(
     directory: &Path,
-    snapshot: &Snapshot,
+    snapshot: &StoreSnapshot,
     options: &Fill,
     replace: bool,
     progress: &dyn Fn(u64),
@@ -89,13 +90,13 @@ pub fn fill(
     Ok(Filled { directory: directory.to_owned(), kept, revision, _lock: lock })
 }
 
-/// Says that the contents are elsewhere now; a server is refused from here on.
+/// Records that the contents were moved elsewhere; servers refuse to open the store from now on.
 pub fn mark_moved(directory: &Path, text: &str) -> Result<()> {
     let _lock = DirLock::acquire(&Files::of(directory).lock)?;
     write_mark(directory, MOVED, text)
 }
 
-/// Takes back [`mark_moved`].
+/// Reverts [`mark_moved`].
 pub fn unmark_moved(directory: &Path) -> Result<()> {
     remove_mark(directory, MOVED)
 }
@@ -121,13 +122,13 @@ fn refuse(directory: &Path, name: &str, what: &str) -> Result<()> {
 }
 
 /// Writes the database and reads it back.
-fn build(partial: &Path, snapshot: &Snapshot, options: &Fill, progress: &dyn Fn(u64)) -> Result<Revision> {
+fn build(partial: &Path, snapshot: &StoreSnapshot, options: &Fill, progress: &dyn Fn(u64)) -> Result<Revision> {
     remove_partial(partial).map_err(|error| open::io_error(partial, &error))?;
     let mut connection = open::connect(partial)?;
     let explained = |error: rusqlite::Error| explain(partial, &error);
     open::set_page_size(&connection).map_err(explained)?;
     connection.pragma_update_and_check(None, "journal_mode", "delete", |_| Ok(())).map_err(explained)?;
-    // The file counts only after its name has changed, which is after it was flushed.
+    // The file only counts once renamed, which happens after it was flushed.
     connection.pragma_update(None, "synchronous", "off").map_err(explained)?;
     table::prepare(&mut connection, partial)?;
     let (versions, ledger) = plan(snapshot, options.restored.as_ref())?;
@@ -140,9 +141,9 @@ fn build(partial: &Path, snapshot: &Snapshot, options: &Fill, progress: &dyn Fn(
 
 type Row = (Arc<str>, Version);
 
-/// The rows in order of revision. Revisions stay what they were, so that what did not change since the backup is known as
-/// unchanged; where an engine wrote several keys at one revision, all but the first get new ones.
-fn plan(snapshot: &Snapshot, restored: Option<&Restored>) -> Result<(Vec<Row>, Ledger)> {
+/// The rows by revision. Revisions are kept, so that objects unchanged since the backup keep their version; if an
+/// engine wrote several keys at one revision, all but the first get new ones.
+fn plan(snapshot: &StoreSnapshot, restored: Option<&Restored>) -> Result<(Vec<Row>, Ledger)> {
     let floor = snapshot.about.revision + REVISION_GAP;
     let mut revision = floor;
     let mut next = || {
@@ -168,14 +169,14 @@ fn plan(snapshot: &Snapshot, restored: Option<&Restored>) -> Result<(Vec<Row>, L
         rows.push((RESTORED.into(), version));
     }
     rows.sort_by_key(|(_, version)| version.mod_revision);
-    // All of it counts as compacted: nobody can have watched this store before.
+    // All of it counts as compacted: no watcher can have seen this store before.
     let ledger = Ledger { sequence: 1, revision: revision + 1, compacted: revision + 1, ..Ledger::EMPTY };
     Ok((rows, ledger))
 }
 
 fn write(
     connection: &mut Connection,
-    snapshot: &Snapshot,
+    snapshot: &StoreSnapshot,
     versions: &[Row],
     mut ledger: Ledger,
     progress: &dyn Fn(u64),
@@ -200,7 +201,7 @@ fn write(
     Ok(ledger.revision)
 }
 
-fn verify(partial: &Path, snapshot: &Snapshot) -> Result<()> {
+fn verify(partial: &Path, snapshot: &StoreSnapshot) -> Result<()> {
     let connection = open::connect(partial)?;
     let mut found: Vec<KeyValue> = Vec::new();
     table::read(&connection, partial, |key, version| found.extend(version.to_kv(&key)), |_| {})?;
@@ -209,11 +210,11 @@ fn verify(partial: &Path, snapshot: &Snapshot) -> Result<()> {
     if digest(&found) == snapshot.digest() {
         return Ok(());
     }
-    let text = format!("{}: what was written does not read back as it should", partial.display());
+    let text = format!("{}: the written data does not read back correctly", partial.display());
     Err(Error::Corrupt(text))
 }
 
-/// Moves what is there out of the way; `None` when there was nothing.
+/// Moves existing data aside; `None` if there was none.
 fn keep_old(directory: &Path, files: &Files) -> std::io::Result<Option<PathBuf>> {
     let old = [&files.database, &files.log, &files.ack];
     if !old.iter().any(|file| file.exists()) {
@@ -222,13 +223,13 @@ fn keep_old(directory: &Path, files: &Files) -> std::io::Result<Option<PathBuf>>
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let kept = directory.join(format!("replaced-{now}"));
     DirBuilder::new().mode(0o700).create(&kept)?;
-    // The database last: with a log but without its database a store is refused, the other way round it might be opened.
+    // The database last: a log without its database is refused, the other way round it might be opened.
     for file in [&files.ack, &files.log, &files.database] {
         if let Some(name) = file.file_name().filter(|_| file.exists()) {
             std::fs::rename(file, kept.join(name))?;
         }
     }
-    // An index over the log of another database must not be believed.
+    // The index of another database's log must not be used.
     match std::fs::remove_file(directory.join("store.db-shm")) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,4 +1,4 @@
-//! What must happen now and then but never while somebody waits for a write: checkpoints, compaction, sweeping, probing.
+//! Background maintenance that must not delay writers: checkpoints, compaction, sweeping, probing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use crate::error::{Error, Result};
 use crate::local::{Local, Retention};
 
 const TICK: Duration = Duration::from_millis(250);
-/// How long a failing disk is left alone between two tries.
+/// Interval between probes of a failing disk.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// Log that is moved into the database without waiting for a quiet moment.
+/// Log size that is checkpointed without waiting for an idle moment.
 const CHECKPOINT_BYTES: u64 = 8 << 20;
-/// Length from which on the writer ends a checkpoint.
+/// Log length from which the writer completes a checkpoint.
 const LOG_FRAMES_MAX: i64 = 4096;
 
 #[derive(Clone)]
@@ -29,12 +29,12 @@ enum Health {
     Stopped(Error),
 }
 
-/// What the writer and the housekeeper know of each other.
+/// State shared by the writer and the housekeeper.
 pub(crate) struct Shared {
     health: Mutex<Health>,
     stopping: Mutex<bool>,
     wake: Condvar,
-    /// Written to the log since the last checkpoint, roughly.
+    /// Approximate bytes written to the log since the last checkpoint.
     log_bytes: AtomicU64,
     commits: AtomicU64,
     doomed: AtomicUsize,
@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// Why no further write may be tried, if so.
+    /// The reason why writes are stopped, if they are.
     pub fn stopped(&self) -> Option<Error> {
         match &*self.health.lock() {
             Health::Stopped(error) => Some(error.clone()),
@@ -75,7 +75,7 @@ impl Shared {
         *health = match aftermath {
             Aftermath::Retry => {
                 if first {
-                    tracing::error!(%error, "the store refuses writes until it has room again");
+                    tracing::error!(%error, "no space left; refusing writes until space is available");
                 }
                 Health::Failing(error)
             }
@@ -92,7 +92,7 @@ impl Shared {
         {
             let mut health = self.health.lock();
             if matches!(*health, Health::Failing(_)) {
-                tracing::info!("the store takes writes again");
+                tracing::info!("the store accepts writes again");
                 *health = Health::Good;
             }
         }
@@ -110,7 +110,7 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// `false` when it is time to go.
+    /// Returns `false` on shutdown.
     fn wait(&self) -> bool {
         let mut stopping = self.stopping.lock();
         if !*stopping && self.log_bytes.load(Ordering::Relaxed) < CHECKPOINT_BYTES {
@@ -139,8 +139,9 @@ impl Housekeeper {
             let idle = std::mem::replace(&mut commits, now) == now;
             let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed);
             if log_bytes >= CHECKPOINT_BYTES || (idle && log_bytes > 0) {
-                // Beside a busy writer a checkpoint never catches up entirely and the log would grow without end, so from some
-                // length on the writer does the small rest, after which the log starts again from its beginning.
+                // While the writer is busy a checkpoint never catches up entirely and the log would grow without
+                // bound. From some length on the writer does the small rest, after which the log restarts from its
+                // beginning.
                 if checkpoint(&self.connection, &self.shared) > LOG_FRAMES_MAX {
                     self.shared.checkpoint_duty.store(true, Ordering::Relaxed);
                 }
@@ -160,7 +161,7 @@ impl Housekeeper {
         }
     }
 
-    /// Without waiting: when the queue is full there will be another tick.
+    /// Never blocks: if the queue is full, the next tick retries.
     fn ask(&self, request: Request) {
         if let Some(requests) = self.requests.upgrade() {
             requests.try_send(request).ok();
@@ -168,14 +169,14 @@ impl Housekeeper {
     }
 }
 
-/// Moves the log into the database without holding up a writer. Returns the length of the log in frames.
+/// Moves the log into the database without blocking the writer. Returns the length of the log in frames.
 pub(crate) fn checkpoint(connection: &Connection, shared: &Shared) -> i64 {
     let bytes = shared.log_bytes.swap(0, Ordering::Relaxed);
     match connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1)) {
         Ok(frames) => frames,
         Err(error) => {
-            // On a full disk the log stays where it is, still readable and durable, until there is room.
-            tracing::debug!(%error, "checkpoint put off");
+            // On a full disk the log stays, readable and durable, until there is space.
+            tracing::debug!(%error, "checkpoint postponed");
             shared.log_bytes.fetch_add(bytes.min(CHECKPOINT_BYTES - 1), Ordering::Relaxed);
             0
         }

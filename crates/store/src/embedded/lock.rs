@@ -1,4 +1,4 @@
-//! One opener per data directory, held by the kernel for as long as the process lives.
+//! Exclusive lock of a data directory, held by the kernel while the process lives.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Error, Result};
 
-/// Dropping it lets the next opener in.
+/// Dropping it releases the directory.
 pub(crate) struct DirLock {
     _file: File,
 }
@@ -30,9 +30,9 @@ impl DirLock {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked(describe_holder(path, &mut file))),
             Err(errno) => return Err(failed(errno.into())),
         }
-        // The text is for whoever is refused; the lock holds without it, so a full disk must not stop an opener.
+        // The text is only for error messages; the lock works without it, so a full disk must not prevent opening.
         if let Err(error) = write_pid(&mut file) {
-            tracing::warn!(path = %path.display(), %error, "cannot note the process id in the lock file");
+            tracing::warn!(path = %path.display(), %error, "cannot write the process id to the lock file");
         }
         Ok(DirLock { _file: file })
     }

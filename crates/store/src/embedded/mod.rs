@@ -1,7 +1,7 @@
-//! The default engine: everything in memory for reading, SQLite on disk, one thread that shares each flush among many writers.
+//! The default engine: all data in memory for reads, SQLite on disk, one writer thread that batches flushes.
 //!
-//! A write is decided against memory by the writer thread, put on disk together with whatever else is waiting, and only then
-//! shown to readers and watchers and answered. Reads never touch the disk.
+//! The writer thread decides a write against memory, commits it together with other waiting writes, and only then
+//! publishes it to readers and watchers and answers. Reads never touch the disk.
 
 mod ack;
 mod backup;
@@ -40,41 +40,41 @@ use crate::{Store, WatchStream};
 pub use backup::snapshot;
 pub use fill::{Filled, fill, is_filled, mark_moved, unmark_moved};
 
-/// A key longer than this is a mistake of the caller.
+/// Longer keys are a bug of the caller.
 const KEY_BYTES_MAX: usize = 4096;
-/// SQLite holds blobs up to a gigabyte; nobody stores objects of this size on purpose.
+/// SQLite's limit is a gigabyte; no legitimate object comes close to this size.
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Made when it does not exist.
+pub struct EmbeddedOptions {
+    /// Created if missing.
     pub directory: PathBuf,
     pub retention: Retention,
-    /// Writes that would make the database larger are refused with [`Error::NoSpace`].
+    /// Writes that would grow the database beyond this fail with [`Error::NoSpace`].
     pub size_bytes_max: Option<u64>,
 }
 
-impl Options {
+impl EmbeddedOptions {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Options { directory: directory.into(), retention: Retention::default(), size_bytes_max: None }
+        EmbeddedOptions { directory: directory.into(), retention: Retention::default(), size_bytes_max: None }
     }
 }
 
-/// A store in a directory of this machine. Dropping it waits for accepted writes and lets the next opener in.
+/// A store in a local directory. Dropping it waits for accepted writes and releases the lock.
 pub struct Embedded {
     files: Files,
     local: Arc<Local>,
     leases: Arc<Leases>,
     shared: Arc<Shared>,
-    /// Gone only while dropping.
+    /// `None` only while dropping.
     requests: Option<mpsc::Sender<Request>>,
     finished: watch::Receiver<bool>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Embedded {
-    /// Opens or makes the store. Reads all of it, so call it where blocking is allowed.
-    pub fn open(options: &Options) -> Result<Embedded> {
+    /// Opens or creates the store. Reads all of it, so call it where blocking is allowed.
+    pub fn open(options: &EmbeddedOptions) -> Result<Embedded> {
         open::open(options)
     }
 
@@ -95,7 +95,7 @@ impl Embedded {
         self.leases.expire_in_background(move |lease| {
             let Some(requests) = requests.as_ref().and_then(mpsc::WeakSender::upgrade) else { return };
             let (reply, answer) = oneshot::channel();
-            // When it fails the lease is tried again later.
+            // If it fails, revoking the lease is retried later.
             if requests.blocking_send(Request::Revoke { lease, reply }).is_ok() {
                 answer.blocking_recv().ok();
             }

@@ -1,4 +1,4 @@
-//! Opening a data directory: lock it, look for damage, read everything into memory, start the threads.
+//! Opens a data directory: locks it, checks for damage, reads everything into memory, starts the threads.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -14,18 +14,18 @@ use crate::embedded::fault::explain;
 use crate::embedded::housekeeper::{Housekeeper, Shared};
 use crate::embedded::lock::DirLock;
 use crate::embedded::table::{self, Ledger};
-use crate::embedded::writer::{Doomed, Writer};
-use crate::embedded::{Embedded, Options, fill, wal};
+use crate::embedded::writer::{ObsoleteRow, Writer};
+use crate::embedded::{Embedded, EmbeddedOptions, fill, wal};
 use crate::error::{Error, Result};
 use crate::local::Local;
 use crate::local::index::Index;
 use crate::local::lease::{Lease, Leases};
 
-/// Writers that may wait for the disk at a time; the next ones wait for a place.
+/// Writers that may wait for the disk at a time; more wait for a slot in the queue.
 const QUEUE_REQUESTS_MAX: usize = 1024;
 /// Rows hold objects of one or two KiB; pages of this size waste less than SQLite's 4 KiB.
 const PAGE_BYTES: u64 = 8192;
-/// The log file is cut back to this length when it has been longer.
+/// The log file is truncated to this length after it was longer.
 const LOG_BYTES_KEPT: i64 = 64 << 20;
 
 /// The files of a data directory.
@@ -47,7 +47,7 @@ impl Files {
     }
 }
 
-pub(super) fn open(options: &Options) -> Result<Embedded> {
+pub(super) fn open(options: &EmbeddedOptions) -> Result<Embedded> {
     let directory = &options.directory;
     let files = Files::of(directory);
     let at = |error: std::io::Error| io_error(directory, &error);
@@ -78,7 +78,7 @@ pub(super) fn io_error(path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// SQLite makes a new database of a file that is missing or empty, and drops a log that it does not belong to.
+/// SQLite creates a new database if the file is missing or empty, and drops a log that does not belong to it.
 fn refuse_missing_database(files: &Files, acknowledged: Option<u64>) -> Result<()> {
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     if length(&files.database) > 0 {
@@ -129,11 +129,11 @@ pub(super) fn set_page_size(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "page_size", PAGE_BYTES as i64)
 }
 
-fn configure(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
+fn configure(connection: &Connection, options: &EmbeddedOptions) -> rusqlite::Result<()> {
     set_page_size(connection)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
-    // Checkpoints are the housekeeper's.
+    // The housekeeper runs the checkpoints.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
@@ -146,7 +146,7 @@ fn configure(connection: &Connection, options: &Options) -> rusqlite::Result<()>
 pub(super) struct Contents {
     index: Index,
     leases: Vec<Lease>,
-    doomed: VecDeque<Doomed>,
+    doomed: VecDeque<ObsoleteRow>,
     pub ledger: Ledger,
 }
 
@@ -165,7 +165,7 @@ pub(super) fn read(connection: &Connection, path: &Path) -> Result<Contents> {
     Ok(Contents { index, leases, doomed, ledger })
 }
 
-/// What the log holds is in the database from here on, so that leftovers of an unfinished transaction do not stay in it.
+/// Moves the log into the database, so that leftovers of an unfinished transaction do not stay in it.
 fn empty_log(connection: &Connection, files: &Files) {
     let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
     if let Err(error) = emptied {
@@ -174,7 +174,7 @@ fn empty_log(connection: &Connection, files: &Files) {
 }
 
 fn start(
-    options: &Options,
+    options: &EmbeddedOptions,
     files: Files,
     connection: Connection,
     contents: Contents,

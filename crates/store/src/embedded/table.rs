@@ -1,7 +1,8 @@
-//! The database's form: one row per version in order of revision, and a ledger that every transaction keeps balanced.
+//! The database schema: one row per version by revision, and a ledger that every transaction keeps balanced.
 //!
-//! Rows are only appended and removed. No index over keys is kept on disk, because the whole of it is in memory. The ledger
-//! counts the rows and sums their checksums, so a row that was changed, lost or doubled is noticed when the store is opened.
+//! Rows are only inserted and removed. There is no index over keys on disk, because all of it is in memory. The
+//! ledger counts the rows and sums their checksums, so a changed, lost or duplicated row is detected when the store
+//! is opened.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::local::chain::Version;
 use crate::local::index::FIRST_REVISION;
 use crate::local::lease::Lease;
 
-/// Raised when an older program could no longer read the database.
+/// Incremented when older programs can no longer read the database.
 pub(crate) const FORMAT: i64 = 1;
 /// "FLOT", so that another program's database is not mistaken for ours.
 const APPLICATION_ID: i64 = 0x464c_4f54;
@@ -41,10 +42,10 @@ const SCHEMA: &str = "
     ) STRICT;
 ";
 
-/// What the database as a whole must add up to.
+/// Totals over the whole database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger {
-    /// One more with each transaction.
+    /// Incremented by each transaction.
     pub sequence: u64,
     pub revision: Revision,
     pub compacted: Revision,
@@ -98,7 +99,7 @@ fn lease_crc(lease: &Lease) -> u32 {
     hasher.finalize()
 }
 
-/// Makes a new database, or checks that an existing one is ours and of a format we know.
+/// Creates a new database, or checks that an existing one is ours and of a known format.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Result<()> {
     let explain = |error: rusqlite::Error| super::fault::explain(path, &error);
     let tables: i64 =
@@ -109,7 +110,7 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Result<()> {
     check_format(connection, path)
 }
 
-/// Refuses a database that is not ours, or of a format we do not know.
+/// Rejects a database of another program or of an unknown format.
 pub(crate) fn check_format(connection: &Connection, path: &Path) -> Result<()> {
     let explain = |error: rusqlite::Error| super::fault::explain(path, &error);
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(explain);
@@ -146,7 +147,7 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Everything in the database, handed out in order of revision and held against the ledger.
+/// Reads all rows by revision and checks them against the ledger.
 pub(crate) fn read(
     connection: &Connection,
     path: &Path,
@@ -253,7 +254,7 @@ pub(crate) fn insert_version(connection: &Connection, key: &str, version: &Versi
 
 pub(crate) fn delete_version(connection: &Connection, revision: Revision) -> rusqlite::Result<()> {
     let removed = connection.prepare_cached("DELETE FROM log WHERE revision = ?1")?.execute([revision as i64])?;
-    // The ledger is about to be told of one row less.
+    // The caller subtracts one row from the ledger.
     if removed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(removed)) }
 }
 

@@ -1,4 +1,4 @@
-//! What only the embedded engine promises: it survives restarts, refuses what it must, and shares flushes.
+//! Tests of the embedded engine only: restarts, refusals, and shared flushes.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::*;
 
 fn open(directory: &Path) -> Embedded {
-    Embedded::open(&Options::new(directory)).unwrap()
+    Embedded::open(&EmbeddedOptions::new(directory)).unwrap()
 }
 
 async fn fill(store: &Embedded, keys: usize) -> Revision {
@@ -56,7 +56,7 @@ async fn compaction_survives_a_restart_and_frees_the_rows() {
         store.delete("/gone", None).await.unwrap()
     };
     store.compact(deleted).await.unwrap();
-    // The rows go with the next transaction.
+    // The rows are removed by the next transaction.
     store.create("/b", "1".into(), None).await.unwrap();
     drop(store);
 
@@ -89,10 +89,10 @@ async fn leases_survive_a_restart() {
 }
 
 #[test]
-fn a_second_opener_is_refused_and_told_who_holds_the_directory() {
+fn a_second_opener_is_refused_with_the_owner_of_the_lock() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
-    let refused = Embedded::open(&Options::new(directory.path())).err().unwrap().to_string();
+    let refused = Embedded::open(&EmbeddedOptions::new(directory.path())).err().unwrap().to_string();
     assert!(refused.contains(&format!("pid {}", std::process::id())), "{refused}");
     drop(store);
     open(directory.path());
@@ -104,23 +104,23 @@ fn a_newer_format_is_refused_by_name() {
     drop(open(directory.path()));
     let database = Files::of(directory.path()).database;
     open::connect(&database).unwrap().pragma_update(None, "user_version", table::FORMAT + 1).unwrap();
-    let refused = Embedded::open(&Options::new(directory.path())).err().unwrap();
+    let refused = Embedded::open(&EmbeddedOptions::new(directory.path())).err().unwrap();
     assert!(matches!(refused, Error::NewerFormat { found, .. } if found == table::FORMAT + 1), "{refused}");
 }
 
 #[test]
-fn a_database_of_another_program_is_left_alone() {
+fn a_database_of_another_program_is_not_modified() {
     let directory = tempfile::tempdir().unwrap();
     let database = Files::of(directory.path()).database;
     open::connect(&database).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
-    let refused = Embedded::open(&Options::new(directory.path())).err().unwrap().to_string();
+    let refused = Embedded::open(&EmbeddedOptions::new(directory.path())).err().unwrap().to_string();
     assert!(refused.contains("not a database of this program"), "{refused}");
 }
 
 #[tokio::test]
-async fn retention_bounds_the_history_without_being_asked() {
+async fn retention_bounds_the_history_automatically() {
     let directory = tempfile::tempdir().unwrap();
-    let mut options = Options::new(directory.path());
+    let mut options = EmbeddedOptions::new(directory.path());
     options.retention.events = 50;
     let store = Embedded::open(&options).unwrap();
     fill(&store, 200).await;

@@ -1,8 +1,9 @@
-//! Reads SQLite's write-ahead log before SQLite does, to tell a damaged log from one that a crash cut short.
+//! Checks SQLite's write-ahead log before SQLite reads it, to distinguish damage from a log truncated by a crash.
 //!
-//! SQLite stops at the first frame whose checksum does not fit and forgets the rest. That is right after a crash: the frames
-//! of the last transaction may be missing. It is wrong when frames of a later transaction follow, because the store begins a
-//! transaction only after the one before has reached the disk. The file format is described at sqlite.org/walformat.html.
+//! SQLite stops at the first frame with a wrong checksum and drops the rest. That is right after a crash: the frames
+//! of the last transaction may be missing. It is wrong if frames of a later transaction follow, because the store
+//! begins a transaction only after the previous one is on disk. The file format is described at
+//! sqlite.org/walformat.html.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -15,14 +16,14 @@ const FRAME_HEADER: usize = 24;
 const MAGIC: u32 = 0x377f_0682;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum LogStatus {
     /// Nothing to recover.
     Empty,
-    /// All frames up to here belong to finished transactions; what follows is old, or was never finished.
+    /// All frames up to here belong to finished transactions; the rest is old or was never finished.
     Sound {
         frames: u64,
     },
-    /// This frame is damaged although its transaction had reached the disk.
+    /// This frame is damaged although its transaction was on disk.
     Damaged {
         frame: u64,
     },
@@ -38,13 +39,13 @@ pub(crate) fn verify(path: &Path) -> Result<()> {
     };
     let verdict = inspect(BufReader::with_capacity(1 << 20, file));
     match verdict.map_err(|error| Error::Io(format!("{}: {error}", path.display())))? {
-        Verdict::Empty | Verdict::Sound { .. } => Ok(()),
-        Verdict::Damaged { frame } => Err(Error::Corrupt(format!(
+        LogStatus::Empty | LogStatus::Sound { .. } => Ok(()),
+        LogStatus::Damaged { frame } => Err(Error::Corrupt(format!(
             "{}: frame {frame} of the write-ahead log does not match its checksum, and transactions after it had been written: \
              acknowledged writes would be lost. Restore a backup, or remove the file to accept the loss",
             path.display()
         ))),
-        Verdict::DamagedHeader => Err(Error::Corrupt(format!(
+        LogStatus::DamagedHeader => Err(Error::Corrupt(format!(
             "{}: the header of the write-ahead log does not match its checksum: acknowledged writes would be lost. \
              Restore a backup, or remove the file to accept the loss",
             path.display()
@@ -52,14 +53,14 @@ pub(crate) fn verify(path: &Path) -> Result<()> {
     }
 }
 
-pub(crate) fn inspect(mut log: impl Read) -> std::io::Result<Verdict> {
+pub(crate) fn inspect(mut log: impl Read) -> std::io::Result<LogStatus> {
     let mut bytes = [0; HEADER];
     if read_full(&mut log, &mut bytes)? < HEADER {
-        return Ok(Verdict::Empty);
+        return Ok(LogStatus::Empty);
     }
     let Some(header) = Header::parse(&bytes) else {
-        // A file that was extended but never written is zeros throughout.
-        return Ok(if all_zero(&bytes) && rest_is_zero(log)? { Verdict::Empty } else { Verdict::DamagedHeader });
+        // A file that was extended but never written contains only zeros.
+        return Ok(if all_zero(&bytes) && rest_is_zero(log)? { LogStatus::Empty } else { LogStatus::DamagedHeader });
     };
     let mut scan = Scan::new(&header);
     let mut frame = vec![0; FRAME_HEADER + header.page_size];
@@ -68,7 +69,7 @@ pub(crate) fn inspect(mut log: impl Read) -> std::io::Result<Verdict> {
             return Ok(verdict);
         }
     }
-    Ok(Verdict::Sound { frames: scan.committed })
+    Ok(LogStatus::Sound { frames: scan.committed })
 }
 
 struct Header {
@@ -94,12 +95,12 @@ impl Header {
 
 struct Scan {
     number: u64,
-    /// Of the last frame, as it should be while the log is sound and as it is written afterwards.
+    /// The checksum of the last frame: computed while the log is sound, as read afterwards.
     previous: Sum,
-    /// The first frame that does not fit.
+    /// The first frame with a wrong checksum.
     broken: Option<u64>,
     committed: u64,
-    /// The frame before this one claims to end a transaction of this log.
+    /// The previous frame claims to end a transaction of this log.
     after_commit: bool,
 }
 
@@ -108,12 +109,12 @@ impl Scan {
         Scan { number: 0, previous: header.sum, broken: None, committed: 0, after_commit: false }
     }
 
-    fn frame(&mut self, header: &Header, frame: &[u8]) -> Option<Verdict> {
+    fn frame(&mut self, header: &Header, frame: &[u8]) -> Option<LogStatus> {
         self.number += 1;
         let stored = Sum::stored(&frame[16..]);
         let same_log = frame[8..16] == header.salt;
         let is_commit = word(frame, 4) != 0;
-        // Frames left from an earlier round of the log are told by their salt without summing them up.
+        // Frames of an earlier log generation differ in their salt; no need to sum them.
         let fits = same_log && {
             let head = self.previous.add(header.big_endian, &frame[..8]);
             head.add(header.big_endian, &frame[FRAME_HEADER..]) == stored
@@ -125,8 +126,9 @@ impl Scan {
                 }
             }
             None => self.broken = Some(self.number),
-            // It fits its predecessor, which ended a transaction: that transaction had reached the disk, and it is cut off.
-            Some(broken) if fits && self.after_commit => return Some(Verdict::Damaged { frame: broken }),
+            // It matches its predecessor, which ended a transaction: that transaction was on disk but is now
+            // unreachable.
+            Some(broken) if fits && self.after_commit => return Some(LogStatus::Damaged { frame: broken }),
             Some(_) => {}
         }
         self.previous = stored;
@@ -135,7 +137,7 @@ impl Scan {
     }
 }
 
-/// SQLite's running checksum, a sort of Fletcher sum over pairs of words.
+/// SQLite's running checksum, a variant of Fletcher's over pairs of words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Sum(u32, u32);
 
@@ -183,7 +185,7 @@ fn rest_is_zero(mut log: impl Read) -> std::io::Result<bool> {
     }
 }
 
-/// As many bytes as there are, up to the buffer's length.
+/// Reads until the buffer is full or the input ends.
 fn read_full(from: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {

@@ -1,4 +1,4 @@
-//! The one thread that writes: it turns what is waiting into one transaction, and answers once that is on disk.
+//! The writer thread: commits waiting requests as one transaction, and answers once it is on disk.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use crate::embedded::ack::AckFile;
-use crate::embedded::batch::{Answer, Batch, Request};
+use crate::embedded::batch::{Batch, Reply, Request};
 use crate::embedded::fault::{Aftermath, aftermath, explain};
 use crate::embedded::housekeeper::Shared;
 use crate::embedded::lock::DirLock;
@@ -19,18 +19,18 @@ use crate::kv::Revision;
 use crate::local::Local;
 use crate::local::lease::Leases;
 
-/// Bounds of one transaction: large enough to share a flush, small enough that nobody waits long for it.
+/// Bounds of one transaction: large enough to share a flush, small enough for low latency.
 const BATCH_REQUESTS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// Rows removed by a transaction beside its own work, on top of two for each row it adds: removal keeps up with writing.
+/// Rows removed along with other work, plus two for each row added, so that removal keeps up with writes.
 const SWEEP_ROWS: usize = 128;
-/// Rows removed by a transaction when nothing else is to be done.
+/// Rows removed by a transaction without other work.
 const SWEEP_ROWS_IDLE: usize = 2048;
-/// What a transaction adds to the log beside its rows: the pages of the ledger and of the inner nodes.
+/// Log bytes of a transaction in addition to its rows: the pages of the ledger and the inner nodes.
 const BATCH_OVERHEAD_BYTES: usize = 24 << 10;
 
-/// A row to be removed: its revision and its checksum, which leaves the ledger with it.
-pub(crate) type Doomed = (Revision, u32);
+/// A row to remove: its revision, and its checksum to subtract from the ledger.
+pub(crate) type ObsoleteRow = (Revision, u32);
 
 pub(crate) struct Writer {
     pub connection: Connection,
@@ -40,23 +40,24 @@ pub(crate) struct Writer {
     pub shared: Arc<Shared>,
     pub ack: Arc<AckFile>,
     pub ledger: Ledger,
-    /// Oldest first, so that the mark of a deletion never goes before what it deletes.
-    pub doomed: VecDeque<Doomed>,
+    /// Oldest first, so that a deletion marker is never removed before the versions it deletes.
+    pub doomed: VecDeque<ObsoleteRow>,
     pub requests: mpsc::Receiver<Request>,
     pub housekeeper: JoinHandle<()>,
     pub lock: DirLock,
 }
 
-/// Where a transaction failed decides what its writers may be told.
+/// The point at which a transaction failed; it determines the error for its writers.
 enum Failure {
     /// Nothing of it is on disk.
     Before(rusqlite::Error),
-    /// Its last write was under way.
+    /// The commit itself was being written.
     During(rusqlite::Error),
 }
 
 impl Writer {
-    /// Works until the last sender is gone or a close is asked for, then leaves everything in the database file.
+    /// Runs until the last sender is gone or a close is requested, then checkpoints everything into the database
+    /// file.
     pub fn run(mut self) {
         let mut waiting = Vec::new();
         let mut backlog = VecDeque::new();
@@ -67,7 +68,7 @@ impl Writer {
             backlog.extend(waiting.drain(..));
             let batch = self.plan(&mut backlog);
             if batch.close {
-                // What was sent before the close, or at the same time, is still served.
+                // Requests sent before or during the close are still served.
                 self.requests.close();
             }
             self.process(batch);
@@ -90,7 +91,7 @@ impl Writer {
 
     fn process(&mut self, batch: Batch) {
         if batch.is_empty() {
-            return batch.answers.into_iter().for_each(Answer::send);
+            return batch.answers.into_iter().for_each(Reply::send);
         }
         if let Some(error) = self.shared.stopped() {
             return batch.answers.into_iter().for_each(|answer| answer.fail(&error));
@@ -135,12 +136,12 @@ impl Writer {
         rows.min(self.doomed.len())
     }
 
-    /// The transaction is on disk: note it, show it, answer.
+    /// The transaction is on disk: record, publish, answer.
     fn publish(&mut self, batch: Batch, ledger: Ledger) {
         self.doomed.drain(..self.sweep_rows(&batch));
         self.ledger = ledger;
         if let Err(error) = self.ack.note(ledger.sequence) {
-            tracing::warn!(%error, "cannot note how far writes were acknowledged");
+            tracing::warn!(%error, "cannot record the last acknowledged write");
         }
         for lease in &batch.granted {
             self.leases.start(*lease);
@@ -154,21 +155,21 @@ impl Writer {
                 applier.forget_lease(lease.id);
             }
         });
-        // Writers do not wait for a compaction of the same batch; who asked for it is told when it can be seen.
+        // Writers do not wait for a compaction of the same batch; its caller is answered once its effect is visible.
         let (compactions, writes): (Vec<_>, Vec<_>) =
-            batch.answers.into_iter().partition(|answer| batch.compact.is_some() && matches!(answer, Answer::Done(..)));
-        writes.into_iter().for_each(Answer::send);
+            batch.answers.into_iter().partition(|answer| batch.compact.is_some() && matches!(answer, Reply::Done(..)));
+        writes.into_iter().for_each(Reply::send);
         if let Some(revision) = batch.compact {
             self.forget(revision);
         }
-        compactions.into_iter().for_each(Answer::send);
+        compactions.into_iter().for_each(Reply::send);
         self.shared.committed(batch.bytes + BATCH_OVERHEAD_BYTES, self.doomed.len());
         if self.shared.take_checkpoint_duty() {
             crate::embedded::housekeeper::checkpoint(&self.connection, &self.shared);
         }
     }
 
-    /// Drops from memory what was compacted; the rows go with later transactions.
+    /// Drops compacted versions from memory; their rows are removed by later transactions.
     fn forget(&mut self, revision: Revision) {
         let doomed = &mut self.doomed;
         let forgotten = self.local.compact(revision, |key, version| {
@@ -189,7 +190,7 @@ impl Writer {
             Failure::Before(cause) => (cause, explain(&self.path, cause)),
             Failure::During(cause) => match aftermath(cause) {
                 Aftermath::Retry => (cause, explain(&self.path, cause)),
-                // The flush failed: the transaction may be there after a restart, or not.
+                // The flush failed: the transaction may or may not exist after a restart.
                 Aftermath::Stop => (cause, Error::Unknown(explain(&self.path, cause).to_string())),
             },
         };
@@ -209,7 +210,7 @@ impl Writer {
             tracing::warn!(path = %self.path.display(), %error, "the write-ahead log stays for the next start");
         }
         if let Err(error) = self.ack.sync() {
-            tracing::debug!(%error, "flush of the note of acknowledged writes");
+            tracing::debug!(%error, "cannot flush the record of acknowledged writes");
         }
         if let Err((_, error)) = self.connection.close() {
             tracing::warn!(path = %self.path.display(), %error, "closing the database");

@@ -1,4 +1,4 @@
-//! Calls to an etcd cluster: several endpoints, a deadline for each call, and errors told apart by what they prove.
+//! Calls to an etcd cluster: several endpoints, a deadline per call, and errors classified by what they prove.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,27 +13,27 @@ use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::error::{Error, Result};
-use crate::etcd::{Options, messages};
+use crate::etcd::{EtcdOptions, messages};
 
-/// Between two rounds over all endpoints.
+/// Pause between two rounds over all endpoints.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const WINDOW_BYTES: u32 = 8 << 20;
 
-/// Why a call came to nothing.
+/// The error of a call.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// etcd answered with an error: the call had no effect.
     Answered(Status),
     /// The call never reached etcd.
     Unsent(String),
-    /// No answer came: the call may have had its effect, or may have it yet.
+    /// No response: the call may have taken effect, or may still do so.
     Ambiguous(String),
 }
 
 impl Failure {
-    /// For calls without an effect, where no answer is simply no answer.
+    /// For calls without an effect, where a missing response is harmless.
     pub fn into_error(self) -> Error {
         match self {
             Failure::Answered(status) => answered(&status),
@@ -42,7 +42,7 @@ impl Failure {
     }
 }
 
-/// An error of etcd in the words of the store. Compaction is handled where the revision asked for is known.
+/// Converts an error of etcd to a store error. Compaction is handled where the requested revision is known.
 pub(crate) fn answered(status: &Status) -> Error {
     let message = status.message();
     match status.code() {
@@ -68,7 +68,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub fn new(options: &Options) -> Result<Client> {
+    pub fn new(options: &EtcdOptions) -> Result<Client> {
         let invalid = |error: tonic::transport::Error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             Error::Invalid(format!("etcd endpoint: {error}{cause}"))
@@ -104,7 +104,7 @@ impl Client {
         Ok(Client { channels, preferred: AtomicUsize::new(0), timeout: options.timeout })
     }
 
-    /// For calls that may be repeated: tried on one endpoint after the other until one answers or time is up.
+    /// For idempotent calls: tries one endpoint after the other until one responds or the deadline passes.
     pub async fn read<M, R>(&self, path: &'static str, message: M) -> Result<R, Failure>
     where
         M: prost::Message + Clone + 'static,
@@ -119,7 +119,7 @@ impl Client {
         .await
     }
 
-    /// For calls with an effect: repeated only while it is certain that etcd has not seen them.
+    /// For calls with an effect: retried only while it is certain that etcd has not seen them.
     pub async fn write<M, R>(&self, path: &'static str, message: M) -> Result<R, Failure>
     where
         M: prost::Message + Clone + 'static,
@@ -169,7 +169,7 @@ impl Client {
             let answer = grpc.unary(Request::new(message), PathAndQuery::from_static(path), codec).await;
             answer.map(tonic::Response::into_inner).map_err(classify)
         };
-        // A share of the time for each endpoint, so that one that hangs does not use up all of it.
+        // Each endpoint gets a share of the time, so that one that hangs does not use up all of it.
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left.min((self.timeout / self.channels.len() as u32).max(Duration::from_secs(2)));
         let result = match tokio::time::timeout(share, call).await {
@@ -182,7 +182,7 @@ impl Client {
         result
     }
 
-    /// Opens a stream in both directions. Also tells the endpoint, to be left when the stream breaks.
+    /// Opens a bidirectional stream. Also returns the endpoint, to switch away from when the stream breaks.
     pub async fn stream<M, R>(
         &self,
         path: &'static str,
@@ -212,7 +212,7 @@ impl Client {
         result.map(|stream| (endpoint, stream))
     }
 
-    /// Lets the next call go to another endpoint, unless somebody else has seen to that.
+    /// Directs the next call to another endpoint, unless another caller already has.
     pub fn leave(&self, endpoint: usize) {
         let next = (endpoint + 1) % self.channels.len();
         self.preferred.compare_exchange(endpoint, next, Ordering::Relaxed, Ordering::Relaxed).ok();
@@ -239,7 +239,7 @@ pub(crate) fn classify(status: Status) -> Failure {
     }
     let message = status.message();
     match status.code() {
-        // Refused before it was proposed to the cluster.
+        // Rejected before it was proposed to the cluster.
         Code::Unavailable if message == "etcdserver: no leader" => Failure::Unsent(message.to_string()),
         Code::ResourceExhausted if message.contains("too many requests") => Failure::Unsent(message.to_string()),
         Code::Unavailable

@@ -1,11 +1,12 @@
-//! Guarded writes on etcd, and finding out what became of one that was never answered.
+//! Guarded writes on etcd, and resolving writes that were not answered.
 //!
-//! An unanswered transaction may have happened, and may yet happen. Its guard helps: once the key has moved on from the
-//! version the guard names, the transaction can no longer take effect, and the history of the key shows whether it did.
+//! An unanswered transaction may have happened, or may still happen. Its guard helps: once the key has a newer
+//! version than the guard names, the transaction can no longer take effect, and the history of the key shows whether
+//! it did.
 //!
-//! A key that does not exist may be created and deleted, and the guard of a lost create would hold once more. So creates have a
-//! second guard: the epoch, a key of which all writers know the version. Who loses a create moves the epoch on; after that
-//! the lost one can no longer take effect, and may be tried again.
+//! A missing key can be created and deleted again, and then the guard of a lost create would hold once more. So
+//! creates have a second guard: the epoch, a key whose version all writers know. A writer that loses a create
+//! advances the epoch; after that the lost create can no longer take effect and can be retried.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -14,22 +15,22 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::etcd::client::{Client, Failure, answered};
 use crate::etcd::messages::{
-    Answer, Compare, CompareTarget, CompareValue, DeleteRangeRequest, KeyValue, Operation, PutRequest, PutResponse,
-    RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse,
+    Compare, CompareTarget, CompareValue, DeleteRangeRequest, KeyValue, Operation, PutRequest, PutResponse,
+    RangeRequest, RangeResponse, RequestOp, ResponseVariant, TxnRequest, TxnResponse,
 };
 
-/// Versions of a key looked through to find out whether one of them is ours.
+/// Versions of a key searched for our own write.
 const HISTORY_MAX: usize = 32;
-/// Tries of a transaction that is known not to have happened yet.
+/// Attempts of a transaction that is known not to have happened yet.
 const ATTEMPTS_MAX: usize = 5;
 
-/// What a transaction with a guard came to.
-pub(crate) enum Outcome {
+/// The result of a guarded transaction.
+pub(crate) enum GuardedResult {
     Done {
         revision: i64,
         prev: Option<KeyValue>,
     },
-    /// The guard did not hold; what is there instead.
+    /// The guard failed; the current value, if any.
     Refused(Option<KeyValue>),
 }
 
@@ -47,16 +48,16 @@ pub(crate) struct Guarded<'a> {
     pub epoch: &'a Epoch,
 }
 
-/// What creates are guarded by beside their own key.
+/// The second guard of creates, in addition to their own key.
 pub(crate) struct Epoch {
     key: Bytes,
-    /// The version of the key that this writer knows of; others may have moved it on.
+    /// The version known to this writer; others may have advanced it.
     version: AtomicI64,
 }
 
 impl Epoch {
     pub fn new(key: Bytes) -> Self {
-        // Nobody has moved it yet, for all we know: then the key does not exist.
+        // Assumes that the epoch was never advanced, so its key does not exist.
         Epoch { key, version: AtomicI64::new(0) }
     }
 
@@ -70,7 +71,7 @@ impl Epoch {
         RequestOp { request: Some(Operation::Range(look)) }
     }
 
-    /// From now on no create that was sent before takes effect. It does no harm to move it twice.
+    /// From now on no earlier create takes effect. Advancing it twice is harmless.
     async fn move_on(&self, client: &Client) -> Result<(), Failure> {
         let put = PutRequest { key: self.key.clone(), value: Bytes::from_static(b"moved on"), lease: 0 };
         let moved: PutResponse = client.read("/etcdserverpb.KV/Put", put).await?;
@@ -88,13 +89,16 @@ fn unknown(reason: &str, why: &str) -> Error {
 }
 
 impl Guarded<'_> {
-    pub async fn run(&self) -> Result<Outcome> {
+    pub async fn run(&self) -> Result<GuardedResult> {
         let mut unanswered: Option<String> = None;
         for _ in 0..ATTEMPTS_MAX {
             let response = match (self.transact().await, unanswered.as_deref()) {
                 (Ok(response), _) => response,
                 (Err(Failure::Ambiguous(reason)), _) => {
-                    tracing::debug!(reason, "a write on etcd was not answered; reading to find out what became of it");
+                    tracing::debug!(
+                        reason,
+                        "etcd did not answer a write; reading the key to learn whether it took effect"
+                    );
                     if self.expected == 0 {
                         let moved = self.epoch.move_on(self.client).await;
                         moved.map_err(|_| unknown(&reason, "and it cannot be ruled out that it takes effect later"))?;
@@ -103,23 +107,23 @@ impl Guarded<'_> {
                     if let Some(outcome) = self.settle(&reason, current).await? {
                         return Ok(outcome);
                     }
-                    // A create can no longer happen; anything else still may.
+                    // A create can no longer happen; any other write still may.
                     unanswered = (self.expected != 0).then_some(reason);
                     continue;
                 }
-                // What is true of this try need not be true of the one before.
+                // The result of this attempt proves nothing about the previous one.
                 (Err(_), Some(reason)) => return Err(unknown(reason, "and it cannot be tried again")),
                 (Err(Failure::Answered(status)), None) => return Err(self.refusal(&status)),
                 (Err(Failure::Unsent(reason)), None) => return Err(Error::Unavailable(format!("etcd: {reason}"))),
             };
             let outcome = match self.outcome(response)? {
-                // Only the epoch stood in the way, and its version is known now.
-                Outcome::Refused(None) if self.expected == 0 => continue,
+                // Only the epoch guard failed, and its version is known now.
+                GuardedResult::Refused(None) if self.expected == 0 => continue,
                 outcome => outcome,
             };
             return match (outcome, unanswered) {
-                // The try before may be the very thing that stands in the way of this one.
-                (Outcome::Refused(current), Some(reason)) => self
+                // The previous attempt may be the write that makes this one fail.
+                (GuardedResult::Refused(current), Some(reason)) => self
                     .settle(&reason, current)
                     .await?
                     .ok_or_else(|| unknown(&reason, "and etcd refused a guard that holds")),
@@ -157,19 +161,21 @@ impl Guarded<'_> {
         self.client.write("/etcdserverpb.KV/Txn", transaction).await
     }
 
-    fn outcome(&self, response: TxnResponse) -> Result<Outcome> {
+    fn outcome(&self, response: TxnResponse) -> Result<GuardedResult> {
         let revision = response.header.map_or(0, |header| header.revision);
         let mut answers = response.responses.into_iter().filter_map(|response| response.response);
         let answer = answers.next();
-        if let Some(Answer::Range(epoch)) = answers.next() {
+        if let Some(ResponseVariant::Range(epoch)) = answers.next() {
             self.epoch.learn(epoch.kvs.first().map_or(0, |kv| kv.mod_revision));
         }
         match answer {
-            Some(Answer::Put(_)) if response.succeeded => Ok(Outcome::Done { revision, prev: None }),
-            Some(Answer::DeleteRange(deleted)) if response.succeeded => {
-                Ok(Outcome::Done { revision, prev: deleted.prev_kvs.into_iter().next() })
+            Some(ResponseVariant::Put(_)) if response.succeeded => Ok(GuardedResult::Done { revision, prev: None }),
+            Some(ResponseVariant::DeleteRange(deleted)) if response.succeeded => {
+                Ok(GuardedResult::Done { revision, prev: deleted.prev_kvs.into_iter().next() })
             }
-            Some(Answer::Range(found)) if !response.succeeded => Ok(Outcome::Refused(found.kvs.into_iter().next())),
+            Some(ResponseVariant::Range(found)) if !response.succeeded => {
+                Ok(GuardedResult::Refused(found.kvs.into_iter().next()))
+            }
             other => Err(Error::Unknown(format!("etcd answered a transaction with something else: {other:?}"))),
         }
     }
@@ -181,12 +187,12 @@ impl Guarded<'_> {
         }
     }
 
-    /// What became of an unanswered transaction; `None` when it has not happened and may be tried again.
-    async fn settle(&self, reason: &str, current: Option<KeyValue>) -> Result<Option<Outcome>> {
+    /// Resolves an unanswered transaction; `None` if it has not happened and can be retried.
+    async fn settle(&self, reason: &str, current: Option<KeyValue>) -> Result<Option<GuardedResult>> {
         let unknown = |why: &str| unknown(reason, why);
         let Some(current) = current else {
             return match (&self.change, self.expected) {
-                // The epoch has moved on, so it has not happened and will not.
+                // The epoch has advanced, so it has not happened and will not.
                 (_, 0) => Ok(None),
                 (Change::Delete, _) => self.settle_delete(&unknown).await.map(Some),
                 (Change::Put { .. }, _) => Err(unknown("the key does not exist now")),
@@ -196,15 +202,15 @@ impl Guarded<'_> {
             return self.settle_create(current, &unknown).await.map(Some);
         }
         if current.mod_revision == self.expected {
-            // Trying again is safe: only one of the two can find the guard fulfilled.
+            // A retry is safe: only one of the two can pass the guard.
             return Ok(None);
         }
         if current.create_revision > self.expected {
-            return Err(unknown("the key was deleted and created anew meanwhile"));
+            return Err(unknown("the key was deleted and created again meanwhile"));
         }
         let Change::Put { value, .. } = &self.change else {
-            // It lived through: the delete did not happen, and its guard no longer holds.
-            return Ok(Some(Outcome::Refused(Some(current))));
+            // The key survived: the delete did not happen, and its guard no longer holds.
+            return Ok(Some(GuardedResult::Refused(Some(current))));
         };
         let mut next = current.clone();
         for _ in 0..HISTORY_MAX {
@@ -212,36 +218,38 @@ impl Guarded<'_> {
             match before {
                 Some(before) if before.mod_revision > self.expected => next = before,
                 Some(_) if next.value == *value => {
-                    return Ok(Some(Outcome::Done { revision: next.mod_revision, prev: None }));
+                    return Ok(Some(GuardedResult::Done { revision: next.mod_revision, prev: None }));
                 }
-                Some(_) => return Ok(Some(Outcome::Refused(Some(current)))),
+                Some(_) => return Ok(Some(GuardedResult::Refused(Some(current)))),
                 None => break,
             }
         }
-        Err(unknown("and its history is too long to tell"))
+        Err(unknown("and its history is too long to search"))
     }
 
-    /// Deleted by this write or by another at the same time: it is gone, which is what was asked for.
-    async fn settle_delete(&self, unknown: &impl Fn(&str) -> Error) -> Result<Outcome> {
+    /// Deleted by this write or concurrently by another: the key is gone, as requested.
+    async fn settle_delete(&self, unknown: &impl Fn(&str) -> Error) -> Result<GuardedResult> {
         let before = self.read(self.expected).await.map_err(|_| unknown("and its history is gone"))?;
         let revision = before.header.map_or(0, |header| header.revision);
-        Ok(Outcome::Done { revision, prev: before.kvs.into_iter().next() })
+        Ok(GuardedResult::Done { revision, prev: before.kvs.into_iter().next() })
     }
 
-    async fn settle_create(&self, current: KeyValue, unknown: &impl Fn(&str) -> Error) -> Result<Outcome> {
-        let Change::Put { value, .. } = &self.change else { return Ok(Outcome::Refused(Some(current))) };
+    async fn settle_create(&self, current: KeyValue, unknown: &impl Fn(&str) -> Error) -> Result<GuardedResult> {
+        let Change::Put { value, .. } = &self.change else { return Ok(GuardedResult::Refused(Some(current))) };
         let first = match current.mod_revision == current.create_revision {
             true => Some(current.clone()),
             false => self.look(current.create_revision).await.map_err(|_| unknown("and its history is gone"))?,
         };
         match first {
             // Objects differ at least in their uid, so equal bytes are the same write.
-            Some(first) if first.value == *value => Ok(Outcome::Done { revision: first.mod_revision, prev: None }),
-            _ => Ok(Outcome::Refused(Some(current))),
+            Some(first) if first.value == *value => {
+                Ok(GuardedResult::Done { revision: first.mod_revision, prev: None })
+            }
+            _ => Ok(GuardedResult::Refused(Some(current))),
         }
     }
 
-    /// The key at a revision, 0 for now.
+    /// The key at a revision, 0 for the latest.
     async fn look(&self, revision: i64) -> Result<Option<KeyValue>, Failure> {
         Ok(self.read(revision).await?.kvs.into_iter().next())
     }

@@ -1,4 +1,4 @@
-//! Where the store's keys are in etcd's key space, and its messages in the store's words.
+//! Maps the store's keys and messages to those of etcd.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::etcd::messages;
 use crate::kv::{Event, EventKind, KeyValue, RangeEnd};
 
-/// Keys of the store begin with a slash; in etcd the prefix stands before it. So two stores on one etcd whose prefixes differ
-/// never meet, even if one prefix begins with the other.
+/// Keys of the store begin with a slash; in etcd they follow a prefix. So two stores with different prefixes on one
+/// etcd never overlap, even if one prefix begins with the other.
 pub(crate) struct Keys {
     prefix: String,
 }
@@ -26,12 +26,12 @@ impl Keys {
         Ok(Bytes::from(format!("{}{key}", self.prefix)))
     }
 
-    /// A key beside all those of the store.
+    /// A key outside all those of the store.
     pub fn epoch(&self) -> Bytes {
         Bytes::from(format!("{}-epoch", self.prefix))
     }
 
-    /// First key and end of all keys beginning with `prefix`, of which the empty one means all.
+    /// First key and end of all keys beginning with `prefix`; an empty prefix means all.
     pub fn prefix(&self, prefix: &str) -> Result<(Bytes, Bytes)> {
         let start = self.key(if prefix.is_empty() { "/" } else { prefix })?;
         let end = after(&start);
@@ -44,14 +44,14 @@ impl Keys {
             RangeEnd::Key => Ok((self.key(start)?, Bytes::new())),
             RangeEnd::Exclusive(end) => {
                 let start = self.key(if start.is_empty() { "/" } else { start })?;
-                // The end may lie outside of the slash, as the end of all keys does.
+                // The end may lie beyond the slash, as the end of all keys does.
                 let end = Bytes::from(format!("{}{end}", self.prefix)).min(after(self.prefix("/")?.0.as_ref()));
                 Ok((start, end))
             }
         }
     }
 
-    /// `None` for a key that the store could not have written.
+    /// Returns `None` for a key that the store cannot have written.
     pub fn kv(&self, kv: messages::KeyValue) -> Option<KeyValue> {
         let key = std::str::from_utf8(&kv.key).ok()?.strip_prefix(&self.prefix)?;
         Some(KeyValue {
@@ -81,7 +81,7 @@ fn after(prefix: &[u8]) -> Bytes {
             return Bytes::from(end);
         }
     }
-    // To etcd this means no end.
+    // etcd's notation for no end.
     Bytes::from_static(&[0])
 }
 

@@ -119,12 +119,12 @@ pub(crate) enum Operation {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ResponseOp {
-    #[prost(oneof = "Answer", tags = "1, 2, 3")]
-    pub response: Option<Answer>,
+    #[prost(oneof = "ResponseVariant", tags = "1, 2, 3")]
+    pub response: Option<ResponseVariant>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Answer {
+pub(crate) enum ResponseVariant {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
     #[prost(message, tag = "2")]
@@ -141,7 +141,7 @@ pub(crate) enum CompareTarget {
     Mod = 2,
 }
 
-/// Always for equality, which is 0 and so left out.
+/// Always for equality, which is 0 and therefore omitted.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Compare {
     #[prost(int32, tag = "1")]

@@ -16,46 +16,46 @@ use tonic::Code;
 
 use crate::error::{Error, Result};
 use crate::etcd::client::{Client, Failure, is_compacted, is_future};
-use crate::etcd::guarded::{Change, Epoch, Guarded, Outcome};
+use crate::etcd::guarded::{Change, Epoch, Guarded, GuardedResult};
 use crate::etcd::keys::Keys;
 use crate::kv::{KeyValue, LeaseId, RangeEnd, RangeRequest, RangeResult, Revision};
 use crate::{Store, WatchStream};
 
-/// Keys fetched by one call; larger ranges are put together from several at one revision.
+/// Keys fetched by one call; larger ranges are paged at one revision.
 const PAGE_KEYS: usize = 5000;
-/// Tries of a delete without a guard that other writers keep overtaking.
+/// Attempts of an unguarded delete that conflicts with other writers.
 const DELETE_ATTEMPTS_MAX: usize = 16;
 /// The oldest etcd whose watches report progress reliably.
 const VERSION_MIN: (u32, u32) = (3, 5);
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EtcdOptions {
     /// Such as `https://10.0.0.1:2379`; tried in turn.
     pub endpoints: Vec<String>,
-    /// Stands before every key in etcd.
+    /// Prepended to every key in etcd.
     pub prefix: String,
     pub tls: Option<Tls>,
-    /// For one call, over all endpoints.
+    /// Timeout of one call, over all endpoints.
     pub timeout: Duration,
 }
 
 #[derive(Clone)]
 pub struct Tls {
     pub ca_pem: Vec<u8>,
-    /// Certificate and key by which this client is known.
+    /// Client certificate and key.
     pub identity_pem: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl std::fmt::Debug for Tls {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tls").field("identity", &self.identity_pem.is_some()).finish_non_exhaustive()
     }
 }
 
-impl Options {
+impl EtcdOptions {
     pub fn new(endpoints: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Options {
+        EtcdOptions {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
             prefix: "/registry".into(),
             tls: None,
@@ -68,14 +68,14 @@ pub struct Etcd {
     client: Arc<Client>,
     keys: Arc<Keys>,
     epoch: Epoch,
-    /// The newest compaction heard of.
+    /// The newest known compaction.
     compacted: AtomicU64,
     closed: tokio::sync::watch::Sender<bool>,
 }
 
 impl Etcd {
-    /// Connects and checks that the cluster answers and is new enough.
-    pub async fn connect(options: &Options) -> Result<Etcd> {
+    /// Connects and checks that the cluster responds and is recent enough.
+    pub async fn connect(options: &EtcdOptions) -> Result<Etcd> {
         let client = Client::new(options)?;
         let status = client.status().await.map_err(Failure::into_error)?;
         let mut parts = status.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
@@ -101,7 +101,7 @@ impl Etcd {
         self.client.read("/etcdserverpb.KV/Range", request).await
     }
 
-    /// An error of a read at a revision, with the revisions that etcd does not tell.
+    /// The error of a read at a revision, with the revisions that etcd omits.
     async fn explain(&self, failure: Failure, requested: Revision) -> Error {
         match failure {
             Failure::Answered(status) if is_compacted(&status) => {
@@ -114,7 +114,7 @@ impl Etcd {
         }
     }
 
-    async fn guarded(&self, key: &str, expected: Revision, change: Change) -> Result<Outcome> {
+    async fn guarded(&self, key: &str, expected: Revision, change: Change) -> Result<GuardedResult> {
         self.open()?;
         let (client, epoch, key) = (&*self.client, &self.epoch, self.keys.key(key)?);
         Guarded { client, key, expected: expected as i64, change, epoch }.run().await
@@ -127,7 +127,7 @@ impl Etcd {
         }
     }
 
-    /// Asks by a watch from the beginning, which etcd refuses by naming the compacted revision.
+    /// Starts a watch from the beginning; etcd rejects it with the compacted revision.
     async fn ask_compacted(&self) -> Option<Revision> {
         let create = messages::WatchCreateRequest {
             key: Bytes::from_static(&[0]),
@@ -135,7 +135,7 @@ impl Etcd {
             ..messages::WatchCreateRequest::default()
         };
         let create = messages::WatchRequest { request: Some(messages::WatchOrder::Create(create)) };
-        // The order stays open behind the first message: the end of it would end the watch.
+        // The request stream stays open: closing it would end the watch.
         let orders = futures::stream::StreamExt::chain(
             futures::stream::iter([create]),
             futures::stream::pending::<messages::WatchRequest>(),
@@ -150,7 +150,7 @@ impl Etcd {
             }
             None
         };
-        // Without a compaction there is no refusal to wait for.
+        // Without a compaction there is no rejection to wait for.
         tokio::time::timeout(Duration::from_millis(500), ask).await.ok().flatten()
     }
 }
@@ -169,7 +169,7 @@ impl Store for Etcd {
         let limit = if request.limit == 0 { usize::MAX } else { request.limit };
         let mut result = RangeResult::default();
         let mut at = request.revision.unwrap_or(0);
-        // To etcd 0 is the newest, to the store it is older than anything.
+        // etcd reads 0 as the latest, the store as older than anything.
         if request.revision == Some(0) {
             return Err(Error::Compacted { requested: 0, compacted: self.compacted().await });
         }
@@ -212,8 +212,8 @@ impl Store for Etcd {
 
     async fn create(&self, key: &str, value: Bytes, lease: Option<LeaseId>) -> Result<Revision> {
         match self.guarded(key, 0, Change::Put { value, lease: lease.unwrap_or(0) }).await? {
-            Outcome::Done { revision, .. } => Ok(revision as u64),
-            Outcome::Refused(current) => match current.and_then(|current| self.keys.kv(current)) {
+            GuardedResult::Done { revision, .. } => Ok(revision as u64),
+            GuardedResult::Refused(current) => match current.and_then(|current| self.keys.kv(current)) {
                 Some(current) => Err(Error::Exists { current }),
                 None => Err(Error::Unavailable("etcd: refused to create a key it says does not exist".into())),
             },
@@ -226,8 +226,8 @@ impl Store for Etcd {
             return Err(Error::Conflict { current: self.get(key).await?.0 });
         }
         match self.guarded(key, expected, Change::Put { value, lease: lease.unwrap_or(0) }).await? {
-            Outcome::Done { revision, .. } => Ok(revision as u64),
-            Outcome::Refused(current) => {
+            GuardedResult::Done { revision, .. } => Ok(revision as u64),
+            GuardedResult::Refused(current) => {
                 Err(Error::Conflict { current: current.and_then(|current| self.keys.kv(current)) })
             }
         }
@@ -245,12 +245,12 @@ impl Store for Etcd {
                 Some(expected) => expected,
             };
             let current = match self.guarded(key, guard, Change::Delete).await? {
-                Outcome::Done { revision, prev } => {
+                GuardedResult::Done { revision, prev } => {
                     let prev = prev.and_then(|prev| self.keys.kv(prev)).ok_or(Error::NotFound)?;
                     return Ok((revision as u64, prev));
                 }
-                Outcome::Refused(None) => return Err(Error::NotFound),
-                Outcome::Refused(Some(current)) => self.keys.kv(current),
+                GuardedResult::Refused(None) => return Err(Error::NotFound),
+                GuardedResult::Refused(Some(current)) => self.keys.kv(current),
             };
             if expected.is_some() {
                 return Err(Error::Conflict { current });
@@ -262,7 +262,8 @@ impl Store for Etcd {
 
     async fn watch(&self, prefix: &str, from: Revision) -> Result<WatchStream> {
         self.open()?;
-        // etcd tells of a compacted start only some time after the watch has begun; a read at the revision tells at once.
+        // etcd reports a compacted start only some time after the watch has begun; a read at that revision fails at
+        // once.
         let probe = messages::RangeRequest {
             key: self.keys.key("/")?,
             revision: from.max(1) as i64,
@@ -311,7 +312,7 @@ impl Store for Etcd {
         if ttl_seconds < 1 {
             return Err(Error::Invalid(format!("a lease of {ttl_seconds} seconds")));
         }
-        // Repeating it may leave a lease without keys behind, which ends by itself.
+        // A retry may leave a lease without keys behind, which expires.
         let request = messages::LeaseGrantRequest { ttl: ttl_seconds, id: 0 };
         let granted: messages::LeaseGrantResponse =
             self.client.read("/etcdserverpb.Lease/LeaseGrant", request).await.map_err(Failure::into_error)?;
@@ -346,12 +347,12 @@ impl Store for Etcd {
         let request = messages::LeaseTimeToLiveRequest { id: lease };
         let found: messages::LeaseTimeToLiveResponse =
             self.client.read("/etcdserverpb.Lease/LeaseTimeToLive", request).await.map_err(Self::lease_error(lease))?;
-        // A lease that has ended has less than no time left.
+        // etcd reports a negative TTL for an expired lease.
         if found.ttl < 0 || found.granted_ttl <= 0 { Err(Error::LeaseNotFound(lease)) } else { Ok(found.granted_ttl) }
     }
 
     async fn health(&self) -> Result<()> {
-        // A read through the leader shows a quorum; alarms show a full database.
+        // A linearizable read proves a quorum; alarms reveal a full database.
         self.revision().await?;
         let status = self.client.status().await.map_err(Failure::into_error)?;
         match status.errors.iter().find(|error| error.contains("NOSPACE")) {

@@ -1,4 +1,4 @@
-//! Watching etcd: one stream per watch, picked up again at the same revision when a connection is lost.
+//! Watches on etcd: one stream per watch, resumed at the same revision after a lost connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,9 +17,9 @@ use crate::etcd::messages::{WatchCreateRequest, WatchOrder, WatchProgressRequest
 use crate::kv::{Event, Revision};
 use crate::watch::WatchBatch;
 
-/// Batches waiting for the reader; beyond that etcd itself holds events back.
+/// Batches waiting for the reader; beyond that etcd buffers events.
 const BATCHES_MAX: usize = 64;
-/// etcd leaves a request for progress unanswered while the watch is behind, so it is repeated for as long as someone waits.
+/// etcd ignores a progress request while the watch is behind, so it is repeated as long as a caller waits.
 const PROGRESS_AGAIN: Duration = Duration::from_millis(100);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -27,11 +27,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The reading end behind [`crate::WatchStream`].
 pub(crate) struct RemoteWatch {
     batches: mpsc::Receiver<Result<WatchBatch>>,
-    progress: Arc<Progress>,
+    progress: Arc<WatchProgress>,
     in_hand: Option<Revision>,
 }
 
-struct Progress {
+struct WatchProgress {
     applied: AtomicU64,
     ended: AtomicBool,
     moved: Notify,
@@ -64,7 +64,7 @@ impl Drop for RemoteWatch {
     }
 }
 
-impl Progress {
+impl WatchProgress {
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.moved.notify_waiters();
@@ -73,7 +73,7 @@ impl Progress {
 
 #[derive(Clone)]
 pub(crate) struct RemoteProgress {
-    progress: Arc<Progress>,
+    progress: Arc<WatchProgress>,
 }
 
 impl RemoteProgress {
@@ -97,14 +97,14 @@ impl RemoteProgress {
                 return Err(Error::Closed);
             }
             self.request();
-            // Either it moved or it is time to ask again.
+            // Either progress was made or the request is due again.
             tokio::time::timeout(PROGRESS_AGAIN, moved).await.ok();
         }
     }
 }
 
-/// What the task behind a watch works with.
-struct Pump {
+/// State of the task behind a watch.
+struct WatchTask {
     client: Arc<Client>,
     keys: Arc<Keys>,
     key: Bytes,
@@ -112,16 +112,16 @@ struct Pump {
     /// The first revision not yet delivered.
     next: Revision,
     batches: mpsc::Sender<Result<WatchBatch>>,
-    progress: Arc<Progress>,
-    /// Events of a response that comes in several pieces.
+    progress: Arc<WatchProgress>,
+    /// Events of a response that arrives in fragments.
     pieces: Vec<Event>,
 }
 
-/// Why reading from one connection ended.
+/// The reason why reading from one connection ended.
 enum Ended {
-    /// Try again from where it stopped.
+    /// Resume from the last revision.
     Lost(String),
-    /// Nobody reads any more, or the last word has been said.
+    /// The reader is gone, or the final error was delivered.
     Over,
 }
 
@@ -134,14 +134,14 @@ pub(crate) async fn start(
 ) -> Result<RemoteWatch> {
     let (key, range_end) = keys.prefix(prefix)?;
     let (batches, receiver) = mpsc::channel(BATCHES_MAX);
-    let progress = Arc::new(Progress {
+    let progress = Arc::new(WatchProgress {
         applied: AtomicU64::new(from.saturating_sub(1)),
         ended: AtomicBool::new(false),
         moved: Notify::new(),
         requested: Notify::new(),
     });
     let mut pump =
-        Pump { client, keys, key, range_end, next: from, batches, progress: progress.clone(), pieces: Vec::new() };
+        WatchTask { client, keys, key, range_end, next: from, batches, progress: progress.clone(), pieces: Vec::new() };
     let first = pump.connect().await.map_err(Failure::into_error)?;
     tokio::spawn(async move {
         tokio::select! {
@@ -158,7 +158,7 @@ struct Connection {
     responses: Streaming<WatchResponse>,
 }
 
-impl Pump {
+impl WatchTask {
     async fn run(&mut self, first: Connection) {
         let mut connection = Some(first);
         let mut pause = PAUSE_MIN;
@@ -167,7 +167,7 @@ impl Pump {
                 let before = self.next;
                 match self.read(&orders, responses).await {
                     Ended::Over => return,
-                    Ended::Lost(reason) => tracing::debug!(reason, "watch on etcd lost, connecting again"),
+                    Ended::Lost(reason) => tracing::debug!(reason, "watch on etcd lost, reconnecting"),
                 }
                 self.client.leave(endpoint);
                 if self.next > before {
@@ -197,7 +197,7 @@ impl Pump {
             prev_kv: true,
             fragment: true,
         };
-        // There is room for it: the channel is new.
+        // Cannot be full: the channel is new.
         orders.try_send(WatchRequest { request: Some(WatchOrder::Create(create)) }).ok();
         let path = "/etcdserverpb.Watch/Watch";
         let (endpoint, responses) = self.client.stream(path, ReceiverStream::new(outgoing)).await?;
@@ -217,7 +217,7 @@ impl Pump {
                     Err(status) => return Ended::Lost(status.to_string()),
                 },
                 () = progress.requested.notified() => {
-                    // A full channel holds such a request already.
+                    // A full channel already contains such a request.
                     let order = WatchOrder::Progress(WatchProgressRequest {});
                     orders.try_send(WatchRequest { request: Some(order) }).ok();
                 }
@@ -242,13 +242,13 @@ impl Pump {
         for event in response.events {
             match self.keys.event(event) {
                 Some(event) => self.pieces.push(event),
-                None => tracing::warn!("etcd sent a key that is not UTF-8; it was left out"),
+                None => tracing::warn!("ignoring a key from etcd that is not UTF-8"),
             }
         }
         if response.fragment {
             return Ok(());
         }
-        // The header's revision is where etcd was, which says that nothing older is missing only in a report of progress.
+        // Only in a progress notification does the header's revision prove that nothing older is missing.
         let header = response.header.map_or(0, |header| header.revision as u64);
         let events = std::mem::take(&mut self.pieces);
         let revision = if quiet { header } else { events.last().map_or(0, |event| event.kv.mod_revision) };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::kv::{Event, EventKind, KeyValue, LeaseId, Revision};
 use crate::local::kept::Kept;
 
-/// One version of a key; without a value it is the mark of a deletion.
+/// One version of a key; without a value it marks a deletion.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub mod_revision: Revision,
@@ -33,7 +33,7 @@ impl Version {
     }
 }
 
-/// Most keys have one version, so the newest is kept apart and the older ones cost nothing while there are none.
+/// Most keys have one version, so the newest is stored separately and an empty history costs nothing.
 #[derive(Debug)]
 pub(crate) struct Chain {
     newest: Kept,
@@ -70,13 +70,14 @@ impl Chain {
         Some(event_of(key, &version.version(), prev))
     }
 
-    /// Takes out what nobody can read once `revision` is compacted. `true` when nothing of the key is left.
+    /// Removes versions that are unreadable once `revision` is compacted. Returns `true` if nothing of the key
+    /// remains.
     pub fn prune(&mut self, revision: Revision, mut pruned: impl FnMut(&Kept)) -> bool {
         let newest_is_old = self.newest.mod_revision <= revision;
         let keep_from = if newest_is_old {
             self.older.len()
         } else {
-            // The last version at or below the revision is what a read at the revision shows; a deletion shows nothing.
+            // A read at `revision` shows the last version at or below it; for a deletion it shows nothing.
             let after = self.older.partition_point(|version| version.mod_revision <= revision);
             match after.checked_sub(1).and_then(|last| self.older.get(last)) {
                 Some(shown) if !shown.is_deletion() => after - 1,

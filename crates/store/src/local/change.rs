@@ -1,4 +1,4 @@
-//! Deciding a write against the current version of its key: a pure function used by every engine of this process.
+//! Decides a write against the current version of its key: a pure function used by every local engine.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Write {
         }
     }
 
-    /// The version this write makes of `current` at `revision`, or why it must not.
+    /// The version this write makes of `current` at `revision`, or the error.
     pub fn decide(&self, current: Option<&KeyValue>, revision: Revision) -> Result<Version> {
         let version = |create_revision, lease, value| Version { mod_revision: revision, create_revision, lease, value };
         match self {

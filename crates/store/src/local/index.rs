@@ -1,4 +1,4 @@
-//! The whole history still readable, by key and by revision, as plain synchronous data.
+//! The readable history by key and by revision, as plain synchronous data.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
@@ -11,31 +11,31 @@ use crate::kv::{Event, KeyValue, LeaseId, RangeEnd, RangeRequest, Revision};
 use crate::local::chain::{Chain, Version, event_of};
 use crate::local::kept::Kept;
 
-/// The revision of a store nothing was ever written to.
+/// The revision of an empty store.
 pub(crate) const FIRST_REVISION: Revision = 1;
 
 pub(crate) struct Index {
     keys: BTreeMap<Arc<str>, Chain>,
-    /// Which key was written at which revision, for everything after `compacted`.
+    /// The key written at each revision, for everything after `compacted`.
     log: VecDeque<(Revision, Arc<str>)>,
     leased: HashMap<LeaseId, Leased>,
-    /// What the values below a directory such as `/core/pods/` look like.
+    /// Compression dictionaries by directory, such as `/core/pods/`.
     directories: HashMap<Box<str>, Dictionary>,
     revision: Revision,
     compacted: Revision,
-    /// How long the values of replaced and deleted versions are, of which compaction gives the memory back.
+    /// Bytes of replaced and deleted values, which compaction frees.
     history_bytes: usize,
 }
 
-/// What was written under a lease.
+/// Keys written under a lease.
 #[derive(Default)]
 struct Leased {
     keys: BTreeSet<Arc<str>>,
-    /// What the values look like, to pack them by.
+    /// Compression dictionary for their values.
     dictionary: Dictionary,
 }
 
-/// One page of a range with the key to go on from.
+/// One page of a range with the key to continue from.
 pub(crate) struct Page {
     pub kvs: Vec<KeyValue>,
     pub next: Option<Arc<str>>,
@@ -70,7 +70,7 @@ impl Index {
         self.history_bytes
     }
 
-    /// The revision of the event after which `events` older ones would be forgotten.
+    /// The revision that compacting the oldest `events` events would reach.
     pub fn revision_after(&self, events: usize) -> Revision {
         self.log.get(events).map_or(self.revision, |(revision, _)| *revision)
     }
@@ -84,7 +84,7 @@ impl Index {
         self.leased.get(&lease).into_iter().flat_map(|leased| &leased.keys).cloned().collect()
     }
 
-    /// The revision a read is to be made at, or why it cannot be.
+    /// The revision to read at, or the error.
     pub fn readable(&self, requested: Option<Revision>) -> Result<Revision> {
         match requested {
             None => Ok(self.revision),
@@ -98,7 +98,7 @@ impl Index {
         }
     }
 
-    /// Up to `limit` pairs of the range as of `revision`, looking at no more than `visits_max` keys.
+    /// Up to `limit` pairs of the range as of `revision`, visiting at most `visits_max` keys.
     pub fn page(
         &self,
         from: Bound<&str>,
@@ -117,7 +117,7 @@ impl Index {
         Page { kvs, next: None }
     }
 
-    /// How many keys of the range exist as of `revision`, with the key to go on from after `visits_max`.
+    /// The number of keys in the range as of `revision`, with the key to continue from after `visits_max`.
     pub fn count(
         &self,
         from: Bound<&str>,
@@ -135,7 +135,7 @@ impl Index {
         (count, None)
     }
 
-    /// Adds the next version of a key and says what changed.
+    /// Adds the next version of a key and returns the change.
     pub fn apply(&mut self, key: &Arc<str>, version: Version) -> Event {
         assert!(version.mod_revision > self.revision, "revisions are applied in order");
         self.revision = version.mod_revision;
@@ -164,8 +164,8 @@ impl Index {
         Kept::new(version, dictionary)
     }
 
-    /// Returns the key as the index already holds it, so that a key is in memory once, and what `see` made of what it was
-    /// before.
+    /// Returns the key as stored in the index, so that a key is in memory once, and the result of `see` on its
+    /// previous version.
     fn insert<T>(
         &mut self,
         key: &Arc<str>,
@@ -188,7 +188,8 @@ impl Index {
         }
     }
 
-    /// Adds a version read back from disk, in order of revision. What the compacted revision does not show goes to `pruned`.
+    /// Adds a version read back from disk, in order of revision. Versions hidden by the compacted revision go to
+    /// `pruned`.
     pub fn load(&mut self, key: Arc<str>, version: Version, mut pruned: impl FnMut(&Arc<str>, Version)) {
         let at = version.mod_revision;
         let lease = version.lease;
@@ -221,8 +222,8 @@ impl Index {
         self.leased.remove(&lease);
     }
 
-    /// Compacts at `revision`, or at an earlier one after `events_max` events; returns where it stopped.
-    /// Steps keep the lock short when there is much to forget.
+    /// Compacts at `revision`, or at an earlier one after `events_max` events; returns where it stopped. Steps keep
+    /// the lock short when there is much to drop.
     pub fn compact(
         &mut self,
         revision: Revision,
@@ -250,8 +251,8 @@ impl Index {
         stop
     }
 
-    /// Events from `from` on that `wanted` accepts, at most `events_max`, looking at no more than `visits_max` revisions;
-    /// and the first revision not looked at.
+    /// Events from `from` on that `wanted` accepts, at most `events_max`, visiting at most `visits_max` revisions;
+    /// and the first revision not visited.
     pub fn events(
         &self,
         from: Revision,
@@ -273,12 +274,12 @@ impl Index {
     }
 }
 
-/// The first two parts of a key, such as `/core/pods/`; nothing of a key that has no more.
+/// The first two segments of a key, such as `/core/pods/`; empty for a shorter key.
 fn directory_of(key: &str) -> &str {
     key.match_indices('/').nth(2).map_or("", |(slash, _)| &key[..=slash])
 }
 
-/// The keys a range is about.
+/// The keys of a range.
 pub(crate) enum Span<'a> {
     Prefix(&'a str),
     Before(&'a str),

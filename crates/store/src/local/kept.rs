@@ -1,7 +1,7 @@
-//! A version as memory holds it: packed, by the dictionary of those under the same lease or in the same directory.
+//! A version as held in memory, packed with the dictionary of its lease or directory.
 //!
-//! Leases are for what is written often, read seldom and soon gone, such as events. On a busy plane those outnumber all other
-//! objects. Of the others the large ones are packed.
+//! Leases are for keys that are written often, read rarely and deleted soon, such as events. On a busy control plane
+//! those outnumber all other objects. Of the others only large ones are packed.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Kept {
         self.version().into_kv(key)
     }
 
-    /// How long the value is.
+    /// Length of the plain value.
     pub fn bytes(&self) -> usize {
         self.value.as_ref().map_or(0, Packed::plain_size)
     }

@@ -1,4 +1,4 @@
-//! Leases of the engines of this process: when each ends, and a thread that ends them.
+//! Leases of local engines, and the thread that expires them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::{Error, Result};
 use crate::kv::LeaseId;
 
-/// A lease that ends later than this is as good as one that never ends, and the arithmetic stays in range.
+/// A longer TTL is practically infinite; the bound prevents overflow.
 const TTL_SECONDS_MAX: i64 = 9_000_000_000;
 
-/// The lease as the store was asked for it.
+/// A lease as granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub id: LeaseId,
@@ -27,7 +27,7 @@ struct Deadlines {
     stopped: bool,
 }
 
-/// All leases of a store in the order in which they end.
+/// All leases of a store by expiry.
 #[derive(Default)]
 pub(crate) struct Leases {
     deadlines: Mutex<Deadlines>,
@@ -35,13 +35,13 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// A fresh lease that is not yet counted; it starts with [`Leases::start`] once it is durable.
+    /// A new lease that does not run yet; [`Leases::start`] starts it once it is durable.
     pub fn prepare(&self, ttl_seconds: i64) -> Result<Lease> {
         if !(1..=TTL_SECONDS_MAX).contains(&ttl_seconds) {
             return Err(Error::Invalid(format!("a lease of {ttl_seconds} seconds: must be 1 to {TTL_SECONDS_MAX}")));
         }
         let mut deadlines = self.deadlines.lock();
-        // Counted on from the clock, so that an id given out before a restart does not come to mean another lease.
+        // Derived from the clock, so that an id from before a restart never refers to another lease.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
         deadlines.last_id = now.max(deadlines.last_id + 1);
         Ok(Lease { id: deadlines.last_id, ttl_seconds })
@@ -81,14 +81,14 @@ impl Leases {
         true
     }
 
-    /// Ends the thread of [`Leases::expire_in_background`].
+    /// Stops the thread of [`Leases::expire_in_background`].
     pub fn stop(&self) {
         self.deadlines.lock().stopped = true;
         self.changed.notify_all();
     }
 
-    /// Calls `expire` for each lease whose time has come, until stopped. `expire` must remove the lease or be called again
-    /// after `RETRY`.
+    /// Calls `expire` for each lease that has expired, until stopped. `expire` must remove the lease, or it is called
+    /// again after `RETRY`.
     pub fn expire_in_background(
         self: &Arc<Self>,
         mut expire: impl FnMut(LeaseId) + Send + 'static,
@@ -105,7 +105,7 @@ impl Leases {
     }
 
     fn wait_for_end(&self) -> Option<LeaseId> {
-        /// How long a lease that could not be ended is left alone.
+        /// Delay before a failed expiry is retried.
         const RETRY: Duration = Duration::from_secs(1);
         let mut deadlines = self.deadlines.lock();
         loop {

@@ -1,4 +1,4 @@
-//! The state both engines of this process share: history in memory, readers that never wait, watchers fed on commit.
+//! State shared by the local engines: history in memory, non-blocking readers, watchers fed on commit.
 
 pub(crate) mod chain;
 pub(crate) mod change;
@@ -24,12 +24,12 @@ use crate::local::chain::Version;
 use crate::local::index::{FIRST_REVISION, Index, Span};
 use crate::local::watcher::Hub;
 
-/// Keys looked at under one hold of the lock, so that a long range does not keep writers waiting.
+/// Keys visited per lock acquisition, so that a long range does not block writers.
 const VISITS_MAX: usize = 4096;
-/// Revisions forgotten under one hold of the lock.
+/// Revisions dropped per lock acquisition.
 const COMPACT_STEP: usize = 1024;
 
-/// How much history is kept without being asked: whatever bound is reached first.
+/// Bounds of the history kept automatically; the first one reached applies.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     pub age: Duration,
@@ -45,19 +45,19 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Everything until compaction is asked for.
+    /// Keeps everything until compaction is requested.
     pub const UNBOUNDED: Retention = Retention { age: Duration::MAX, events: usize::MAX, bytes: usize::MAX };
 }
 
-/// The readable state of an engine of this process.
+/// The readable state of a local engine.
 pub struct Local {
     index: RwLock<Index>,
     hub: Mutex<Hub>,
-    /// Follows the index: set when the events up to it are with the watchers.
+    /// Set after the index, once the watchers have the events up to it.
     revision: AtomicU64,
     compacted: AtomicU64,
     published: watch::Sender<Revision>,
-    /// Revisions with the time they were seen at, a second or more apart, to compact by age.
+    /// Revisions with the time they were seen, a second or more apart, to compact by age.
     seen: Mutex<std::collections::VecDeque<(Instant, Revision)>>,
 }
 
@@ -87,7 +87,7 @@ impl Local {
 
     pub fn range(&self, request: RangeRequest<'_>) -> Result<RangeResult> {
         match self.range_in_steps(&request, VISITS_MAX) {
-            // Compaction overtook a read of the newest revision between two steps: take it in one.
+            // Compaction overtook a read of the latest revision between two steps: read in one step.
             Err(Error::Compacted { .. }) if request.revision.is_none() => self.range_in_steps(&request, usize::MAX),
             result => result,
         }
@@ -136,7 +136,7 @@ impl Local {
         self.compacted.load(Ordering::Acquire)
     }
 
-    /// Applies what was decided by `write` under the write lock, feeds the watchers, and only then lets the revision be seen.
+    /// Applies `write` under the write lock, feeds the watchers, and only then publishes the revision.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Applier<'_>) -> T) -> T {
         let mut index = self.index.write();
         let mut hub = self.hub.lock();
@@ -156,7 +156,7 @@ impl Local {
         read(&self.index.read())
     }
 
-    /// Forgets history up to `revision` in steps. `pruned` gets every version that can no longer be read.
+    /// Drops history up to `revision` in steps. `pruned` gets every version that is no longer readable.
     pub(crate) fn compact(&self, revision: Revision, mut pruned: impl FnMut(&Arc<str>, Version)) -> Result<()> {
         {
             let index = self.index.read();
@@ -176,7 +176,7 @@ impl Local {
         }
     }
 
-    /// The revision up to which history is now more than `retention` asks to keep.
+    /// The revision up to which history exceeds `retention`.
     pub(crate) fn expired(&self, retention: &Retention, now: Instant) -> Option<Revision> {
         let (revision, compacted, events, bytes) = {
             let index = self.index.read();
@@ -197,7 +197,7 @@ impl Local {
             seen.pop_front();
         }
         if events > retention.events || bytes > retention.bytes {
-            // Half goes at once, so that a store at its bound does not compact on every write.
+            // Half is dropped at once, so that a store at its bound does not compact on every write.
             target = target.max(self.read(|index| index.revision_after(events / 2)));
         }
         (target > compacted).then_some(target)

@@ -1,4 +1,4 @@
-//! What the in-memory history must keep and may forget.
+//! Tests of the in-memory history and its compaction.
 
 use bytes::Bytes;
 
@@ -33,7 +33,7 @@ fn shown(local: &Local, revision: Option<Revision>) -> String {
 }
 
 #[test]
-fn compaction_keeps_what_the_compacted_revision_shows_and_nothing_older() {
+fn compaction_keeps_only_versions_readable_at_the_compacted_revision() {
     let local = Local::default();
     put(&local, "a", "1"); // 2
     put(&local, "b", "1"); // 3

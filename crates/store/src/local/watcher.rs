@@ -1,4 +1,4 @@
-//! Watchers of an engine of this process: fed on commit, catching up from history when they are behind.
+//! Watchers of a local engine: fed on commit, catching up from history when they fall behind.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::kv::{Event, Revision};
 use crate::local::Local;
 use crate::watch::WatchBatch;
 
-/// Events a watcher is handed without being read; beyond that it catches up from history in its own time.
+/// Events queued for a watcher; beyond that it catches up from history at its own pace.
 const QUEUE_EVENTS_MAX: usize = 4096;
 /// Events in one batch.
 const BATCH_EVENTS_MAX: usize = 1024;
-/// Revisions looked at under one hold of the lock while catching up.
+/// Revisions visited per lock acquisition while catching up.
 const CATCH_UP_VISITS_MAX: usize = 8192;
 
-/// Who watches what, so that a commit touches only the watchers it concerns.
+/// Watchers by prefix, so that a commit touches only those it concerns.
 #[derive(Default)]
 pub(crate) struct Hub {
     /// Watchers of prefixes that end in a slash, found by the slashes of a key.
@@ -42,7 +42,7 @@ impl Hub {
         }
     }
 
-    /// The watchers to be woken, which is done without any lock.
+    /// The watchers to wake, without holding a lock.
     pub fn take_touched(&mut self) -> Vec<Arc<Slot>> {
         std::mem::take(&mut self.touched)
     }
@@ -76,7 +76,7 @@ impl Hub {
 }
 
 enum Mode {
-    /// The next events are to be read from history, beginning with this revision.
+    /// The next events are read from history, beginning with this revision.
     Behind(Revision),
     /// The next events are in the queue.
     Fed,
@@ -88,7 +88,7 @@ struct SlotState {
     queue: VecDeque<Event>,
     waker: Option<Waker>,
     progress_requested: bool,
-    /// The revision of the batch in the reader's hands.
+    /// The revision of the batch the reader is processing.
     in_hand: Option<Revision>,
     applied: Revision,
 }
@@ -156,7 +156,7 @@ impl Local {
                 mode: if from > index.revision() { Mode::Fed } else { Mode::Behind(from) },
                 queue: VecDeque::new(),
                 waker: None,
-                // The first batch comes at once and says where the watch stands.
+                // The first batch arrives at once and carries the current revision.
                 progress_requested: true,
                 in_hand: None,
                 applied: from.saturating_sub(1).min(index.revision()),
@@ -177,7 +177,7 @@ impl Local {
     }
 }
 
-enum Step {
+enum NextStep {
     Batch(WatchBatch),
     CatchUp(Revision),
     Wait,
@@ -193,10 +193,10 @@ impl LocalWatch {
         self.settle();
         loop {
             match self.step(cx) {
-                Step::Batch(batch) => return Poll::Ready(Some(Ok(batch))),
-                Step::Wait => return Poll::Pending,
-                Step::End => return Poll::Ready(None),
-                Step::CatchUp(next) => match self.catch_up(next) {
+                NextStep::Batch(batch) => return Poll::Ready(Some(Ok(batch))),
+                NextStep::Wait => return Poll::Pending,
+                NextStep::End => return Poll::Ready(None),
+                NextStep::CatchUp(next) => match self.catch_up(next) {
                     Ok(Some(batch)) => return Poll::Ready(Some(Ok(batch))),
                     Ok(None) => {}
                     Err(error) => {
@@ -208,7 +208,7 @@ impl LocalWatch {
         }
     }
 
-    /// The reader asks for more, so it is done with what it has.
+    /// The reader polls again, so it has processed its last batch.
     fn settle(&self) {
         let mut state = self.slot.state.lock();
         if let Some(done) = state.in_hand.take() {
@@ -218,18 +218,18 @@ impl LocalWatch {
         }
     }
 
-    fn step(&self, cx: &mut Context<'_>) -> Step {
-        // Read before the queue: what was published by now is in the queue or was taken from it.
+    fn step(&self, cx: &mut Context<'_>) -> NextStep {
+        // Read before the queue: every event up to this revision is in the queue or was taken from it.
         let published = self.local.revision();
         let mut state = self.slot.state.lock();
         match state.mode {
-            Mode::Ended => return Step::End,
-            Mode::Behind(next) => return Step::CatchUp(next),
+            Mode::Ended => return NextStep::End,
+            Mode::Behind(next) => return NextStep::CatchUp(next),
             Mode::Fed => {}
         }
         if state.queue.is_empty() && !state.progress_requested {
             state.waker = Some(cx.waker().clone());
-            return Step::Wait;
+            return NextStep::Wait;
         }
         state.progress_requested = false;
         let taken = state.queue.len().min(BATCH_EVENTS_MAX);
@@ -237,11 +237,11 @@ impl LocalWatch {
         let last = events.last().map_or(0, |event| event.kv.mod_revision);
         let revision = if state.queue.is_empty() { last.max(published) } else { last };
         state.in_hand = Some(revision);
-        Step::Batch(WatchBatch { events, revision })
+        NextStep::Batch(WatchBatch { events, revision })
     }
 
     fn catch_up(&self, next: Revision) -> Result<Option<WatchBatch>> {
-        // With the index held nothing is pushed, so leaving the history and joining the queue is one step.
+        // While the index is locked nothing is pushed, so switching from history to the queue is atomic.
         let index = self.local.index.read();
         if next <= index.compacted() {
             return Err(Error::Compacted { requested: next, compacted: index.compacted() });
@@ -256,7 +256,7 @@ impl LocalWatch {
         state.mode = if done { Mode::Fed } else { Mode::Behind(reached) };
         let revision = reached - 1;
         if events.is_empty() {
-            // Nothing to hand out: all that was looked at counts as dealt with.
+            // No events to deliver: all visited revisions count as applied.
             state.applied = state.applied.max(revision);
             drop(state);
             self.slot.moved.notify_waiters();
@@ -274,7 +274,7 @@ impl Drop for LocalWatch {
     }
 }
 
-/// The far end of a watch for those who wait on its reader.
+/// Lets others wait for the reader of a watch.
 #[derive(Clone)]
 pub(crate) struct LocalProgress {
     local: Arc<Local>,
@@ -306,7 +306,7 @@ impl LocalProgress {
             if matches!(self.slot.state.lock().mode, Mode::Ended) {
                 return Err(Error::Closed);
             }
-            // Once the store is there only the reader counts, so writers do not wake those who wait for it.
+            // Once the store has reached the revision only the reader counts, so writers need not wake the waiters.
             let ahead = revision > self.local.revision();
             tokio::select! {
                 () = moved => {}

@@ -1,7 +1,7 @@
-//! Snapshots as files: compressed, summed up, whole or refused.
+//! Snapshot files: compressed and checksummed, rejected unless complete.
 //!
-//! `magic | format u32 | length u32 | About as JSON | records, deflated | SHA-256 of all before | end mark`, numbers in little
-//! endian. Every record is a tag and fields, of which texts and bytes have their length before them.
+//! `magic | format u32 | length u32 | About as JSON | records, deflated | SHA-256 of all before | end mark`, numbers
+//! in little endian. Every record is a tag and fields; texts and bytes are preceded by their length.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
@@ -16,17 +16,17 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::error::{Error, Result};
 use crate::kv::KeyValue;
-use crate::snapshot::{About, Snapshot, SnapshotFile, SnapshotLease};
+use crate::snapshot::{About, SnapshotFile, SnapshotLease, StoreSnapshot};
 
 const MAGIC: &[u8; 8] = b"FLOTBAK\n";
 const END_MARK: &[u8; 8] = b"FLOTEND\n";
-/// Raised when an older program could no longer read the file.
+/// Incremented when older programs can no longer read the file.
 pub const FORMAT: i64 = 1;
 const SUM_BYTES: u64 = 32;
 const TRAILER_BYTES: u64 = SUM_BYTES + END_MARK.len() as u64;
-/// A length beyond this is taken for damage instead of being allocated.
+/// A larger length is treated as damage instead of being allocated.
 const LENGTH_MAX: u64 = 1 << 30;
-/// Keys between two reports of progress.
+/// Keys between two progress reports.
 const PROGRESS_EVERY: usize = 1000;
 
 const TAG_END: u8 = 0;
@@ -34,8 +34,8 @@ const TAG_KEY: u8 = 1;
 const TAG_LEASE: u8 = 2;
 const TAG_FILE: u8 = 3;
 
-/// Writes the file so that it appears under its name only when it is whole and on disk, readable by its owner alone.
-pub fn write(path: &Path, snapshot: &Snapshot, replace: bool, progress: &dyn Fn(u64)) -> Result<u64> {
+/// Writes the file so that it appears under its name only when complete and on disk, readable by its owner alone.
+pub fn write(path: &Path, snapshot: &StoreSnapshot, replace: bool, progress: &dyn Fn(u64)) -> Result<u64> {
     if !replace && path.exists() {
         return Err(exists(path));
     }
@@ -46,7 +46,7 @@ pub fn write(path: &Path, snapshot: &Snapshot, replace: bool, progress: &dyn Fn(
     Ok(bytes)
 }
 
-/// The file on its way. Dropped before it is whole, it is removed.
+/// The file while it is written. Dropping it before completion removes it.
 struct Partial {
     file: File,
     path: PathBuf,
@@ -58,7 +58,7 @@ impl Partial {
         name.push(format!(".partial-{}", std::process::id()));
         let partial = PathBuf::from(name);
         let mut options = OpenOptions::new();
-        // What a process of the same number left behind is nobody's.
+        // A leftover of an earlier process with the same pid.
         std::fs::remove_file(&partial).ok();
         let file = options.write(true).create_new(true).mode(0o600).open(&partial);
         Ok(Partial { file: file.map_err(|error| failed(path, &error))?, path: partial })
@@ -80,14 +80,14 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // Gone already when it was put in its place.
+        // Already gone if it was moved into place.
         std::fs::remove_file(&self.path).ok();
     }
 }
 
 fn rename_new(from: &Path, to: &Path) -> std::io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system can; the name was free a moment ago.
+        // Not every file system supports this; the name was free a moment ago.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !to.exists() => std::fs::rename(from, to),
         result => result.map_err(Into::into),
     }
@@ -106,7 +106,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-fn encode(file: &File, snapshot: &Snapshot, progress: &dyn Fn(u64)) -> std::io::Result<u64> {
+fn encode(file: &File, snapshot: &StoreSnapshot, progress: &dyn Fn(u64)) -> std::io::Result<u64> {
     let mut out = Summed { inner: BufWriter::with_capacity(1 << 20, file), context: Context::new(&SHA256), bytes: 0 };
     let about = serde_json::to_vec(&snapshot.about)?;
     out.write_all(MAGIC)?;
@@ -154,7 +154,7 @@ fn write_bytes(to: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
     to.write_all(bytes)
 }
 
-/// Sums up what passes through.
+/// Hashes the data that passes through.
 struct Summed<W> {
     inner: W,
     context: Context,
@@ -174,8 +174,8 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-/// Reads a file to its end; what is damaged, cut short or of a newer format is refused as a whole.
-pub fn read(path: &Path) -> Result<Snapshot> {
+/// Reads a whole file; a damaged, truncated or newer file is rejected entirely.
+pub fn read(path: &Path) -> Result<StoreSnapshot> {
     let mut file = File::open(path).map_err(|error| failed(path, &error))?;
     let length = file.metadata().map_err(|error| failed(path, &error))?.len();
     let damaged = |why: &str| Error::Corrupt(format!("backup {} cannot be used: {why}", path.display()));
@@ -184,7 +184,7 @@ pub fn read(path: &Path) -> Result<Snapshot> {
         _ => failed(path, &error),
     })?;
     let Some(format) = head else { return Err(damaged("it does not begin like a backup of this program")) };
-    // Before the sum: a later format may sum up otherwise.
+    // Before the checksum: a later format may compute it differently.
     if format > FORMAT {
         return Err(Error::NewerFormat { path: path.display().to_string(), found: format, supported: FORMAT });
     }
@@ -207,7 +207,7 @@ fn read_head(file: &mut File) -> std::io::Result<Option<i64>> {
     Ok((head[..8] == MAGIC[..]).then_some(i64::from(format)))
 }
 
-/// `Ok(Err)` says what is wrong with the file.
+/// `Ok(Err)` describes the damage.
 fn check_sum(file: &mut File, length: u64) -> std::io::Result<Result<(), String>> {
     let Some(body) = length.checked_sub(TRAILER_BYTES) else { return Ok(Err("it is cut short".into())) };
     file.rewind()?;
@@ -233,13 +233,13 @@ fn check_sum(file: &mut File, length: u64) -> std::io::Result<Result<(), String>
     Ok(Ok(()))
 }
 
-fn decode(file: &mut File, length: u64) -> std::io::Result<Snapshot> {
+fn decode(file: &mut File, length: u64) -> std::io::Result<StoreSnapshot> {
     file.rewind()?;
     let mut body = BufReader::with_capacity(1 << 20, &*file).take(length - TRAILER_BYTES);
     read_array::<12>(&mut body)?;
     let about_length = u64::from(u32::from_le_bytes(read_array(&mut body)?));
     let about: About = serde_json::from_slice(&read_exactly(&mut body, about_length)?)?;
-    let mut snapshot = Snapshot { about, ..Snapshot::default() };
+    let mut snapshot = StoreSnapshot { about, ..StoreSnapshot::default() };
     let mut records = BufReader::new(ZlibDecoder::new(body));
     loop {
         let [tag] = read_array(&mut records)?;
@@ -290,7 +290,7 @@ fn read_bytes(from: &mut impl Read) -> std::io::Result<Vec<u8>> {
     read_exactly(from, length)
 }
 
-/// Grows with what is there, not with what a length claims.
+/// Allocates by the actual data, not by the claimed length.
 fn read_exactly(from: &mut impl Read, length: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(length).read_to_end(&mut bytes)?;

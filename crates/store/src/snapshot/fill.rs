@@ -1,4 +1,4 @@
-//! Puts a snapshot into a store through the interface every engine has, marked as unfinished until it is all there.
+//! Restores a snapshot through the [`Store`] trait, marked as unfinished until complete.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,26 +9,26 @@ use crate::Store;
 use crate::error::{Error, Result};
 use crate::kv::{KeyValue, LeaseId, RangeRequest};
 use crate::reserved::{self, Restored, Revisions};
-use crate::snapshot::{REVISION_GAP, Snapshot, read_all};
+use crate::snapshot::{REVISION_GAP, StoreSnapshot, read_all};
 
-/// Writes under way at a time.
+/// Concurrent writes.
 const WRITES_MAX: usize = 64;
 
-/// How a store is filled.
+/// Options for filling a store.
 #[derive(Clone, Debug, Default)]
 pub struct Fill {
-    /// Left in the store for the server that opens it; `None` when it may go on as if nothing had happened.
+    /// Left in the store for the server that opens it; `None` if it can continue normally.
     pub restored: Option<Restored>,
-    /// Why the store is not whole meanwhile, for whoever opens it.
+    /// The operation in progress, for the error of a server that opens the store meanwhile.
     pub doing: String,
 }
 
-/// Fills a store that holds nothing. `raw` shows the engine's own revisions, as [`reserved::admit`] does not.
+/// Fills an empty store. `raw` has the engine's own revisions, unlike [`reserved::admit`].
 ///
-/// From the first write to the last the store is marked, so that no server takes a half for the whole.
+/// The store is marked from the first write to the last, so that no server opens it half-filled.
 pub async fn fill(
     raw: &dyn Store,
-    snapshot: &Snapshot,
+    snapshot: &StoreSnapshot,
     options: &Fill,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<()> {
@@ -78,7 +78,7 @@ async fn create(
 }
 
 /// Reads everything back and compares.
-async fn verify(raw: &dyn Store, snapshot: &Snapshot) -> Result<()> {
+async fn verify(raw: &dyn Store, snapshot: &StoreSnapshot) -> Result<()> {
     let (found, _) = read_all(raw, &mut |_| {}).await?;
     let (expected, is) = (snapshot.digest(), super::digest(&found));
     if expected == is {
@@ -97,7 +97,7 @@ async fn first_key(raw: &dyn Store) -> Result<Option<String>> {
     Ok(found.kvs.iter().map(|kv| kv.key.to_string()).find(|key| !reserved::is_reserved(key)))
 }
 
-/// Removes everything but what the store keeps for itself, marked as unfinished from then on.
+/// Removes everything except reserved keys, and marks the store as unfinished.
 pub async fn clear(raw: &dyn Store, doing: &str) -> Result<u64> {
     reserved::begin(raw, doing).await?;
     let (kvs, _) = read_all(raw, &mut |_| {}).await?;

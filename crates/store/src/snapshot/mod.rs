@@ -1,6 +1,7 @@
-//! All of a store at one moment: taken from any engine, kept in a file, put into any engine, compared by digest.
+//! A consistent snapshot of a store: taken from any engine, saved to a file, restored into any engine, compared by
+//! digest.
 //!
-//! Only what is live travels; history does not. Keys that the store keeps for itself (`reserved`) stay behind.
+//! Contains live keys without history. Reserved keys (`reserved`) are excluded.
 
 pub mod file;
 mod fill;
@@ -18,35 +19,35 @@ pub use fill::{Fill, clear, fill};
 
 /// Keys read from a store at a time.
 const PAGE_KEYS: usize = 1000;
-/// How often a store that compacts while it is read is read anew.
+/// Attempts to read a store that compacts meanwhile.
 const ATTEMPTS_MAX: usize = 5;
-/// What a store goes on after the revision of the snapshot it was filled from, as etcd's own tools advise. Whoever saw
-/// later revisions than the snapshot's, on the plane that is lost, holds one that lies before all that is readable: the
-/// answer is "gone, list again", never a silence in which changes are missed.
+/// The gap between the revision of a snapshot and the first one of the store filled from it, as etcd's own tools
+/// advise. A client that saw later revisions of the lost control plane holds one before all that is readable, so it
+/// gets "gone, list again" instead of silently missing changes.
 pub const REVISION_GAP: Revision = 1_000_000_000;
 
-/// Where a snapshot is from.
+/// The origin of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct About {
-    /// When it was taken, as RFC 3339.
+    /// Time of the snapshot, as RFC 3339.
     pub taken_at: String,
     /// The program that took it.
     pub program: String,
     pub engine: String,
     pub revision: Revision,
-    /// Where the plane it was taken from was reached, when that is known.
+    /// The address of the control plane it was taken from, if known.
     pub url: Option<String>,
 }
 
-/// A lease some key lives under.
+/// A lease with at least one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotLease {
     pub id: LeaseId,
     pub ttl_seconds: i64,
 }
 
-/// A file that belongs to the store's surroundings: keys and certificates.
+/// A file that accompanies the store: keys and certificates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SnapshotFile {
     /// Relative, with slashes.
@@ -56,26 +57,26 @@ pub struct SnapshotFile {
 }
 
 impl std::fmt::Debug for SnapshotFile {
-    /// Without what is in it: that may be a key.
+    /// Omits the content, which may be a private key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({} bytes)", self.path, self.bytes.len())
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct StoreSnapshot {
     pub about: About,
-    /// In order of keys.
+    /// Sorted by key.
     pub kvs: Vec<KeyValue>,
     pub leases: Vec<SnapshotLease>,
     pub files: Vec<SnapshotFile>,
 }
 
-impl Snapshot {
-    /// Of what was read at `revision`; leases under which nothing lives are left out.
+impl StoreSnapshot {
+    /// A snapshot of the keys read at `revision`; leases without keys are omitted.
     pub(crate) fn new(engine: &str, revision: Revision, kvs: Vec<KeyValue>, leases: Vec<SnapshotLease>) -> Self {
         let used: BTreeSet<LeaseId> = kvs.iter().filter_map(|kv| kv.lease).collect();
-        Snapshot {
+        StoreSnapshot {
             about: About { engine: engine.to_owned(), revision, ..About::default() },
             kvs,
             leases: leases.into_iter().filter(|lease| used.contains(&lease.id)).collect(),
@@ -83,7 +84,7 @@ impl Snapshot {
         }
     }
 
-    /// Keys by what stands before the second slash of a key and what follows up to the third: group and resource.
+    /// Counts keys by their first two segments: group and resource.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
         for kv in &self.kvs {
@@ -103,7 +104,7 @@ impl Snapshot {
     }
 }
 
-/// One number for keys and values in their order; revisions and leases may differ between stores of the same contents.
+/// A digest of keys and values in order; revisions and leases may differ between stores with the same contents.
 pub fn digest(kvs: &[KeyValue]) -> String {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for kv in kvs {
@@ -116,11 +117,11 @@ pub fn digest(kvs: &[KeyValue]) -> String {
     context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Everything as of one revision, through the interface every engine has. `progress` hears how many keys were read.
-pub async fn take(store: &dyn Store, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Snapshot> {
+/// Reads everything at one revision through the [`Store`] trait. `progress` gets the number of keys read.
+pub async fn take(store: &dyn Store, progress: &mut (dyn FnMut(u64) + Send)) -> Result<StoreSnapshot> {
     for _ in 1..ATTEMPTS_MAX {
         match take_once(store, progress).await {
-            // History ends where it is read from: begin again at the newest.
+            // The revision was compacted: start again at the latest.
             Err(Error::Compacted { .. }) => {}
             result => return result,
         }
@@ -128,24 +129,24 @@ pub async fn take(store: &dyn Store, progress: &mut (dyn FnMut(u64) + Send)) -> 
     take_once(store, progress).await
 }
 
-async fn take_once(store: &dyn Store, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Snapshot> {
+async fn take_once(store: &dyn Store, progress: &mut (dyn FnMut(u64) + Send)) -> Result<StoreSnapshot> {
     let (kvs, revision) = read_all(store, progress).await?;
     let ids: BTreeSet<LeaseId> = kvs.iter().filter_map(|kv| kv.lease).collect();
     let mut leases = Vec::new();
     for id in ids {
         match store.lease_ttl(id).await {
             Ok(ttl_seconds) => leases.push(SnapshotLease { id, ttl_seconds }),
-            // Ended since the keys were read, and its keys with it.
+            // It expired since the keys were read, and its keys with it.
             Err(Error::LeaseNotFound(_)) => {}
             Err(error) => return Err(error),
         }
     }
     let alive: BTreeSet<LeaseId> = leases.iter().map(|lease| lease.id).collect();
     let kvs = kvs.into_iter().filter(|kv| kv.lease.is_none_or(|lease| alive.contains(&lease))).collect();
-    Ok(Snapshot::new(store.engine(), revision, kvs, leases))
+    Ok(StoreSnapshot::new(store.engine(), revision, kvs, leases))
 }
 
-/// All keys but the store's own, in order, at one revision.
+/// All keys except reserved ones, in order, at one revision.
 pub(crate) async fn read_all(
     store: &dyn Store,
     progress: &mut (dyn FnMut(u64) + Send),

@@ -1,4 +1,4 @@
-//! The promises of a store, one function each.
+//! The contract of a store, one function per rule.
 
 mod reads;
 mod watches;
@@ -54,7 +54,7 @@ cases! {
 pub async fn watch_events(watch: &mut WatchStream, count: usize) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     while events.len() < count {
-        let batch = watch.next().await.expect("the watch goes on").expect("the watch works");
+        let batch = watch.next().await.expect("the watch continues").expect("the watch works");
         events.extend(batch.events);
         let last = events.last().map_or(0, |event| event.kv.mod_revision);
         assert!(batch.revision >= last, "a batch claims less than it holds");

@@ -1,4 +1,4 @@
-//! What holds for reads, now and at older revisions.
+//! The contract for reads, at the latest and at older revisions.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub async fn pages_show_one_revision_while_others_write(store: Arc<dyn Store>) {
     let end = prefix_end("/p/").unwrap();
     let second = store.range(RangeRequest::between("/p/2\0", &end).limit(2).at(first.revision)).await.unwrap();
     assert_eq!((keys(&second), second.remaining), (vec!["/p/3", "/p/4"], 1));
-    assert!(second.revision > first.revision, "the store's revision is told, not the page's");
+    assert!(second.revision > first.revision, "returns the store's revision, not the page's");
     let third = store.range(RangeRequest::between("/p/4\0", &end).limit(2).at(first.revision)).await.unwrap();
     assert_eq!((keys(&third), third.remaining, third.more), (vec!["/p/5"], 0, false));
 }

@@ -1,4 +1,4 @@
-//! What holds for watches and for telling how far they are.
+//! The contract for watches and their progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -137,7 +137,7 @@ pub async fn progress_is_told_over_a_quiet_prefix(store: Arc<dyn Store>) {
     }
     progress.wait(revision).await.unwrap();
     assert!(progress.applied() >= revision);
-    // Asked for, it is also told as a batch.
+    // A progress request also yields a batch.
     while reached.load(Ordering::Acquire) < revision {
         progress.request();
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -153,7 +153,7 @@ pub async fn a_reader_in_the_middle_of_a_batch_is_not_caught_up(store: Arc<dyn S
     let progress = watch.progress();
     let revision = store.create("/k", "1".into(), None).await.unwrap();
     watch_events(&mut watch, 1).await;
-    // The batch is still in hand: a cache fed by it may not show it yet.
+    // The batch is still being processed: a cache fed by it may not show it yet.
     assert!(progress.applied() < revision);
     let waiting = tokio::spawn({
         let progress = progress.clone();

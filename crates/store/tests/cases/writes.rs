@@ -1,4 +1,4 @@
-//! What holds for writes and leases.
+//! The contract for writes and leases.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Stores of every engine for the tests, with a real etcd process where there is one.
+//! Stores of every engine for the tests, with a real etcd process if available.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::net::TcpListener;
@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
-use store::etcd::{Etcd, Options, Tls};
+use store::etcd::{Etcd, EtcdOptions, Tls};
 
-/// Where etcd is, or a sentence on why the test is skipped.
+/// The path of etcd; prints why the test is skipped if there is none.
 pub fn find_etcd() -> Option<PathBuf> {
     let given = std::env::var_os("FLOTILLA_ETCD").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/flotilla/bin/etcd"));
@@ -46,7 +46,7 @@ impl EtcdServer {
         Self::start(binary, None).await
     }
 
-    /// With certificates of its own CA, wanting one from its clients too.
+    /// With certificates of its own CA, requiring client certificates.
     pub async fn with_tls(binary: &Path) -> EtcdServer {
         Self::start(binary, Some(Certificates::make())).await
     }
@@ -103,8 +103,8 @@ impl EtcdServer {
         self.child = Some(child);
     }
 
-    pub fn options(&self, prefix: &str) -> Options {
-        let mut options = Options::new([&self.endpoint]);
+    pub fn options(&self, prefix: &str) -> EtcdOptions {
+        let mut options = EtcdOptions::new([&self.endpoint]);
         options.prefix = prefix.into();
         options.tls = self.tls.clone();
         options

@@ -12,7 +12,7 @@ use cluster_client::Kubeconfig;
 use cluster_client::remote::connect::open_http1_as;
 use cluster_client::remote::credentials::CredentialSource;
 use cluster_client::remote::tls::ClientIdentity;
-use pod_streams::client::{Target, port_forward};
+use pod_streams::client::{StreamTarget, port_forward};
 use provisioners::process::wire::Pipe;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
@@ -31,7 +31,7 @@ pub async fn open(kubeconfig: &Path, pod: &Found, port: u16) -> anyhow::Result<B
         headers.insert(http::header::AUTHORIZATION, value);
     }
     let server: http::Uri = remote.server.parse().context("the address of the cluster")?;
-    let target = Target {
+    let target = StreamTarget {
         host: server.authority().map(ToString::to_string).unwrap_or_default(),
         path_and_query: format!(
             "{}/api/v1/namespaces/{}/pods/{}/portforward?ports={port}",

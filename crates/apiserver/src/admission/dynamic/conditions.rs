@@ -5,7 +5,8 @@ use std::sync::Arc;
 use access::user::ResourceAction;
 use access::{Action, PolicyIndex, User};
 use cel::{
-    Activation, Authorization, Authorizer, Budget, Env, EvalError, Map, Program, ResourceTarget, Subject, Verdict,
+    Activation, Authorization, Authorizer, AuthorizerDecision, Budget, CheckSubject, Env, EvalError, Map, Program,
+    ResourceTarget,
 };
 use object::{Object, Status};
 use serde_json::{Map as JsonMap, Value};
@@ -159,21 +160,21 @@ impl Rights {
 }
 
 impl Authorizer for Rights {
-    fn authorize(&self, asked: &cel::Attributes) -> Verdict {
+    fn authorize(&self, asked: &cel::Attributes) -> AuthorizerDecision {
         let service_account;
         let user = match &asked.subject {
-            Subject::Requester => &*self.user,
-            Subject::ServiceAccount { namespace, name } => {
+            CheckSubject::Requester => &*self.user,
+            CheckSubject::ServiceAccount { namespace, name } => {
                 service_account = User::service_account(namespace, name);
                 &service_account
             }
         };
         if user.is_master() {
-            return Verdict { allowed: true, ..Verdict::default() };
+            return AuthorizerDecision { allowed: true, ..AuthorizerDecision::default() };
         }
         let action = match &asked.target {
-            cel::Target::Path(path) => Action::NonResource { verb: &asked.verb, path },
-            cel::Target::Resource(target) => Action::Resource(ResourceAction {
+            cel::CheckTarget::Path(path) => Action::NonResource { verb: &asked.verb, path },
+            cel::CheckTarget::Resource(target) => Action::Resource(ResourceAction {
                 verb: &asked.verb,
                 group: &target.group,
                 version: "*",
@@ -184,6 +185,6 @@ impl Authorizer for Rights {
             }),
         };
         let verdict = self.rules.authorize(user, &action);
-        Verdict { allowed: verdict.allowed, reason: verdict.reason, error: None }
+        AuthorizerDecision { allowed: verdict.allowed, reason: verdict.reason, error: None }
     }
 }

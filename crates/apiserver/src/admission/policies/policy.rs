@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cel::{Program, Type};
-use kinds::strategies::admissionregistration::expressions::Scope;
+use kinds::strategies::admissionregistration::expressions::ExpressionScope;
 use object::{GroupVersion, GroupVersionKind, Object};
 use serde_json::Value;
 
@@ -60,11 +60,11 @@ impl Policy {
     fn read(policy: &Object, bindings: Vec<Binding>) -> Self {
         let spec = policy.get(&["spec"]).cloned().unwrap_or(Value::Null);
         let param_kind = read_param_kind(&spec["paramKind"]);
-        let scope = Scope { params: param_kind.is_some(), authorizer: true };
+        let scope = ExpressionScope { params: param_kind.is_some(), authorizer: true };
         let conditions = Conditions::compile(&scope.environment().build(), &spec["matchConditions"]);
         let (variables, known) = compile_variables(scope, &spec["variables"]);
         let env = scope.with_variables(&known);
-        let message_env = Scope { authorizer: false, ..scope }.with_variables(&known);
+        let message_env = ExpressionScope { authorizer: false, ..scope }.with_variables(&known);
         let list = |key: &str| spec[key].as_array().map(Vec::as_slice).unwrap_or_default();
         let validations = list("validations").iter().map(|validation| Validation {
             expression: Expression::compile(&env, text(validation, "expression")),
@@ -122,7 +122,7 @@ impl Binding {
 }
 
 /// Each variable may use those before it.
-fn compile_variables(scope: Scope, variables: &Value) -> (Variables, Vec<(String, Type)>) {
+fn compile_variables(scope: ExpressionScope, variables: &Value) -> (Variables, Vec<(String, Type)>) {
     let (mut programs, mut known) = (Variables::new(), Vec::new());
     for variable in variables.as_array().into_iter().flatten() {
         if let Ok(program) = scope.with_variables(&known).compile(text(variable, "expression")) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinds::strategies::admissionregistration::expressions::Scope;
+use kinds::strategies::admissionregistration::expressions::ExpressionScope;
 use object::{Object, Status};
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ pub fn compile(objects: &[Vec<Arc<Object>>]) -> Vec<Hook> {
 impl Hook {
     fn read(configuration: &Object, hook: &Value) -> Self {
         let text = |key: &str| hook[key].as_str().unwrap_or_default().to_owned();
-        let env = Scope { params: false, authorizer: true }.environment().build();
+        let env = ExpressionScope { params: false, authorizer: true }.environment().build();
         let conditions = Conditions::compile(&env, &hook["matchConditions"]);
         let versions = hook["admissionReviewVersions"].as_array().map(Vec::as_slice).unwrap_or_default();
         Self {

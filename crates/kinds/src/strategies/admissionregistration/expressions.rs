@@ -1,18 +1,18 @@
-//! CEL expressions in admission: do they compile with the variables they get, and to the type that is wanted?
+//! CEL expressions in admission: they must compile with the available variables, and to the expected type.
 
 use cel::types::opaque;
 use cel::{Env, EnvBuilder, Type};
 
 use crate::strategies::fields::Field;
 
-/// What expressions may refer to beside the write itself.
+/// The variables available besides the write itself.
 #[derive(Clone, Copy)]
-pub struct Scope {
+pub struct ExpressionScope {
     pub params: bool,
     pub authorizer: bool,
 }
 
-impl Scope {
+impl ExpressionScope {
     /// The environment without a policy's own variables. Validation and admission compile in the same one.
     pub fn environment(self) -> EnvBuilder {
         let mut env = Env::builder()
@@ -37,12 +37,12 @@ impl Scope {
     }
 }
 
-/// Which variables an expression may use beside `object`, `oldObject`, `request` and `namespaceObject`.
+/// The variables an expression may use besides `object`, `oldObject`, `request` and `namespaceObject`.
 #[derive(Clone, Copy)]
 pub(super) struct Variables<'a> {
     params: bool,
     authorizer: bool,
-    /// The policy's own variables and how many of them come before the expression.
+    /// The policy's own variables, and how many of them precede the expression.
     composed: Option<(Field<'a>, usize)>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Variables<'a> {
 
     fn env(self) -> Env {
         let Some((variables, count)) = self.composed else { return self.scope().environment().build() };
-        // A variable sees those before it; one that does not compile is reported where it stands and is unknown after.
+        // A variable sees those before it; an invalid one is reported at its position and unknown after it.
         let mut known: Vec<(String, Type)> = Vec::new();
         for variable in variables.items().take(count) {
             if let Ok(program) = self.scope().with_variables(&known).compile(variable.field("expression").text()) {
@@ -81,17 +81,17 @@ impl<'a> Variables<'a> {
         self.scope().with_variables(&known)
     }
 
-    fn scope(self) -> Scope {
-        Scope { params: self.params, authorizer: self.authorizer }
+    fn scope(self) -> ExpressionScope {
+        ExpressionScope { params: self.params, authorizer: self.authorizer }
     }
 }
 
-/// Refuses an expression that does not compile to a yes or no.
+/// Rejects an expression that does not compile to a bool.
 pub(super) fn check_condition<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
     check(field, expression, variables, &[Type::Bool]);
 }
 
-/// Refuses an expression that does not compile to a text. Texts may not depend on what the caller may do.
+/// Rejects an expression that does not compile to a string. Messages must not depend on the caller's permissions.
 pub(super) fn check_text<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
     check(field, expression, variables.without_authorizer(), &[Type::String]);
 }
@@ -100,7 +100,7 @@ pub(super) fn check_text_or_null<'a>(field: Field<'a>, expression: &str, variabl
     check(field, expression, variables, &[Type::String, Type::Null]);
 }
 
-/// Refuses an expression that does not compile at all.
+/// Rejects an expression that does not compile.
 pub(super) fn check_any<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
     check(field, expression, variables, &[]);
 }
@@ -155,7 +155,7 @@ fn request_type() -> Type {
     Type::object("kubernetes.AdmissionRequest", request)
 }
 
-/// The request's namespace as expressions see it; what is left out is left out on purpose upstream.
+/// The request's namespace as expressions see it; missing fields are also missing upstream.
 fn namespace_type() -> Type {
     let texts = Type::list(Type::String);
     let labels = Type::map(Type::String, Type::String);

@@ -1,4 +1,4 @@
-//! Admission by others: webhooks, and policies written in CEL.
+//! Dynamic admission: webhooks, and policies written in CEL.
 
 pub mod expressions;
 mod policies;

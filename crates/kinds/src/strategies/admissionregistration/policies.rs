@@ -1,4 +1,4 @@
-//! Admission policies in CEL and the bindings that put them to use.
+//! Admission policies in CEL and their bindings.
 
 use std::collections::BTreeSet;
 
@@ -228,7 +228,7 @@ fn validate_mutations(spec: Field<'_>) {
         };
         let patch = mutation.field(wanted);
         if patch.is_set() {
-            // Patches construct objects of types that only the request decides, so they are compiled when applied.
+            // Patches construct objects of types that depend on the request, so they are compiled when applied.
             patch.field("expression").with(patch.field("expression").value().filter(|e| !is_blank(e))).require();
         } else {
             patch.required(&format!("must be specified when patchType is {name}"));

@@ -1,4 +1,4 @@
-//! Which requests a webhook or policy is asked about.
+//! The requests a webhook or policy applies to.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 pub(super) const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
 const MATCH_CONDITIONS_MAX: usize = 64;
 
-/// Every rule applies to both scopes unless it says otherwise.
+/// Every rule applies to both scopes by default.
 pub(super) fn default_rules(map: &mut Map<String, Value>, key: &str) {
     maps_in(map, key).for_each(|rule| set_absent(rule, "scope", "*"));
 }
@@ -58,7 +58,7 @@ fn refuse_beside_wildcard(list: Field<'_>, what: &str) {
 
 fn validate_resources(resources: Field<'_>) {
     resources.require();
-    // Resources listed as `x/*` and subresources listed as `*/x`: both make later, narrower entries pointless.
+    // Resources listed as `x/*` and subresources listed as `*/x`: both make later, narrower entries redundant.
     let (mut whole_resources, mut whole_subresources) = (BTreeSet::new(), BTreeSet::new());
     let (mut everything, mut all_plain, mut plain) = (false, false, false);
     for item in resources.items() {
@@ -123,7 +123,7 @@ fn validate_resource_names(resource_names: Field<'_>) {
     }
 }
 
-/// Named expressions that all must hold before a webhook or policy is asked; `check` judges each expression.
+/// Named expressions that must all be true for a webhook or policy to apply; `check` validates each expression.
 pub(super) fn validate_match_conditions<'a>(conditions: Field<'a>, check: impl Fn(Field<'a>, &'a str)) {
     if conditions.len() > MATCH_CONDITIONS_MAX {
         conditions.too_many(conditions.len(), MATCH_CONDITIONS_MAX);

@@ -1,4 +1,4 @@
-//! Webhook configurations: where to ask, about what, and what silence means.
+//! Webhook configurations: address, rules and failure policy.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) struct Webhooks {
     pub(super) mutating: bool,
 }
 
-/// What a stored configuration already gets wrong is not held against a change of something else.
+/// Existing errors of a stored configuration are tolerated in updates.
 struct Tolerance<'a> {
     side_effects: bool,
     review_versions: bool,
@@ -42,7 +42,7 @@ impl Strategy for Webhooks {
             if let Some(service) = map_at_path(hook, &["clientConfig", "service"]) {
                 set_absent(service, "port", 443);
             }
-            // The client configuration is always shown, even when there is nothing in it.
+            // The client configuration is always shown, even if empty.
             if map_at(hook, "clientConfig").is_none() {
                 set_absent(hook, "clientConfig", serde_json::json!({}));
             }

@@ -1,4 +1,4 @@
-//! Defaults in a schema must be values the schema itself accepts, with no field it does not know.
+//! Defaults in a schema must be valid for the schema, without unknown fields.
 
 use object::schema::{self, Schema};
 use object::{FieldError, FieldPath};

@@ -1,8 +1,8 @@
-//! Paths such as `.spec.size` or `.labels['a.b']` that must lead to a field a schema knows.
+//! Paths such as `.spec.size` or `.labels['a.b']` that must lead to a declared field.
 
 use serde_json::Value;
 
-/// The names on the way and the schema at the end, or what is wrong with the path.
+/// The names in the path and the schema at the end, or the error.
 pub(super) fn resolve<'a>(path: &str, schema: &'a Value, brackets: bool) -> Result<(Vec<String>, &'a Value), String> {
     let tokens = tokens(path);
     let mut tokens = tokens.into_iter();
@@ -39,7 +39,7 @@ fn step<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// Dots and brackets stand alone; quotes hide both.
+/// Dots and brackets are tokens; quotes hide both.
 fn tokens(path: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = path;

@@ -1,10 +1,10 @@
-//! The form in which kube-apiserver judges a definition, and whose paths its errors name: what all versions share is
-//! moved from the versions to the spec.
+//! The internal form in which kube-apiserver validates a definition, and whose paths its errors use: parts shared by
+//! all versions are moved from the versions to the spec.
 
 use object::Object;
 use serde_json::{Map, Value};
 
-/// What moves, as (name in a version, name in the spec).
+/// The moved fields, as (name in a version, name in the spec).
 const SHARED: [(&str, &str); 4] = [
     ("subresources", "subresources"),
     ("schema", "validation"),
@@ -37,7 +37,7 @@ pub(super) fn internal(definition: &Object) -> Object {
     internal
 }
 
-/// `conversion.webhook` is spread over two fields of the conversion itself.
+/// `conversion.webhook` becomes two fields of the conversion itself.
 fn lift_conversion(spec: &mut Map<String, Value>) {
     let Some(Value::Object(conversion)) = spec.get_mut("conversion") else { return };
     if let Some(Value::Object(mut webhook)) = conversion.remove("webhook") {
@@ -50,7 +50,7 @@ fn lift_conversion(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The versions as a message shows them: the server's structure with all its fields, in its order.
+/// The versions as shown in a message: the server's struct with all its fields, in order.
 pub(super) fn shown_versions(versions: Option<&Value>) -> String {
     let shown: Vec<String> = versions.and_then(Value::as_array).into_iter().flatten().map(shown_version).collect();
     match versions {
@@ -76,7 +76,7 @@ fn shown_version(version: &Value) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// The fields of a schema in the server's order, each with what it is called in a definition and shown as when absent.
+/// The fields of a schema in the server's order, each with its name in a definition and its text if absent.
 const SCHEMA_FIELDS: &[(&str, &str, &str)] = &[
     ("ID", "id", "\"\""),
     ("Schema", "$schema", "\"\""),
@@ -124,7 +124,7 @@ const SCHEMA_FIELDS: &[(&str, &str, &str)] = &[
     ("XValidations", "x-kubernetes-validations", "null"),
 ];
 
-/// A schema as a message shows it.
+/// A schema as shown in a message.
 pub(super) fn shown_schema(schema: &Value) -> String {
     let shown = |(name, key, absent): &(&str, &str, &str)| {
         let value = match schema.get(*key).filter(|value| !value.is_null()) {
@@ -161,7 +161,7 @@ fn shown_part(key: &str, value: &Value) -> String {
     }
 }
 
-/// A CEL rule as a message shows it.
+/// A CEL rule as shown in a message.
 pub(super) fn shown_rule(rule: &Value) -> String {
     let or = |key: &str, otherwise: Value| rule.get(key).cloned().unwrap_or(otherwise);
     let fields = [

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what may become a kind.
+//! CustomResourceDefinitions.
 
 mod cel_rules;
 mod default_values;
@@ -45,7 +45,7 @@ impl Strategy for Definition {
             if let Some(service) = map_at_path(spec, &["conversion", "webhook", "clientConfig", "service"]) {
                 set_absent(service, "port", 443);
             }
-            // Pruning is the rule in v1, so that is left unsaid.
+            // Pruning is the default in v1, so it is omitted.
             if spec.get("preserveUnknownFields") == Some(&Value::Bool(false)) {
                 spec.remove("preserveUnknownFields");
             }
@@ -114,7 +114,7 @@ fn show_status(definition: &mut Object) {
     status.entry("storedVersions").or_insert(Value::Null);
 }
 
-/// Notes that objects are about to be written in the storage version, so that the version is not lost while they exist.
+/// Records the storage version before objects are written in it, so that the version is not removed while they exist.
 fn record_storage_version(definition: &mut Object, when: fn(&[Value]) -> bool) {
     let mut stored = definition.items(&["status", "storedVersions"]).to_vec();
     let storage = definition.items(&["spec", "versions"]).iter().find(|v| v["storage"] == true);
@@ -135,7 +135,7 @@ fn validate_full_name(definition: &Object) -> Vec<FieldError> {
     vec![FieldError::invalid(FieldPath::new("metadata.name"), definition.name(), detail)]
 }
 
-/// Kinds in Kubernetes' own groups must say who approved them.
+/// Kinds in Kubernetes' own groups need an approval annotation.
 fn validate_approval(new: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let group = new.str_at(&["spec", "group"]);
     let protected = ["k8s.io", "kubernetes.io"];

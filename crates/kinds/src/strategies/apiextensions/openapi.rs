@@ -1,4 +1,4 @@
-//! The schemas of a definition: which parts of OpenAPI v3 they may use, and how lists and maps merge.
+//! The schemas of a definition: the supported parts of OpenAPI v3, and the merge behavior of lists and maps.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "str
 const RULE_REASONS: &[&str] =
     &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Fields that may stand at the root when there is a status, with the names the message lists them by.
+/// Fields allowed at the root with a status subresource, named as in the message.
 const ALLOWED_AT_ROOT: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 const REFUSED_AT_ROOT: &[&str] = &[
     "id",
@@ -40,7 +40,7 @@ const REFUSED_AT_ROOT: &[&str] = &[
     "x-kubernetes-map-type",
 ];
 
-/// What the stored definition already gets wrong is not held against an update.
+/// Existing errors of the stored definition are tolerated in updates.
 pub(super) struct Tolerance {
     unknown_types: bool,
     unpruned_defaults: bool,
@@ -70,15 +70,15 @@ impl Tolerance {
         }
     }
 
-    /// Is this very schema part of the stored definition?
+    /// Reports whether this exact schema is part of the stored definition.
     pub(super) fn is_stored(&self, schema: &Value) -> bool {
         self.stored.contains(schema)
     }
 }
 
-/// Where in a schema we are, as far as it changes the rules.
+/// The position in a schema, as far as it affects the rules.
 #[derive(Clone)]
-struct Place {
+struct SchemaPosition {
     root: bool,
     in_metadata: bool,
     defaults_refused: Option<String>,
@@ -107,7 +107,7 @@ pub(super) fn validate(validation: Field<'_>, has_status: bool, tolerance: &Tole
         sound = errors.is_empty();
         validation.report().extend(errors);
     }
-    let place = Place { root: true, in_metadata: false, defaults_refused: None };
+    let place = SchemaPosition { root: true, in_metadata: false, defaults_refused: None };
     let schema_errors_before = validation.report().len();
     validate_schema(schema, &place, tolerance);
     if sound && validation.report().len() == schema_errors_before {
@@ -118,7 +118,7 @@ pub(super) fn validate(validation: Field<'_>, has_status: bool, tolerance: &Tole
     }
 }
 
-/// The status is cut out of the root schema, so nothing at the root may speak of both.
+/// The status is cut out of the root schema, so nothing at the root may refer to both.
 fn refuse_at_root(validation: Field<'_>, schema: Field<'_>, value: &Value) {
     let is_set = |key: &&&str| match &value[**key] {
         Value::Null | Value::Bool(false) => false,
@@ -142,7 +142,7 @@ fn refuse_at_root(validation: Field<'_>, schema: Field<'_>, value: &Value) {
     }
 }
 
-fn validate_schema(schema: Field<'_>, place: &Place, tolerance: &Tolerance) {
+fn validate_schema(schema: Field<'_>, place: &SchemaPosition, tolerance: &Tolerance) {
     let Some(value) = schema.value() else { return };
     check_supported(schema, value, place, tolerance);
     if flag(value, "uniqueItems") {
@@ -163,8 +163,8 @@ fn validate_schema(schema: Field<'_>, place: &Place, tolerance: &Tolerance) {
     schema.field("x-kubernetes-validations").items().for_each(|rule| check_rule(rule, value));
 }
 
-fn validate_parts(schema: Field<'_>, value: &Value, place: &Place, tolerance: &Tolerance) {
-    let below = Place { root: false, ..place.clone() };
+fn validate_parts(schema: Field<'_>, value: &Value, place: &SchemaPosition, tolerance: &Tolerance) {
+    let below = SchemaPosition { root: false, ..place.clone() };
     let additional = schema.field("additionalProperties");
     if additional.is_set() {
         let restricts = additional.value() != Some(&Value::Bool(true));
@@ -201,8 +201,8 @@ fn validate_parts(schema: Field<'_>, value: &Value, place: &Place, tolerance: &T
     }
 }
 
-/// The parts of OpenAPI v3 that no definition may use.
-fn check_supported(schema: Field<'_>, value: &Value, place: &Place, tolerance: &Tolerance) {
+/// The parts of OpenAPI v3 that are not supported.
+fn check_supported(schema: Field<'_>, value: &Value, place: &SchemaPosition, tolerance: &Tolerance) {
     let ty = schema.field("type");
     if !tolerance.unknown_types && !ty.is_empty() && !TYPES.contains(&ty.text()) {
         ty.not_supported(TYPES);
@@ -240,7 +240,7 @@ fn check_map_type(schema: Field<'_>) {
     map_type.one_of(&["atomic", "granular"]);
 }
 
-/// The type must be the given one; true when it is.
+/// Requires the given type; returns true if it matches.
 fn require_type(schema: Field<'_>, wanted: &str, detail: &str) -> bool {
     let ty = schema.field("type");
     match ty.text() {
@@ -278,7 +278,7 @@ fn check_list_type(schema: Field<'_>, value: &Value, tolerance: &Tolerance) {
     }
 }
 
-/// Items of a set that could merge, by the extension that is wrong or missing.
+/// Items of a set that could merge, by the wrong or missing extension.
 fn loose_set_items(schema: &Value) -> Option<&'static str> {
     if schema["x-kubernetes-list-type"] != "set" {
         return None;
@@ -322,7 +322,7 @@ fn check_map_list<'a>(schema: Field<'a>, keys: Field<'a>) {
     }
 }
 
-/// Keys of a map-like list must always be there, or items could not be told apart.
+/// Keys of a map list must be required or defaulted, or items would have no identity.
 fn check_keys(schema: Field<'_>, value: &Value) {
     let list_type = schema.field("x-kubernetes-list-type");
     let item = &value["items"];
@@ -361,7 +361,7 @@ fn has_loose_keys(schema: &Value) -> bool {
     !report.is_empty()
 }
 
-/// The form of one `x-kubernetes-validations` entry; whether it compiles is asked later.
+/// The form of one `x-kubernetes-validations` entry; compilation is checked later.
 fn check_rule(rule: Field<'_>, schema: &Value) {
     let has_breaks = |text: &str| text.contains(['\n', '\r']);
     let (expression, message) = (rule.field("rule"), rule.field("message"));

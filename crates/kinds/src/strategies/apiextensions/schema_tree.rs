@@ -1,4 +1,4 @@
-//! Walking the schemas of a definition.
+//! Traversal of the schemas of a definition.
 
 use object::Object;
 use serde_json::Value;
@@ -11,14 +11,14 @@ pub(super) fn flag(schema: &Value, key: &str) -> bool {
     schema[key].as_bool().unwrap_or(false)
 }
 
-/// Every schema of a definition, in whichever form it is.
+/// Every schema of a definition, in either form.
 pub(super) fn schemas(definition: &Object) -> impl Iterator<Item = &Value> {
     let in_spec = definition.get(&["spec", "validation", "openAPIV3Schema"]);
     let in_versions = definition.items(&["spec", "versions"]).iter();
     in_spec.into_iter().chain(in_versions.filter_map(|version| version["schema"].get("openAPIV3Schema")))
 }
 
-/// Does the schema or any below it satisfy the predicate?
+/// Reports whether the schema or any below it satisfies the predicate.
 pub(super) fn any(schema: &Value, predicate: &dyn Fn(&Value) -> bool) -> bool {
     predicate(schema) || children(schema).into_iter().any(|child| any(child, predicate))
 }
@@ -43,7 +43,7 @@ pub(super) fn children(schema: &Value) -> Vec<&Value> {
     children
 }
 
-/// Formats of strings the server checks, spelled without dashes.
+/// String formats the server checks, without dashes.
 const STRING_FORMATS: &[&str] = &[
     "bsonobjectid",
     "uri",
@@ -73,7 +73,7 @@ const STRING_FORMATS: &[&str] = &[
     "k8slongname",
 ];
 
-/// Formats the server would ignore, each worth a warning.
+/// Formats the server ignores, each with a warning.
 pub(super) fn unrecognized_formats(definition: &Object) -> Vec<String> {
     let mut found = Vec::new();
     schemas(definition).for_each(|schema| collect_formats(schema, &mut found));
@@ -95,7 +95,7 @@ fn collect_formats(schema: &Value, found: &mut Vec<String>) {
     children(schema).into_iter().for_each(|child| collect_formats(child, found));
 }
 
-/// Features no structural schema can have.
+/// Features that a structural schema cannot have.
 pub(super) fn is_convertible(schema: &Value) -> bool {
     let set = |key: &str| match &schema[key] {
         Value::Null => false,

@@ -14,7 +14,7 @@ const COLUMN_TYPES: &str = "boolean,date,integer,number,string";
 const COLUMN_FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// What an update of a definition need not put right, because the stored one has it wrong already.
+/// Existing errors that an update of a definition may keep.
 pub(super) struct Tolerance<'a> {
     old: Option<&'a Object>,
     pub(super) schemas: openapi::Tolerance,
@@ -180,7 +180,7 @@ fn validate_subresources(subresources: Field<'_>) {
         if path.is_empty() {
             at.required("");
         } else if !simple_path(at, path.text()) {
-            // already said
+            // Already reported.
         } else if !roots.iter().any(|root| path.text().starts_with(root)) {
             at.invalid_as(path.text(), wrong);
         }
@@ -312,7 +312,7 @@ fn validate_review_versions(versions: Field<'_>, require_known: bool) {
     }
 }
 
-/// What cannot change: where objects lie, and once they are served, what they are called.
+/// Immutable parts: the storage location and, once served, the names.
 fn validate_change(spec: Field<'_>, old: &Object) {
     let established = old.items(&["status", "conditions"]).iter();
     let established = established.filter(|c| c["type"] == "Established").any(|c| c["status"] == "True");

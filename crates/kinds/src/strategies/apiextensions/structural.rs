@@ -62,7 +62,7 @@ fn check_invariants(schema: Field<'_>, level: Level) {
     }
 }
 
-/// The one place where types may stand in `anyOf`: a value that is a number or a text.
+/// The only case where types may be in `anyOf`: int-or-string.
 fn is_int_or_string(any_of: Option<&Value>) -> bool {
     any_of.is_some_and(|any_of| *any_of == json!([{"type": "integer"}, {"type": "string"}]))
 }
@@ -99,7 +99,7 @@ fn check_type(schema: Field<'_>, level: Level) {
     }
 }
 
-/// What every object has is not for a definition to describe anew.
+/// A definition must not describe the common object fields again.
 fn check_metadata(schema: Field<'_>, level: Level) {
     let is_object = level == Level::Root || flag(schema_of(schema), "x-kubernetes-embedded-resource");
     let properties = schema.field("properties");
@@ -137,7 +137,7 @@ fn says_too_much(metadata: &Value) -> bool {
     })
 }
 
-/// Rules on the value: junctors, each only restricting, and the pattern.
+/// Value rules: junctors, which only restrict, and the pattern.
 fn check_value_rules(schema: Field<'_>, skip_any_of: bool, skip_first_all_of: bool) {
     if !skip_any_of {
         schema.field("anyOf").items().for_each(|nested| check_nested(nested, false));
@@ -153,7 +153,7 @@ fn check_value_rules(schema: Field<'_>, skip_any_of: bool, skip_first_all_of: bo
     }
 }
 
-/// What Go's parser says of a pattern it does not accept, as near as another parser can tell.
+/// Go's error for an invalid pattern, as closely as another parser can tell.
 fn pattern_problem(pattern: &str) -> Option<String> {
     let error = CompiledPattern::default().is_match(pattern, "").err()?;
     let problem = error.trim_start_matches("error: ");
@@ -210,7 +210,7 @@ fn check_nested(nested: Field<'_>, skip_any_of: bool) {
     }
 }
 
-/// Whatever a junctor restricts must be described outside of it.
+/// Everything a junctor restricts must be described outside of it.
 fn check_completeness(rules: Field<'_>, schema: Option<&Value>, path: &FieldPath) {
     check_nested_completeness(rules.field("not"), schema, path);
     for junctor in ["allOf", "anyOf", "oneOf"] {

@@ -1,4 +1,4 @@
-//! API services: who serves a group.
+//! API services: the server of a group.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Strategy for ApiService {
         }
     }
 
-    /// What is served by this very server is available from the start.
+    /// A service without a backend is served locally and available from the start.
     fn prepare_create(&self, service: &mut Object, ctx: &WriteContext) {
         let local = service.get(&["spec", "service"]).is_none_or(serde_json::Value::is_null);
         let status = match local {

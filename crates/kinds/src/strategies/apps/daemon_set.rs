@@ -12,7 +12,7 @@ use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{self, Setting, warnings};
 use crate::strategy::{Strategy, WriteContext};
 
-/// Kept as an annotation in this version; it was a field once.
+/// An annotation in this version; formerly a field.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub struct DaemonSet;
@@ -105,7 +105,7 @@ fn validate_spec(spec: Field<'_>) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     selector.label_selector();
     let labels = template.path(&["metadata", "labels"]);
-    // No selector at all selects nothing, so it does not match either.
+    // A missing selector selects nothing, so it does not match either.
     let matches = if selector.is_set() { selects(selector, labels) } else { Some(false) };
     if matches == Some(false) {
         labels.invalid_as(labels.value().cloned().unwrap_or_default(), "`selector` does not match template `labels`");

@@ -38,7 +38,7 @@ impl Strategy for Deployment {
         object.set(&["status"], json!({}));
     }
 
-    /// Annotations count as well: a rollout may be asked for by one.
+    /// Annotations count as well: one may trigger a rollout.
     fn prepare_update(&self, new: &mut Object, old: &Object, _ctx: &WriteContext) {
         let annotations = ["metadata", "annotations"];
         if !same(new.get(&annotations), old.get(&annotations)) && same(new.get(&["spec"]), old.get(&["spec"])) {

@@ -25,7 +25,7 @@ pub fn for_kind(kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
     })
 }
 
-/// A selector must be given and select something; `kind` is how the message calls it.
+/// A selector must be set and not empty; `kind` is its name in the message.
 fn validate_selector(selector: Field<'_>, kind: &str) {
     if !selector.is_set() {
         return selector.required("");
@@ -36,11 +36,11 @@ fn validate_selector(selector: Field<'_>, kind: &str) {
     }
 }
 
-/// The pods of a template must be found by the selector that counts them. Answers false when the selector cannot be
-/// read; then the template is not looked at.
+/// The selector must match the labels of the pod template. Returns false if the selector is invalid; then the
+/// template is not checked.
 pub fn validate_selects<'a>(selector: Field<'a>, template: Field<'a>, unreadable: &str) -> bool {
     let labels = template.path(&["metadata", "labels"]);
-    // No selector at all selects nothing, an empty one everything.
+    // A missing selector selects nothing, an empty one everything.
     let matches = if selector.is_set() { selects(selector, labels) } else { Some(false) };
     match matches {
         None => selector.invalid_internal("SLabelSelector", unreadable),
@@ -51,7 +51,7 @@ pub fn validate_selects<'a>(selector: Field<'a>, template: Field<'a>, unreadable
     matches.is_some()
 }
 
-/// Whether the selector matches the labels; `None` when it is no valid selector.
+/// Reports whether the selector matches the labels; `None` if it is invalid.
 pub fn selects(selector: Field<'_>, labels: Field<'_>) -> Option<bool> {
     let plain = selector.field("matchLabels").entries();
     let label = |key: &str| labels.value().and_then(|l| l.get(key)).and_then(Value::as_str);
@@ -62,7 +62,7 @@ pub fn selects(selector: Field<'_>, labels: Field<'_>) -> Option<bool> {
     Some(parsed.matches_with(label))
 }
 
-/// The number in a count or percentage; text that is neither counts as zero.
+/// The number in a count or percentage; other text counts as zero.
 fn count_of(field: Field<'_>) -> i64 {
     match field.int_or_text() {
         Some(IntOrText::Int(n)) => n,

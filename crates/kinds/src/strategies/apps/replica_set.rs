@@ -61,7 +61,7 @@ fn validate_spec(spec: Field<'_>) {
     spec.field("replicas").non_negative();
     spec.field("minReadySeconds").non_negative();
     let (selector, template) = (spec.field("selector"), spec.field("template"));
-    // Kubernetes calls it a deployment here too.
+    // Kubernetes' message says deployment here too.
     validate_selector(selector, "deployment");
     if validate_selects(selector, template, "invalid label selector") {
         pod_spec::validate_template(template, Setting::default());

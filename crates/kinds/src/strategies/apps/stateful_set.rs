@@ -1,4 +1,4 @@
-//! StatefulSets: pods with names and claims of their own.
+//! StatefulSets: pods with stable names and claims.
 
 use object::{FieldError, FieldPath, Object, names};
 use serde_json::{Map, Value, json};
@@ -34,7 +34,7 @@ impl Strategy for StatefulSet {
         }
         set_absent(spec, "replicas", 1);
         set_absent(spec, "revisionHistoryLimit", 10);
-        // Always shown, though nothing needs it any more.
+        // Always shown, although it is no longer required.
         set_absent(spec, "serviceName", "");
         pod_spec::default_template(spec, "template");
         for claim in maps_in(spec, "volumeClaimTemplates") {
@@ -75,7 +75,7 @@ impl Strategy for StatefulSet {
         validate_collisions(status.field("collisionCount"), old);
         let mut errors = report.finish();
         for error in &mut errors {
-            // Here the message names the field in full.
+            // Here the message has the full path of the field.
             if error.detail == "cannot be greater than readyReplicas" {
                 error.detail = "cannot be greater than status.readyReplicas".to_owned();
             }
@@ -118,7 +118,7 @@ fn default_update_strategy(spec: &mut Map<String, Value>) {
         && let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut)
     {
         set_absent(rolling, "partition", 0);
-        // Known, but off in this version of Kubernetes.
+        // Known, but disabled in this version of Kubernetes.
         rolling.remove("maxUnavailable");
     }
 }
@@ -158,7 +158,7 @@ fn validate_spec(spec: Field<'_>, is_new: bool) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     validate_selector(selector, "statefulset");
     if validate_selects(selector, template, "") {
-        // The claims of the set can be mounted as if they were volumes of the template.
+        // The claims of the set can be mounted like volumes of the template.
         let added_claims = Some(spec.field("volumeClaimTemplates"));
         pod_spec::validate_template(template, Setting { added_claims, ignores_hostname: true, ..Setting::default() });
     }

@@ -1,4 +1,4 @@
-//! The rules of authentication.k8s.io: token requests, which are answered and not stored.
+//! The rules of authentication.k8s.io: token requests, which are not stored.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The rules of authorization.k8s.io: access reviews, which are answered and not stored.
+//! The rules of authorization.k8s.io: access reviews, which are not stored.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
 }
 
 struct AccessReview {
-    /// Asks about someone, not about the caller.
+    /// About a given user, not the caller.
     subject: bool,
-    /// Asks about one namespace.
+    /// About one namespace.
     local: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Between v1 and v2 of an autoscaler. v1 has one metric; all else travels in annotations, spelled as kube-apiserver
-//! spells it, so that objects written by either server read the same on the other.
+//! Conversion between v1 and v2 of an autoscaler. v1 has one metric; everything else is stored in annotations in
+//! kube-apiserver's format, so that both servers read each other's objects.
 
 use object::{GroupVersionKind, Object};
 use serde_json::{Map, Value, json};
@@ -110,7 +110,7 @@ fn keep_list(autoscaler: &mut Object, key: &str, items: Vec<String>) {
     }
 }
 
-/// The percentage a metric asks for, when it is the one metric v1 knows.
+/// The utilization target of a metric, if it is the one metric v1 supports.
 fn cpu_percent(metric: &Value) -> Option<i64> {
     let resource = &metric["resource"];
     (metric["type"] == "Resource" && resource["name"] == "cpu").then_some(())?;
@@ -119,7 +119,7 @@ fn cpu_percent(metric: &Value) -> Option<i64> {
 
 // ---- the texts in annotations: fields in the server's order ----
 
-/// A JSON map whose fields stay in the order they are given in; absent ones are left out.
+/// A JSON map whose fields keep the given order; absent ones are omitted.
 fn ordered(fields: &[(&str, Option<String>)]) -> String {
     let present = fields.iter().filter_map(|(name, value)| Some(format!("\"{name}\":{}", value.as_ref()?)));
     format!("{{{}}}", present.collect::<Vec<_>>().join(","))
@@ -247,9 +247,9 @@ fn behavior_text(behavior: &Value) -> String {
     ordered(&[("ScaleUp", rules("scaleUp")), ("ScaleDown", rules("scaleDown"))])
 }
 
-// ---- back ----
+// ---- and back ----
 
-/// A map of the entries that are there.
+/// A map of the entries that are present.
 fn present(entries: &[(&str, &Value)]) -> Value {
     let kept = entries.iter().filter(|(_, value)| !value.is_null());
     Value::Object(kept.map(|(key, value)| ((*key).to_owned(), (*value).clone())).collect::<Map<_, _>>())

@@ -1,4 +1,4 @@
-//! Horizontal pod autoscalers: stored as v2, served as v1 with what v1 cannot say kept in annotations.
+//! Horizontal pod autoscalers: stored as v2, served as v1 with the rest in annotations.
 
 mod conversion;
 
@@ -45,7 +45,7 @@ impl Strategy for Autoscaler {
             if let Some(spec) = map_or_new(autoscaler.as_map_mut(), "spec") {
                 set_absent(spec, "minReplicas", 1);
             }
-            // Only the long form knows whether another metric makes the usual one superfluous.
+            // Only the v2 form shows whether another metric makes the default one redundant.
             *autoscaler = conversion::to_v1(conversion::to_v2(std::mem::take(autoscaler)));
             return;
         }
@@ -178,7 +178,7 @@ fn validate(autoscaler: &Object, old: Option<&Object>) -> Vec<FieldError> {
     report.finish()
 }
 
-/// How strictly the apiVersion of a reference is read.
+/// The strictness for the apiVersion of a reference.
 #[derive(Clone, Copy)]
 enum Version {
     Any,

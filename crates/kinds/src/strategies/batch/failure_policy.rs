@@ -1,4 +1,4 @@
-//! What a Job does when a pod fails.
+//! Pod failure policies of Jobs.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ fn validate_rule(rule: Field<'_>, counts_per_index: bool, containers: &BTreeSet<
     }
 }
 
-/// An error that shows no value.
+/// An error without a value.
 pub fn invalid(field: Field<'_>, detail: &str) {
     field.push(FieldError {
         kind: FieldErrorKind::Invalid,

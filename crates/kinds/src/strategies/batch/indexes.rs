@@ -2,7 +2,7 @@
 
 use object::field::go_quote;
 
-/// How many indexes the list has; an error in Kubernetes' words when it is no list below `completions`.
+/// The number of indexes in the list; an error with Kubernetes' message if it is not a list below `completions`.
 pub fn count(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None);
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -44,7 +44,7 @@ fn interval(part: &str, completions: i64) -> Result<(i64, i64), String> {
     }
 }
 
-/// The first index both lists have; parts that are no intervals are skipped.
+/// The first index in both lists; invalid intervals are skipped.
 pub fn overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let parse = |text: &str| -> Vec<(i64, i64)> {
         text.split(',').filter(|_| !text.is_empty()).filter_map(|p| interval(p, completions).ok()).collect()

@@ -1,4 +1,4 @@
-//! Jobs: a selector of their own, a template that stays, and counts that only grow.
+//! Jobs: generated selectors, immutable templates, and counts that only grow.
 
 use object::{FieldError, FieldPath, Object, names};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl Strategy for Job {
         if object.bool_at(&["spec", "manualSelector"]) != Some(true) {
             generate_selector(object);
         }
-        // A Job without labels of its own wears those of its pods, the generated ones included.
+        // A Job without labels gets those of its pods, including the generated ones.
         if follows && let Some(labels) = object.get(&template_labels).cloned() {
             object.set(&["metadata", "labels"], labels);
         }
@@ -97,7 +97,7 @@ pub fn spec_warnings(path: &str, spec: Option<&Value>) -> Vec<String> {
     out
 }
 
-/// Pods of a Job are found by the Job's uid, so that no two Jobs fight over them.
+/// Pods of a Job are selected by the Job's uid, so that no two Jobs select the same pods.
 fn generate_selector(object: &mut Object) {
     let (name, uid) = (object.name().to_owned(), object.uid().to_owned());
     let Some(spec) = map_or_new(object.as_map_mut(), "spec") else { return };
@@ -191,7 +191,7 @@ fn validate_change(spec: Field<'_>, old: &Object) {
     }
 }
 
-/// A suspended Job may still be told where to run and with how much.
+/// The scheduling and resources of a suspended Job may still change.
 fn validate_template_change(spec: Field<'_>, old: &Object) {
     let template = spec.field("template");
     let (Some(now), Some(before)) = (template.value(), old.get(&["spec", "template"])) else { return };

@@ -1,4 +1,4 @@
-//! What a Job asks for, in a Job itself or in the template of a CronJob.
+//! Job specs, in a Job itself or in the template of a CronJob.
 
 use object::FieldError;
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ const PARALLELISM_MAX_OF_MANY: i64 = 10_000;
 const FAILED_INDEXES_MAX_OF_MANY: i64 = 10_000;
 const INDEXED_MAX: i64 = 100_000;
 
-/// Defaults a Job gets; a template in a CronJob gets only those of [`default_template`].
+/// Defaults of a Job; a template in a CronJob gets only those of [`default_template`].
 pub fn default_job(spec: &mut Map<String, Value>) {
     if !is_set(spec, "completions") && !is_set(spec, "parallelism") {
         set_absent(spec, "completions", 1);

@@ -1,4 +1,4 @@
-//! What the Job controller may report: counts that only grow, ends that stay.
+//! Status updates of the Job controller: counts only grow, final conditions stay.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::failure_policy::invalid;
 use super::indexes;
 use crate::strategies::fields::{Field, Report, same};
 
-/// Is a condition of this type true?
+/// Reports whether a condition of this type is true.
 pub fn is_true(job: &Object, kind: &str) -> bool {
     has_status(job, kind, "True")
 }

@@ -1,4 +1,4 @@
-//! Cron schedules and time zones: whether they can be read, and what is said when not.
+//! Validation of cron schedules and time zones, and its messages.
 
 use jiff::tz::TimeZone;
 use object::field::go_quote;
@@ -20,7 +20,7 @@ const FIELDS: [Bounds; 5] = [
     Bounds { min: 0, max: 6, names: &DAYS },
 ];
 
-/// What is wrong with a schedule; `None` when it can be followed.
+/// The error of a schedule; `None` if it is valid.
 pub fn problem(schedule: &str) -> Option<String> {
     check(schedule).err()
 }
@@ -101,7 +101,7 @@ fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {
     }
 }
 
-/// Words as Go's `strconv` has them.
+/// Messages as in Go's `strconv`.
 fn number(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let reason = match text.parse::<i64>() {
@@ -126,7 +126,7 @@ fn check_descriptor(descriptor: &str) -> Result<(), String> {
     }
 }
 
-/// What is wrong with the name of a time zone; nothing when there is one of that name.
+/// The errors of a time zone name; empty if it exists.
 pub fn zone_problems(zone: &str) -> Vec<String> {
     if zone.is_empty() {
         return vec!["timeZone must be nil or non-empty string".to_owned()];

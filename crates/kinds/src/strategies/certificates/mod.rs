@@ -1,4 +1,4 @@
-//! Certificate signing requests: who asked is stamped by the server, and only subresources change one.
+//! Certificate signing requests: the server records the requester, and only subresources change one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::strategy::{Strategy, WriteContext};
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const EXPIRATION_SECONDS_MIN: i64 = 600;
 
-/// Conditions that are either there and true, or not there.
+/// Conditions that are either absent or true.
 const FINAL_CONDITIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 const USAGES: &[&str] = &[
@@ -53,8 +53,8 @@ pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
     }
 }
 
-/// The rules of the `/approval` subresource: use its `prepare_status` and `validate_status` where `/status` would be
-/// written. Only there may Approved and Denied be set.
+/// The rules of the `/approval` subresource: use its `prepare_status` and `validate_status` instead of those for
+/// `/status`. Only there can Approved and Denied be set.
 pub fn approval() -> Arc<dyn Strategy> {
     Arc::new(SigningRequest { approval: true })
 }
@@ -125,13 +125,13 @@ impl Strategy for SigningRequest {
         validate_change(new, old, Allowed { approval: self.approval, certificate: !self.approval })
     }
 
-    /// A request may have any name.
+    /// Any name is valid.
     fn validate_name(&self, _name: &str) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What the subresource at hand may change.
+/// The changes the current subresource allows.
 struct Allowed {
     approval: bool,
     certificate: bool,
@@ -148,7 +148,7 @@ fn conditions_of<'a>(request: &'a Object, ty: &str) -> Vec<&'a Value> {
     request.items(&["status", "conditions"]).iter().filter(|c| c["type"] == *ty).collect()
 }
 
-/// Puts the stored conditions of a type back, unless some were added or removed: then validation says so.
+/// Restores the stored conditions of a type, unless some were added or removed: then validation reports it.
 fn preserve_conditions(new: &mut Object, old: &Object, ty: &str) {
     let stored: Vec<Value> = conditions_of(old, ty).into_iter().cloned().collect();
     if conditions_of(new, ty).len() != stored.len() {
@@ -162,7 +162,7 @@ fn preserve_conditions(new: &mut Object, old: &Object, ty: &str) {
     }
 }
 
-/// Fills in the times a client left out of conditions.
+/// Sets missing times of conditions.
 fn stamp_conditions(new: &mut Object, old: &Object, ctx: &WriteContext) {
     let now = object::time::format_seconds(ctx.now);
     let mut conditions = new.items(&["status", "conditions"]).to_vec();
@@ -215,7 +215,7 @@ fn validate_usages(usages: Field<'_>, old: Option<&Object>) {
     usages.require();
     let stored: Vec<&str> =
         old.map(|o| o.items(&["spec", "usages"])).unwrap_or_default().iter().filter_map(Value::as_str).collect();
-    // What is wrong with a stored request must not keep its status from being written.
+    // Existing errors of a stored request must not block status updates.
     if stored.iter().all(|usage| USAGES.contains(usage)) {
         usages.items().for_each(|usage| usage.one_of(USAGES));
     }
@@ -225,7 +225,7 @@ fn validate_usages(usages: Field<'_>, old: Option<&Object>) {
     }
 }
 
-/// A signer is named `domain/path`, the domain with at least one dot.
+/// A signer name is `domain/path`, the domain with at least one dot.
 pub(crate) fn validate_signer_name(signer: Field<'_>) {
     if !signer.require() {
         return;
@@ -317,7 +317,7 @@ fn validate_change(new: &Object, old: &Object, allowed: Allowed) -> Vec<FieldErr
     report.finish()
 }
 
-/// The request must be PEM around a PKCS#10 request whose signature holds.
+/// The request must be a PEM-encoded PKCS#10 request with a valid signature.
 fn check_request(encoded: &str) -> Result<(), String> {
     let blocks = pem_blocks(encoded);
     let Some(block) = blocks.first().filter(|block| block.label == "CERTIFICATE REQUEST") else {

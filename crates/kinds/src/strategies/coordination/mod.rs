@@ -1,4 +1,4 @@
-//! Leases: who holds what for how long.
+//! Leases.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
 
 struct Lease;
 
-/// The fields of coordinated leader election, which no server of this version has switched on by default.
+/// The fields of coordinated leader election, which this version disables by default.
 const COORDINATED: [&str; 2] = ["strategy", "preferredHolder"];
 
 impl Strategy for Lease {

@@ -36,7 +36,7 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Of a reference to a secret only the name means something.
+/// Only the name of a secret reference is used.
 fn keep_names_of_secrets(object: &mut Object) {
     let secrets = object.as_map_mut().get_mut("secrets").and_then(Value::as_array_mut);
     for secret in secrets.into_iter().flatten().filter(|s| s.as_object().is_some_and(|m| m.len() > 1)) {

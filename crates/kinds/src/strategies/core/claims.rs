@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims, and the templates other kinds make them from.
+//! PersistentVolumeClaims, and claim templates of other kinds.
 
 use object::{FieldError, FieldPath, Object};
 use serde_json::{Map, Value, json};
@@ -89,8 +89,8 @@ pub fn default_claim(claim: &mut Map<String, Value>) {
     }
 }
 
-/// `dataSource` and `dataSourceRef` say the same unless the source is in another namespace. A source that is neither
-/// a claim nor a snapshot was always ignored, and still is.
+/// `dataSource` and `dataSourceRef` are equal unless the source is in another namespace. A source that is neither a
+/// claim nor a snapshot has always been ignored.
 fn normalize_sources(object: &mut Object, in_use: bool) {
     let (source, reference) = (object.get(&["spec", "dataSource"]), object.get(&["spec", "dataSourceRef"]));
     let is_set = |value: Option<&Value>| value.is_some_and(|v| !v.is_null());
@@ -122,7 +122,7 @@ fn normalize_sources(object: &mut Object, in_use: bool) {
     }
 }
 
-/// The template of an ephemeral volume: labels and annotations are all its metadata may have.
+/// The template of an ephemeral volume: its metadata may only have labels and annotations.
 pub fn validate_template(template: Field<'_>) {
     let meta = template.field("metadata");
     meta.field("annotations").annotations();
@@ -180,7 +180,7 @@ pub fn validate_positive(amount: Field<'_>) {
     }
 }
 
-/// Capacities are shown as plain numbers when they are refused.
+/// Invalid capacities are shown as plain numbers.
 pub fn validate_basic(amount: Field<'_>) {
     if amount.amount().is_negative() {
         let whole = i64::try_from(amount.amount().whole()).unwrap_or(i64::MIN);
@@ -208,7 +208,7 @@ fn validate_sources(spec: Field<'_>) {
     if !namespace.is_empty() {
         namespace.dns1123_label();
     }
-    // Kubernetes shows the path here where others show the value.
+    // Kubernetes shows the path here instead of the value.
     let refuse = |detail: &str| spec.invalid_as(json!({}), detail);
     if !namespace.is_empty() && source.is_set() {
         refuse("may not be specified when dataSourceRef.namespace is specified");
@@ -268,7 +268,7 @@ fn copy(target: &mut Value, source: &Value, key: &str) {
     };
 }
 
-/// The class may move from the old annotation to its field, and may be set once when there was none.
+/// The class may move from the old annotation to its field, and may be set once if there was none.
 fn allow_class_upgrade(report: &Report<'_>, new: &Object, old: &Object, now: &mut Value, before: &Value) {
     let (old_note, new_note) = (old.annotation(OLD_CLASS), new.annotation(OLD_CLASS));
     let had_class = before.get("storageClassName").is_some_and(|v| !v.is_null());

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mebibyte_is_the_most_a_config_map_holds() {
+    fn a_config_map_holds_at_most_one_mebibyte() {
         let refused = |bytes: usize| {
             let object = Object::from_value(json!({"data": {"a": "x".repeat(bytes)}})).expect("a map");
             ConfigMap.validate_create(&object).iter().map(ToString::to_string).collect::<Vec<_>>()

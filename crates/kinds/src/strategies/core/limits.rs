@@ -1,4 +1,4 @@
-//! LimitRanges: defaults that follow from each other, and bounds that must not contradict.
+//! LimitRanges: derived defaults, and bounds that must be consistent.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ impl Strategy for LimitRange {
     }
 }
 
-/// What `from` says about a resource holds for `to` too, unless that says something itself.
+/// Copies missing resources from `from` to `to`.
 fn fill(item: &mut Map<String, Value>, to: &str, from: &str) {
     let source = item.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
     if source.is_empty() {

@@ -1,4 +1,4 @@
-//! Namespaces: born active, finalized by the namespace controller.
+//! Namespaces: created active, finalized by the namespace controller.
 
 use object::{FieldError, Object, names};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ impl Strategy for Namespace {
             finalizers.push(FINALIZER.into());
             object.set(&["spec", "finalizers"], finalizers);
         }
-        // A generated name is only known by now.
+        // A generated name is only known now.
         set_name_label(object);
     }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_stays_until_its_controller_lets_go() {
+    fn a_namespace_stays_until_finalized_by_its_controller() {
         let mut namespace = Object::from_value(json!({"spec": {"finalizers": ["kubernetes"]}})).expect("a map");
         Namespace.begin_deletion(&mut namespace);
         assert_eq!(namespace.str_at(&["status", "phase"]), "Terminating");

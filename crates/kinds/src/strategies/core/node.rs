@@ -1,4 +1,4 @@
-//! Nodes: taints, addresses, pod ranges that are given once.
+//! Nodes: taints, addresses, and pod ranges that are set once.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -89,7 +89,7 @@ impl Strategy for Node {
     }
 }
 
-/// Kubernetes shows every word of `nodeInfo`, known or not.
+/// Kubernetes shows every field of `nodeInfo`, set or not.
 fn show_system_info(object: &mut Object) {
     const WORDS: [&str; 10] = [
         "architecture",
@@ -113,7 +113,7 @@ fn show_system_info(object: &mut Object) {
     }
 }
 
-/// `podCIDR` is the first of `podCIDRs`; either one given alone gives the other.
+/// `podCIDR` is the first of `podCIDRs`; setting one sets the other.
 fn mirror_pod_cidr(object: &mut Object) {
     let single = object.str_at(&["spec", "podCIDR"]).to_owned();
     let first = object.items(&["spec", "podCIDRs"]).first().and_then(Value::as_str).unwrap_or_default().to_owned();

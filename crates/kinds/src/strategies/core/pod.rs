@@ -80,7 +80,7 @@ impl Strategy for Pod {
         true
     }
 
-    /// What the client asks for or the spec says; a pod that never ran, or no longer does, goes at once.
+    /// The client's value or that of the spec; a pod that is not running is deleted at once.
     fn grace_period_seconds(&self, object: &Object, requested: Option<i64>) -> Option<i64> {
         let period = requested.or(object.i64_at(&["spec", "terminationGracePeriodSeconds"])).unwrap_or(0);
         let never_ran = object.str_at(&["spec", "nodeName"]).is_empty();
@@ -104,7 +104,7 @@ fn gated_condition(ctx: &WriteContext) -> Value {
     })
 }
 
-/// AppArmor profiles used to be annotations; a container without the field gets it from there.
+/// AppArmor profiles were annotations; a container without the field gets it from there.
 fn adopt_app_armor_annotations(object: &mut Object) {
     let profiles: Vec<(String, Value)> = object
         .annotations()
@@ -126,7 +126,7 @@ fn adopt_app_armor_annotations(object: &mut Object) {
     }
 }
 
-/// By now a container wears the profile its annotation named, so that is how the annotation is told to have been used.
+/// A container now has the profile of its annotation, which shows that the annotation was used.
 fn app_armor_warnings(pod: &Object) -> Vec<String> {
     let pod_profile = pod.get(&["spec", "securityContext", "appArmorProfile"]);
     let lists = ["initContainers", "containers", "ephemeralContainers"];
@@ -215,7 +215,7 @@ fn merge_into_selector(term: &mut Value, keys: &str, operator: &str, labels: &Va
 
 // ---- subresources ----
 
-/// Prepares an object written to `ephemeralcontainers`: all but the ephemeral containers is kept.
+/// Prepares an object written to `ephemeralcontainers`: everything else is kept from the stored pod.
 pub fn prepare_ephemeral_containers(new: &mut Object, old: &Object) {
     update::prepare_ephemeral_containers(new, old);
 }
@@ -231,7 +231,7 @@ pub fn validate_ephemeral_containers(new: &Object, old: &Object) -> Vec<FieldErr
     report.finish()
 }
 
-/// Prepares an object written to `resize`: all but resources and resize policies is kept.
+/// Prepares an object written to `resize`: everything except resources and resize policies is kept.
 pub fn prepare_resize(new: &mut Object, old: &Object) {
     update::prepare_resize(new, old);
 }
@@ -249,12 +249,12 @@ pub fn validate_resize(new: &Object, old: &Object) -> Vec<FieldError> {
     report.finish()
 }
 
-/// Did the desired state change? The server counts generations by it on the two subresources above.
+/// Reports whether the desired state changed, which increments the generation on the two subresources above.
 pub fn spec_changed(new: &Object, old: &Object) -> bool {
     !same(new.get(&["spec"]), old.get(&["spec"]))
 }
 
-/// Puts a pod on a node; only ever answered, never kept.
+/// Binds a pod to a node; never stored.
 pub struct Binding;
 
 impl Strategy for Binding {

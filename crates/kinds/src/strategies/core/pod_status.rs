@@ -1,4 +1,4 @@
-//! What a kubelet may report about a pod.
+//! Status updates of a kubelet.
 
 use object::{FieldError, Object};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn validate_addresses(addresses: Field<'_>, old: &[Value]) {
     }
 }
 
-/// The list is shown as the internal type has it.
+/// The list is shown in the internal type's form.
 fn refuse_same_family(addresses: Field<'_>) {
     let shown: Vec<String> =
         addresses.items().map(|a| format!("{{\"IP\":{}}}", Value::from(a.field("ip").text()))).collect();
@@ -100,7 +100,7 @@ fn validate_claims(status: Field<'_>, new: &Object) {
     }
 }
 
-/// A container that ended for good stays ended.
+/// A container that terminated for good must stay terminated.
 fn validate_transitions(status: Field<'_>, old: &Object) {
     let lists = [
         ("containerStatuses", "containers"),
@@ -154,7 +154,7 @@ fn may_restart(pod: &Object, list: &str, name: &str, exit_code: i64) -> bool {
     }
 }
 
-/// A kubelet that does not know about generations must not erase what another one observed.
+/// A kubelet without generation support must not erase an observed generation.
 pub fn keep_observed_generations(new: &mut Object, old: &Object) {
     let unset = |value: Option<&Value>| value.and_then(Value::as_i64).unwrap_or(0) == 0;
     if unset(new.get(&["status", "observedGeneration"]))

@@ -1,4 +1,4 @@
-//! ResourceQuotas: which resources can be limited, and for which pods.
+//! ResourceQuotas: the limitable resources and scopes.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +109,7 @@ fn validate_spec(spec: Field<'_>) {
 fn validate_selector(spec: Field<'_>, names: &[&str]) {
     let selector = spec.field("scopeSelector");
     let expressions = selector.field("matchExpressions");
-    // Errors name the list of expressions, not the one at fault.
+    // Errors name the list of expressions, not the invalid one.
     for requirement in expressions.items() {
         let (scope, operator, values) =
             (requirement.field("scopeName").text(), requirement.field("operator").text(), requirement.field("values"));

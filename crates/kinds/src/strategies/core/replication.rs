@@ -81,7 +81,7 @@ fn validate_controller(spec: Field<'_>) {
     validate_always_restarts(template, "ReplicationController");
 }
 
-/// Pods of a controller that keeps a number of them running must restart, and never give up.
+/// Pods of a replicating controller must always restart and have no deadline.
 pub fn validate_always_restarts(template: Field<'_>, kind: &str) {
     let spec = template.field("spec");
     if spec.field("restartPolicy").text() != "Always" {
@@ -92,7 +92,7 @@ pub fn validate_always_restarts(template: Field<'_>, kind: &str) {
     }
 }
 
-/// Counts of replicas: none negative, none above the total, available only what is ready.
+/// Replica counts: none negative, none above the total, available at most the ready ones.
 pub fn validate_replica_counts(status: Field<'_>, parts: &[&'static str]) {
     let count = |name: &'static str| status.field(name).int_or(0);
     status.field("replicas").non_negative();
@@ -110,7 +110,7 @@ pub fn validate_replica_counts(status: Field<'_>, parts: &[&'static str]) {
     }
 }
 
-/// How often names of pods or revisions collided; it never goes down.
+/// The number of name collisions; it never decreases.
 pub fn validate_collisions(count: Field<'_>, old: &Object) {
     count.non_negative();
     let before = old.i64_at(&["status", "collisionCount"]);
@@ -119,7 +119,7 @@ pub fn validate_collisions(count: Field<'_>, old: &Object) {
     }
 }
 
-/// Warnings of kinds whose name becomes part of pod names and whose template is at `spec.template`.
+/// Warnings for kinds whose name becomes part of pod names and whose template is at `spec.template`.
 pub fn controller_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
     let mut out = Vec::new();
     match old {

@@ -1,4 +1,4 @@
-//! Secrets: keys each type needs, plain text that becomes data, and what may not change.
+//! Secrets: required keys per type, conversion of plain text to data, and immutability.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use crate::strategies::fields::{Field, Report, same};
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategy::Strategy;
 
-/// Of all values together, decoded.
+/// Limit for all decoded values together.
 pub const BYTES_MAX: usize = 1024 * 1024;
 
 pub struct Secret;
@@ -50,7 +50,7 @@ impl Strategy for Secret {
     }
 }
 
-/// `stringData` is only ever written: its values become data, over what is there.
+/// `stringData` is write-only: its values are merged into data.
 fn take_string_data(object: &mut Object) {
     let Some(Value::Object(plain)) = object.remove(&["stringData"]) else { return };
     if plain.is_empty() {
@@ -103,7 +103,7 @@ fn validate_json(field: Field<'_>, exists: bool) {
     }
 }
 
-/// What Go's decoder says about bytes that are no JSON map.
+/// Go's decoding error for bytes that are not a JSON map.
 fn json_problem(bytes: &[u8]) -> Option<String> {
     let kind = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(_) | Value::Null) => return None,
@@ -117,7 +117,7 @@ fn json_problem(bytes: &[u8]) -> Option<String> {
     Some(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
 }
 
-/// Where the text stops being JSON. Exact for a wrong first value, which is what clients mostly get wrong.
+/// The position of the JSON error. Exact for an invalid first value, the most common mistake.
 fn syntax_problem(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_start();
@@ -133,7 +133,7 @@ fn syntax_problem(bytes: &[u8]) -> String {
     format!("invalid character '{first}' looking for beginning of value")
 }
 
-/// Bytes behind a base64 text, without decoding it.
+/// The decoded length of a base64 text.
 pub fn decoded_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|b| *b == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)

@@ -1,4 +1,4 @@
-//! Services: types, ports, affinity, traffic. Which addresses they have is in [`super::service_addresses`].
+//! Services: types, ports, affinity, traffic. Addresses are in [`super::service_addresses`].
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ impl Strategy for Service {
 
     fn validate_create(&self, object: &Object) -> Vec<FieldError> {
         let report = Report::new();
-        // Addresses are needed before anything else, so wrong ones are all that is reported.
+        // Addresses are needed before anything else, so invalid ones are the only errors reported.
         addresses_of::validate(report.field(object, "spec"), object, None);
         if report.is_empty() {
             validate_built_in_finalizers(object, &report);
@@ -175,7 +175,7 @@ fn needs_health_check(service: &Object) -> bool {
     type_of(service) == "LoadBalancer" && service.str_at(&["spec", "externalTrafficPolicy"]) == "Local"
 }
 
-/// A client that changes only the type need not remove what belonged to the old one.
+/// A client that changes only the type need not remove fields of the old one.
 fn drop_fields_of_other_types(new: &mut Object, old: &Object) {
     addresses_of::drop_when_external(new, old);
     let needs_node_port = |service: &Object| matches!(type_of(service), "NodePort" | "LoadBalancer");
@@ -294,7 +294,7 @@ fn validate_node_ports(ports: Field<'_>, kind: &str) {
     let mut taken = BTreeSet::new();
     for port in ports.items() {
         if !taken.insert(key(port, "port")) {
-            // The key is shown as the internal type has it.
+            // The key is shown in the internal type's form.
             let (protocol, number) = key(port, "port");
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":\"{protocol}\",\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}"
@@ -378,7 +378,7 @@ fn validate_traffic(spec: Field<'_>, service: &Object) {
         policy.invalid("may only be set for externally-accessible services");
     }
     let port = spec.field("healthCheckNodePort");
-    // The port of a service that needs one is allocated after validation when it is missing.
+    // A missing port of a service that needs one is allocated after validation.
     if needs_health_check(service) {
         if port.int_or(0) != 0 {
             port.port_number();

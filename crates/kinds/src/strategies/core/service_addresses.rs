@@ -1,6 +1,6 @@
-//! Cluster IPs and IP families of services: how they are spelled, and that they never change.
+//! Cluster IPs and IP families of services: their form and immutability.
 //!
-//! Which addresses a service gets is decided by the server; here they are only shaped and judged.
+//! Addresses are allocated by the server; here they are only normalized and validated.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub fn texts<'a>(service: Option<&'a Object>, list: &str) -> Vec<&'a str> {
     service.map(|s| s.items(&["spec", list])).unwrap_or_default().iter().filter_map(Value::as_str).collect()
 }
 
-/// `clusterIP` is the first of `clusterIPs`. A client that knows only the one changes both.
+/// `clusterIP` is the first of `clusterIPs`. A client that only sets the one changes both.
 pub fn mirror(new: &mut Object, old: Option<&Object>) {
     let single = new.str_at(&["spec", "clusterIP"]).to_owned();
     let many: Vec<String> = texts(Some(new), "clusterIPs").into_iter().map(str::to_owned).collect();
@@ -42,7 +42,7 @@ pub fn mirror(new: &mut Object, old: Option<&Object>) {
     }
 }
 
-/// An update that leaves addresses and ports out keeps what the service was given.
+/// An update without addresses and ports keeps the allocated ones.
 pub fn keep_allocated(new: &mut Object, old: &Object) {
     let needs_address = |service: &Object| type_of(service) != "ExternalName";
     if needs_address(new) && needs_address(old) {
@@ -112,8 +112,8 @@ pub fn drop_when_external(new: &mut Object, old: &Object) {
     }
 }
 
-/// A service on a single-stack cluster is single-stack; the family follows from its address, if it has one.
-/// Without a selector a headless service may get endpoints of either family.
+/// A service on a single-stack cluster is single-stack; the family follows from its address, if it has one. Without a
+/// selector a headless service may get endpoints of either family.
 pub fn default_families(service: &mut Object) {
     if type_of(service) == "ExternalName" {
         return;
@@ -141,7 +141,7 @@ pub fn default_families(service: &mut Object) {
     }
 }
 
-/// What is wrong with the addresses a client asks for, to be known before any is given out.
+/// The errors of requested addresses, to check before allocation.
 pub fn problems(service: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let asks = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
     if asks.iter().all(|key| service.get(&["spec", key]).is_none()) {
@@ -160,7 +160,7 @@ pub fn problems(service: &Object, old: Option<&Object>) -> Vec<FieldError> {
     report.finish()
 }
 
-/// Rules for the addresses as such.
+/// Rules for the addresses themselves.
 pub fn validate(spec: Field<'_>, service: &Object, old: Option<&Object>) {
     if type_of(service) == "ExternalName" {
         return;
@@ -203,7 +203,7 @@ pub fn validate(spec: Field<'_>, service: &Object, old: Option<&Object>) {
     }
 }
 
-/// Answers whether all are addresses.
+/// Returns whether all are addresses.
 fn validate_each(many: Field<'_>, kept: &[&str]) -> bool {
     let mut all_valid = true;
     for (index, ip) in many.items().enumerate() {
@@ -222,7 +222,7 @@ fn validate_each(many: Field<'_>, kept: &[&str]) -> bool {
     all_valid
 }
 
-/// Addresses and families stay; only the second of a pair may come and go.
+/// Addresses and families are immutable; only the second of a pair may be added or removed.
 pub fn validate_change<'a>(report: &'a Report<'a>, new: &'a Object, old: &'a Object) {
     if type_of(new) == "ExternalName" || type_of(old) == "ExternalName" {
         return;

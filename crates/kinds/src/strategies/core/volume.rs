@@ -154,7 +154,7 @@ fn validate_source(spec: Field<'_>, name: &str) {
         if !source.is_set() {
             continue;
         }
-        // A flex volume beside another source is not noticed.
+        // A flex volume next to another source is not detected.
         if std::mem::replace(&mut seen, true) && source_name != "flexVolume" {
             let shown = if source_name == "cephfs" { spec.field("cephFS") } else { source };
             shown.forbidden(ONE_TYPE);
@@ -255,7 +255,7 @@ fn source_of(object: &Object) -> Value {
 
 fn validate_change<'a>(report: &'a Report<'a>, new: &'a Object, old: &'a Object) {
     let (mut now, before) = (source_of(new), source_of(old));
-    // The secret to grow a volume with may be added later.
+    // The secret for expanding a volume may be added later.
     let expands = "controllerExpandSecretRef";
     if before["csi"].is_object()
         && before["csi"].get(expands).is_none()

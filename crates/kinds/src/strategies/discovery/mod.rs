@@ -1,4 +1,4 @@
-//! Endpoint slices: where the traffic of a service goes.
+//! Endpoint slices.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Strategy for EndpointSlice {
         }
     }
 
-    /// The free-form topology is a thing of v1beta1; v1 only keeps what is stored.
+    /// The free-form topology belongs to v1beta1; v1 only keeps stored values.
     fn prepare_create(&self, slice: &mut Object, _ctx: &WriteContext) {
         maps_in(slice.as_map_mut(), "endpoints").for_each(|endpoint| drop(endpoint.remove("deprecatedTopology")));
     }

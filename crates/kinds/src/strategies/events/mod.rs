@@ -1,4 +1,4 @@
-//! Events of the newer group, which are stored in the form of the core group.
+//! Events of the newer group, stored in the form of the core group.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::strategy::Strategy;
 const SHORT_TEXT_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 
-/// What a field is called here and in the core group.
+/// The name of a field here and in the core group.
 const RENAMED: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -33,7 +33,7 @@ pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
 struct Event;
 
 impl Strategy for Event {
-    /// Parts that are always shown, be they empty.
+    /// Parts that are always shown, even if empty.
     fn default(&self, event: &mut Object) {
         for (part, _) in RENAMED.iter().filter(|(name, _)| matches!(*name, "regarding" | "deprecatedSource")) {
             show_empty(event, part);
@@ -146,7 +146,7 @@ fn validate_series(series: Field<'_>) {
     }
 }
 
-/// What holds for events of either group. `event` is in the form of the core group.
+/// The common rules for events of either group. `event` is in the form of the core group.
 fn validate_always<'a>(report: &'a Report<'a>, event: &'a Object) {
     let about = report.field(event, "involvedObject").field("namespace");
     let namespace = event.namespace();

@@ -1,4 +1,4 @@
-//! Flow schemas and priority levels: which requests wait for which.
+//! Flow schemas and priority levels of API priority and fairness.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::strategy::{Strategy, WriteContext};
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 const PRECEDENCE_MAX: i64 = 10_000;
 const QUEUES_MAX: i64 = 10_000_000;
-/// A flow is dealt its queues from this many bits of its hash.
+/// Shuffle sharding assigns the queues of a flow from this many bits of its hash.
 const HASH_BITS: u32 = 60;
 
 pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
@@ -62,7 +62,7 @@ impl Strategy for FlowSchema {
     }
 }
 
-/// The two schemas every server has, so that no request is ever without one.
+/// The two mandatory schemas, so that every request matches one.
 fn mandatory_schema(name: &str) -> Option<Value> {
     let everything = |groups: &[&str]| {
         let subjects: Vec<Value> = groups.iter().map(|g| json!({"kind": "Group", "group": {"name": g}})).collect();
@@ -366,7 +366,7 @@ fn validate_queuing(queuing: Field<'_>) {
     }
 }
 
-/// How many bits it takes to deal a hand from a deck: one draw after another, without putting back.
+/// The number of bits needed to deal a hand from a deck without replacement.
 fn entropy_bits(deck: i64, hand: i64) -> u32 {
     let bits: f64 = (0..hand.min(128)).map(|drawn| ((deck - drawn) as f64).log2()).sum();
     bits.ceil() as u32

@@ -1,8 +1,8 @@
-//! Values as Kubernetes shows them in some messages: spelled like its internal types, every field, in their order.
+//! Values as Kubernetes shows them in some messages: in the form of its internal types, with every field in order.
 //!
-//! `fields.txt` lists those types, one a line: `Type Shown=json:kind …`. A kind is `s` text, `n` number, `b` flag,
-//! `q` quantity, `i` number or text, `t` time, `SName` another type; `*` before it may be null, `[]` is a list,
-//! `{}` a map; `?` after the JSON name means that an empty value is not shown.
+//! `fields.txt` lists those types, one per line: `Type Shown=json:kind …`. A kind is `s` text, `n` number, `b` flag,
+//! `q` quantity, `i` number or text, `t` time, `SName` another type; `*` before it may be null, `[]` is a list, `{}`
+//! a map; `?` after the JSON name means that an empty value is omitted.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ fn row(text: &'static str) -> Row {
     Row { shown, json: json.trim_end_matches('?'), hides_empty: json.ends_with('?'), kind }
 }
 
-/// A value ready to be shown; maps keep their order.
+/// A value ready to be printed; maps keep their order.
 enum Shown {
     Plain(String),
     List(Vec<Shown>),
@@ -44,7 +44,7 @@ pub fn compact(kind: &str, value: Option<&Value>) -> String {
     out
 }
 
-/// The value of the named type on many lines, as a difference is made of.
+/// The value of the named type on many lines, as in a diff.
 pub fn pretty(kind: &str, value: Option<&Value>) -> String {
     let mut out = String::new();
     write_pretty(&show(kind, value), 0, &mut out);
@@ -85,7 +85,7 @@ fn zero(kind: &str) -> &'static str {
     }
 }
 
-/// JSON as Go writes it, which spells angle brackets and ampersands out.
+/// JSON as written by Go, which escapes angle brackets and ampersands.
 fn quote(value: &Value) -> String {
     let text = value.to_string();
     if !value.is_string() {
@@ -98,7 +98,7 @@ fn show_type(name: &str, value: Option<&Value>) -> Shown {
     let context = (name == "PodSpec").then(|| pod_security_context(value));
     let mut entries = Vec::new();
     for row in TYPES.get(name).map(Vec::as_slice).unwrap_or_default() {
-        // Metadata of templates is no part of its own inside Kubernetes.
+        // Internal templates have no separate metadata.
         let metadata = || value.and_then(|v| v.get("metadata")?.get(row.json)).filter(|_| row.hides_empty);
         let mut field = value.and_then(|v| v.get(row.json)).or_else(metadata);
         if row.shown == "SecurityContext" && context.is_some() {
@@ -123,7 +123,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Inside Kubernetes the host namespaces of a pod belong to its security context.
+/// Internally the host namespaces of a pod belong to its security context.
 fn pod_security_context(spec: Option<&Value>) -> Value {
     let mut context =
         spec.and_then(|s| s.get("securityContext")).and_then(Value::as_object).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Ingresses, network policies and the ranges service addresses come from.
+//! Ingresses, network policies and the ranges of service addresses.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ fn validate_ingress(spec: Field<'_>, bad_secrets: bool, bad_wildcards: bool) {
     }
 }
 
-/// A host is a DNS name, of which the first part may be a star.
+/// A host is a DNS name whose first label may be a star.
 fn host_problems(host: &str) -> Vec<String> {
     if !host.contains('*') {
         return names::dns1123_subdomain(host);
@@ -335,7 +335,7 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-/// Every address range a policy names: a stored one stays accepted however it is spelled.
+/// Every address range of a policy: stored ones stay valid in any notation.
 fn blocks_of(policy: &Object) -> Vec<&str> {
     let mut blocks = Vec::new();
     for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
@@ -476,7 +476,7 @@ impl Strategy for IpAddressKind {
         report.finish()
     }
 
-    /// The name is the address itself, in its one canonical spelling.
+    /// The name is the address itself, in its canonical form.
     fn validate_name(&self, name: &str) -> Vec<String> {
         match name.parse::<IpAddr>() {
             Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {

@@ -1,4 +1,4 @@
-//! Runtime classes: which configured runtime a pod runs in.
+//! Runtime classes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Strategy for RuntimeClass {
     }
 }
 
-/// As for pods, and none of them twice.
+/// As for pods, without duplicates.
 fn validate_tolerations(tolerations: Field<'_>) {
     scheduling::validate_tolerations(tolerations);
     let mut seen = BTreeSet::new();

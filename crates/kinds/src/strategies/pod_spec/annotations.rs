@@ -1,4 +1,4 @@
-//! Annotations of pods that mean something: deletion cost, and the old homes of security profiles.
+//! Special annotations of pods: deletion cost, and the former security profiles.
 
 use object::FieldError;
 
@@ -33,7 +33,7 @@ pub fn validate<'a>(annotations: Field<'a>, spec: Field<'a>) {
     }
 }
 
-/// A 32-bit integer, spelled one way only.
+/// A 32-bit integer in canonical form.
 fn is_cost(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = digits == "0" && text == "0" || !digits.starts_with('0');

@@ -1,4 +1,4 @@
-//! Containers of all three lists: what each may have, and what they must not share.
+//! Containers of all three lists: rules for each, and for their combination.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::super::fields::Field;
 use super::volumes::Mountable;
 use super::{env, handlers, images, resources, security};
 
-/// What the rules of a container need to know about its pod.
+/// The context of a container's rules.
 pub struct Surroundings<'a> {
     pub volumes: Mountable<'a>,
     pub claims: Vec<&'a str>,
@@ -56,7 +56,7 @@ pub fn validate_init_containers<'a>(spec: Field<'a>, around: &Surroundings<'a>) 
         if !name.is_empty() && !names.insert(name.text()) {
             name.duplicate();
         }
-        // Kubernetes looks at one init container at a time and so always names the first.
+        // Kubernetes checks one init container at a time, so errors always name the first.
         let mut taken = BTreeSet::new();
         validate_host_ports(container, spec.field("initContainers").index(0), &mut taken);
         let is_sidecar = policy.text() == "Always";
@@ -175,7 +175,7 @@ fn validate_ports(ports: Field<'_>) {
     }
 }
 
-/// `named` is the container errors are reported at.
+/// Errors are reported at the container `named`.
 fn validate_host_ports<'a>(container: Field<'a>, named: Field<'a>, taken: &mut BTreeSet<String>) {
     for (index, port) in container.field("ports").items().enumerate() {
         let number = port.field("hostPort").int_or(0);

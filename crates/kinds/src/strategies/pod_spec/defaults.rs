@@ -1,4 +1,4 @@
-//! What a pod spec gets when the client left it out: policies, probe periods, pull policies, modes of mounted files.
+//! Defaults of a pod spec: policies, probe periods, pull policies, modes of mounted files.
 
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,7 @@ pub fn default_spec(spec: &mut Spec) {
     }
 }
 
-/// Fields of features that are off in this version of Kubernetes are known but not kept.
+/// Fields of features that are disabled in this version of Kubernetes are dropped.
 fn drop_disabled(spec: &mut Spec) {
     spec.remove("schedulingGroup");
     for list in ["initContainers", "containers", "ephemeralContainers"] {
@@ -52,7 +52,7 @@ fn drop_disabled(spec: &mut Spec) {
     }
 }
 
-/// Defaults only a pod itself gets, never a template.
+/// Defaults of a pod itself, not of a template.
 pub fn default_pod_only(spec: &mut Spec) {
     for list in ["containers", "initContainers"] {
         for container in maps_in(spec, list) {
@@ -60,7 +60,7 @@ pub fn default_pod_only(spec: &mut Spec) {
         }
     }
     resources::default_pod_level(spec);
-    // A pod cannot be given less than a second to end; a template still can say so.
+    // A pod has at least one second to terminate; a template may still specify less.
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|s| s < 0) {
         spec.insert("terminationGracePeriodSeconds".into(), 1.into());
     }
@@ -107,7 +107,7 @@ fn default_container(container: &mut Spec) {
     default_pull_policy(container, "image", "imagePullPolicy");
     set_empty_str(container, "terminationMessagePath", "/dev/termination-log");
     set_empty_str(container, "terminationMessagePolicy", "File");
-    // Kubernetes always shows the resources of a container, even when there are none.
+    // Kubernetes always shows the resources of a container, even if empty.
     set_absent(container, "resources", json!({}));
     for port in maps_in(container, "ports") {
         set_empty_str(port, "protocol", "TCP");
@@ -175,7 +175,7 @@ fn default_pull_policy(map: &mut Spec, image: &str, policy: &str) {
     set_empty_str(map, policy, default);
 }
 
-/// Is the image pulled by the tag `latest`, named or implied? What is no image reference counts as not.
+/// Reports whether the image has the tag `latest`, explicit or implied. An invalid reference does not.
 fn is_latest(image: &str) -> bool {
     if image.contains('@') || image.is_empty() {
         return false;
@@ -187,7 +187,7 @@ fn is_latest(image: &str) -> bool {
     tag == "latest" && !name.is_empty() && plain(image) && !name.bytes().any(|b| b.is_ascii_uppercase())
 }
 
-/// The sources a volume can have, in the order Kubernetes checks them.
+/// The volume sources, in the order Kubernetes checks them.
 pub const VOLUME_SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",

@@ -1,4 +1,4 @@
-//! Environment variables: their names and where their values come from.
+//! Environment variables: names and sources.
 
 use object::names;
 
@@ -98,7 +98,7 @@ fn variable_name(name: &str) -> Vec<String> {
     }
 }
 
-/// A field of the pod, as the downward API names it.
+/// A field of the pod, as in the downward API.
 pub fn validate_field_ref(reference: Field<'_>, allowed: &[&str]) {
     let path = reference.field("fieldPath");
     if !reference.field("apiVersion").require() || !path.require() {
@@ -131,7 +131,7 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
     inner.split_once("['").filter(|(field, _)| !field.is_empty())
 }
 
-/// Kubernetes first translates the path from the named API version, which only knows these.
+/// Kubernetes first converts the path from the named API version, which only supports these.
 fn label_problem(version: &str, path: &str) -> Option<String> {
     if version != "v1" {
         return Some(format!("unsupported pod version: {version}"));
@@ -214,7 +214,7 @@ fn validate_file_ref(reference: Field<'_>) {
     }
 }
 
-/// Files with variables may only lie in an `emptyDir` of the same pod.
+/// Files with variables must be in an `emptyDir` of the same pod.
 pub fn validate_file_volumes(spec: Field<'_>) {
     for container in all_containers(spec) {
         for variable in container.field("env").items() {
@@ -243,7 +243,7 @@ impl Field<'_> {
         }
     }
 
-    /// Relative, and never up.
+    /// Relative, without `..`.
     pub fn descending_path(self) {
         if self.text().starts_with('/') {
             self.invalid("must be a relative path");
@@ -251,7 +251,7 @@ impl Field<'_> {
         self.no_backsteps();
     }
 
-    /// Relative, never up, and not one of the names the kubelet keeps for itself.
+    /// Relative, without `..`, and not a name reserved by the kubelet.
     pub fn local_path(self) {
         self.descending_path();
         if self.text().starts_with("..") && !self.text().starts_with("../") {

@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks: exactly one way to act, and sensible periods.
+//! Probes and lifecycle hooks: exactly one handler, and valid periods.
 
 use object::names;
 
@@ -18,7 +18,7 @@ pub fn validate_probes(container: Field<'_>, grace: Option<i64>) {
     validate_once(startup, grace);
 }
 
-/// Liveness and startup probes succeed the first time.
+/// Liveness and startup probes have a success threshold of one.
 fn validate_once(probe: Field<'_>, grace: Option<i64>) {
     if probe.is_set() {
         validate_probe(probe, grace);

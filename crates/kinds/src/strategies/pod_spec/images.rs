@@ -1,4 +1,4 @@
-//! Images and the secrets they are pulled with.
+//! Images and pull secrets.
 
 use super::super::fields::Field;
 

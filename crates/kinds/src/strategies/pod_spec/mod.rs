@@ -24,16 +24,16 @@ use super::defaults::{map_or_new, set_absent};
 use super::fields::Field;
 use containers::Surroundings;
 
-/// What the rules of a pod spec depend on beside the spec itself.
+/// The context of a pod spec's rules.
 #[derive(Clone, Copy, Default)]
 pub struct Setting<'a> {
     /// A pod itself, not a template.
     pub is_pod: bool,
     /// The name of the pod; empty in templates.
     pub pod_name: &'a str,
-    /// Made by a kubelet from a file; may not use resource claims.
+    /// Created by a kubelet from a file; may not use resource claims.
     pub is_mirror: bool,
-    /// Volumes a controller will add (a StatefulSet's claims), which mounts may name.
+    /// Volumes a controller will add (a StatefulSet's claims), which can be mounted.
     pub added_claims: Option<Field<'a>>,
     /// The controller sets hostname and subdomain itself.
     pub ignores_hostname: bool,
@@ -60,7 +60,7 @@ pub fn default_template(spec: &mut Map<String, Value>, key: &str) {
 /// Rules of a pod template.
 pub fn validate_template<'a>(template: Field<'a>, setting: Setting<'a>) {
     let (meta, spec) = (template.field("metadata"), template.field("spec"));
-    // Kubernetes names these without `metadata`.
+    // Kubernetes omits `metadata` in these paths.
     template.field("labels").with(meta.field("labels").value()).labels();
     let annotations = template.field("annotations").with(meta.field("annotations").value());
     annotations.annotations();
@@ -97,7 +97,7 @@ pub fn validate_pod<'a>(meta: Field<'a>, spec: Field<'a>) {
     }
 }
 
-/// Rules that hold only when a pod is made.
+/// Rules only for the creation of a pod.
 pub fn validate_pod_create<'a>(meta: Field<'a>, spec: Field<'a>) {
     let ephemeral = spec.field("ephemeralContainers");
     if !ephemeral.is_empty() {
@@ -202,7 +202,7 @@ pub fn all_containers(spec: Field<'_>) -> impl Iterator<Item = Field<'_>> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |list| spec.field(list).items())
 }
 
-/// Every term of the node affinity; true for preferences, whose label values are warned about instead of refused.
+/// Every term of the node affinity; true for preferences, whose invalid label values only cause a warning.
 fn scheduling_terms(spec: Field<'_>) -> Vec<(Field<'_>, bool)> {
     let affinity = spec.field("affinity").field("nodeAffinity");
     let required = affinity.path(&["requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);

@@ -88,7 +88,7 @@ pub fn validate_host_aliases(aliases: Field<'_>) {
     }
 }
 
-/// On the host's network a container port is a host port. A template may leave the host port out.
+/// On the host's network a container port is a host port. A template may omit the host port.
 pub fn validate_host_ports(spec: Field<'_>, is_pod: bool) {
     if !spec.field("hostNetwork").flag() {
         return;

@@ -1,4 +1,4 @@
-//! What a pod may have only on Linux or only on Windows.
+//! Fields of a pod that are only valid on Linux or only on Windows.
 
 use super::super::fields::Field;
 use super::all_containers;

@@ -1,4 +1,4 @@
-//! Projected volumes: several sources in one directory, no two at the same path.
+//! Projected volumes: several sources in one directory, without path conflicts.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// `owner` is what the message names.
+    /// `owner` is the name in the message.
     fn take(&mut self, path: &'a str, owner: &str) {
         if !path.is_empty() && !self.taken.insert(path) {
             self.volume.invalid_as(owner, "conflicting duplicate paths");
@@ -113,7 +113,7 @@ fn validate_trust_bundle(bundle: Field<'_>) {
     }
 }
 
-/// `domain/path`, as certificate signers are named.
+/// `domain/path`, as for certificate signers.
 fn validate_signer_name(signer: Field<'_>) {
     let text = signer.text();
     if text.is_empty() {

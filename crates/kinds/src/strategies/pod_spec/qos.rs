@@ -1,4 +1,4 @@
-//! The quality-of-service class of a pod: who is evicted first when a node runs short.
+//! The quality-of-service class of a pod.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::amount::Amount;
 
-/// `Guaranteed` when every container has equal requests and limits for cpu and memory, `BestEffort` when none has any.
+/// `Guaranteed` if every container has equal requests and limits for cpu and memory, `BestEffort` if none has any.
 pub fn class_of(spec: &Value) -> &'static str {
     let mut requests = BTreeMap::new();
     let mut limits = BTreeMap::new();
@@ -32,7 +32,7 @@ pub fn class_of(spec: &Value) -> &'static str {
     if guaranteed && equal { "Guaranteed" } else { "Burstable" }
 }
 
-/// Adds the cpu and memory of a list; answers how many of the two it has.
+/// Adds the cpu and memory of a list; returns how many of the two it has.
 fn add<'a>(list: Option<&'a Value>, total: &mut BTreeMap<&'a str, Amount>) -> usize {
     let mut found = 0;
     for (name, value) in list.and_then(Value::as_object).into_iter().flatten() {

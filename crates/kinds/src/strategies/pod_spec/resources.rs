@@ -1,4 +1,4 @@
-//! Requests and limits: which resources there are, and how the amounts must relate.
+//! Requests and limits: resource names, and the relation of amounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// May more be promised than there is?
+/// Reports whether the resource can be overcommitted.
 pub fn allows_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
@@ -84,7 +84,7 @@ pub fn validate_name(at: Field<'_>, name: &str) -> bool {
     true
 }
 
-/// A resource a container can ask for.
+/// A resource a container can request.
 pub fn validate_container_name(at: Field<'_>, name: &str) {
     validate_name(at, name);
     if !name.contains('/') {
@@ -106,7 +106,7 @@ fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
-/// An amount of a resource: not negative, and whole where things are counted.
+/// An amount of a resource: not negative, and whole for countable resources.
 pub fn validate_amount(at: Field<'_>, name: &str) {
     at.non_negative_amount();
     if (COUNTED.contains(&name) || is_extended(name)) && !at.amount().is_whole() {
@@ -119,7 +119,7 @@ pub fn validate_container(requirements: Field<'_>, claims: &[&str]) {
 }
 
 pub fn validate_overhead(overhead: Field<'_>) {
-    // Overhead is judged like limits and reported so.
+    // Overhead is validated and reported like limits.
     let limits = overhead.field("limits").with(overhead.value());
     let mut about = Kinds::default();
     for (name, amount) in limits.entries() {
@@ -232,7 +232,7 @@ fn validate_claims(claims: Field<'_>, known: &[&str]) {
     }
 }
 
-/// The resource claims of a pod; answers with their names.
+/// The resource claims of a pod; returns their names.
 pub fn validate_pod_claims<'a>(claims: Field<'a>, is_mirror: bool) -> Vec<&'a str> {
     let mut names = BTreeSet::new();
     for claim in claims.items() {
@@ -321,7 +321,7 @@ pub fn validate_pod_level(spec: Field<'_>, claims: &[&str]) {
     }
 }
 
-/// What all containers need together: the sum of those that run side by side, or the largest init step.
+/// The total of all containers: the sum of those that run concurrently, or the largest init step.
 pub fn aggregate<'a>(spec: Option<&'a Value>, list: &str) -> BTreeMap<&'a str, Amount> {
     let containers = |name: &str| spec.and_then(|s| s.get(name)).and_then(Value::as_array).into_iter().flatten();
     let amounts = |container: &'a Value| {
@@ -359,7 +359,7 @@ pub fn aggregate<'a>(spec: Option<&'a Value>, list: &str) -> BTreeMap<&'a str, A
     total
 }
 
-/// Pod-level limits and requests that follow from the containers, when the client gave some of them.
+/// Pod-level limits and requests derived from the containers, if the client set some of them.
 pub fn default_pod_level(spec: &mut Map<String, Value>) {
     if !spec.get("resources").is_some_and(Value::is_object) {
         return;

@@ -1,4 +1,4 @@
-//! Where a pod may run: affinity, tolerations, spreading, gates.
+//! Scheduling constraints: affinity, tolerations, spreading, gates.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub fn validate_affinity(affinity: Field<'_>) {
     }
     for term in node.field(PREFERRED).items() {
         validate_weight(term);
-        // Label values are only warned about here: an impossible preference does no harm.
+        // Invalid label values only cause a warning here: an impossible preference is harmless.
         validate_node_term(term.field("preference"), false);
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
@@ -108,7 +108,7 @@ fn validate_pod_term(term: Field<'_>) {
     key.qualified_name();
 }
 
-/// Keys whose values come from the pod; they make no sense without a selector, nor twice.
+/// Keys whose values come from the pod; they require a selector and must be unique.
 fn validate_label_keys(term: Field<'_>, lists: &[&'static str]) {
     let selector = term.field("labelSelector");
     for list in lists {

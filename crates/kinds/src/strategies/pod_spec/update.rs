@@ -1,4 +1,4 @@
-//! What may change in a pod after it was made: images, deadlines, tolerations, gates, and little else.
+//! Mutable fields of a pod: images, deadlines, tolerations, gates, and little else.
 
 use object::{FieldError, Object, names};
 use serde_json::{Map, Value};
@@ -36,7 +36,7 @@ pub fn validate<'a>(report: &'a Report<'a>, new: &'a Object, old: &'a Object) {
     }
 }
 
-/// Annotations that belong to whoever made the pod.
+/// Annotations that only the creator of the pod may set.
 pub fn validate_annotations<'a>(report: &'a Report<'a>, new: &'a Object, old: &'a Object) {
     let annotations = report.field(new, "metadata").field("annotations");
     for (key, value) in old.annotations() {
@@ -62,7 +62,7 @@ pub fn validate_annotations<'a>(report: &'a Report<'a>, new: &'a Object, old: &'
     }
 }
 
-/// Answers false when nothing after it is worth reporting.
+/// Returns false if later errors are not worth reporting.
 fn validate_deadline(deadline: Field<'_>, old: Option<i64>) -> bool {
     match (deadline.int(), old) {
         (Some(new), _) if !(0..=i64::from(i32::MAX)).contains(&new) => {
@@ -106,7 +106,7 @@ fn validate_gates(gates: Field<'_>, old: &[Value]) {
     }
 }
 
-/// Puts back what may change and compares the rest.
+/// Restores the mutable fields and compares the rest.
 fn validate_rest(spec: Field<'_>, old: &Object) {
     let (Some(Value::Object(new_spec)), Some(old_spec)) = (spec.value(), old.get(&["spec"])) else { return };
     let mut munged = new_spec.clone();
@@ -144,7 +144,7 @@ fn restore(munged: &mut Map<String, Value>, old: &Value, name: &str) {
     };
 }
 
-/// A pod that may not be scheduled yet can still be narrowed down to fewer nodes.
+/// The node constraints of a gated pod can still be narrowed.
 fn allow_while_gated(spec: Field<'_>, munged: &mut Map<String, Value>, old: &Value) {
     let selector = spec.field("nodeSelector");
     if !same(selector.value(), old.get("nodeSelector")) {
@@ -297,7 +297,7 @@ fn without_resources(spec: &Value) -> Value {
     copy
 }
 
-/// Keeps everything of the stored pod but its ephemeral containers.
+/// Keeps everything of the stored pod except its ephemeral containers.
 pub fn prepare_ephemeral_containers(new: &mut Object, old: &Object) {
     let wanted = new.remove(&["spec", "ephemeralContainers"]);
     keep_all(new, old);
@@ -306,7 +306,8 @@ pub fn prepare_ephemeral_containers(new: &mut Object, old: &Object) {
     }
 }
 
-/// Keeps everything of the stored pod but the resources of its containers, unless the containers themselves differ.
+/// Keeps everything of the stored pod except the resources of its containers, unless the containers themselves
+/// differ.
 pub fn prepare_resize(new: &mut Object, old: &Object) {
     let names = |object: &Object, list: &str| -> Vec<String> {
         object.items(&["spec", list]).iter().map(|c| c["name"].as_str().unwrap_or_default().to_owned()).collect()
@@ -353,7 +354,7 @@ fn keep_all(new: &mut Object, old: &Object) {
     }
 }
 
-/// The node a pod is bound to must have a node's name.
+/// A pod must be bound to a valid node name.
 pub fn validate_binding<'a>(report: &'a Report<'a>, binding: &'a Object) {
     let target = report.field(binding, "target");
     let kind = target.field("kind");
@@ -368,7 +369,7 @@ pub fn node_name_problems(name: &str) -> Vec<String> {
     names::dns1123_subdomain(name)
 }
 
-/// The error every subresource of a mirror pod answers with.
+/// The error of every subresource of a mirror pod.
 pub fn refuse_mirror(old: &Object, detail: &str) -> Option<Vec<FieldError>> {
     old.annotation(MIRROR).map(|_| vec![FieldError::forbidden(object::FieldPath::new("[]"), detail)])
 }

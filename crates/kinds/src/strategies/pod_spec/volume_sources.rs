@@ -1,4 +1,4 @@
-//! Where a volume comes from: exactly one source, with what that source needs.
+//! Volume sources: exactly one, with its required fields.
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ pub fn validate<'a>(volume: Field<'a>, setting: Setting<'a>) {
             continue;
         }
         if std::mem::replace(&mut seen, true) {
-            // These two are spelled so in Kubernetes.
+            // These two are spelled differently in Kubernetes.
             let reported = match name {
                 "cephfs" => volume.field("cephFS"),
                 "downwardAPI" => volume.field("downwarAPI"),
@@ -173,7 +173,7 @@ pub fn validate_key_to_path(item: Field<'_>) {
     validate_mode(item.field("mode"));
 }
 
-/// Errors name the source the file is in, not the file.
+/// Errors name the source that contains the file, not the file.
 pub fn validate_downward_file<'a>(source: Field<'a>, file: Field<'a>) {
     let at = |name: &'static str| source.field(name).with(file.field(name).value());
     let (path, field, resource) = (at("path"), at("fieldRef"), at("resourceFieldRef"));
@@ -207,7 +207,7 @@ static IQN: LazyLock<Regex> =
 static EUI: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^eui.[[:alnum:]]{16}$").expect("a constant pattern"));
 static NAA: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^naa.[[:alnum:]]{32}$").expect("a constant pattern"));
 
-/// What is wrong with an iSCSI name; the text differs when not even its family is known.
+/// The error of an iSCSI name; the text differs for an unknown naming scheme.
 fn iscsi_name_problem(name: &str) -> Option<&'static str> {
     let pattern = match name.get(..3) {
         Some("iqn") => &IQN,

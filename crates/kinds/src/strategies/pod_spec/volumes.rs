@@ -1,4 +1,4 @@
-//! Volumes of a pod and where containers mount them.
+//! Volumes of a pod and their mounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::super::fields::Field;
 use super::env::has_backstep;
 use super::{Setting, volume_sources};
 
-/// The valid volumes of a pod by name; true for those that are claims and so can be block devices.
+/// The valid volumes of a pod by name; true for claims, which can be block devices.
 pub struct Mountable<'a>(BTreeMap<&'a str, bool>);
 
 pub fn validate<'a>(volumes: Field<'a>, setting: Setting<'a>) -> Mountable<'a> {
@@ -22,7 +22,7 @@ pub fn validate<'a>(volumes: Field<'a>, setting: Setting<'a>) -> Mountable<'a> {
     let report = volumes.report();
     for volume in volumes.items() {
         let name = volume.field("name");
-        // A claim the controller adds replaces the template's volume of that name.
+        // A claim added by the controller replaces the template's volume of that name.
         if setting.added_names().any(|added| added == name.text()) {
             continue;
         }
@@ -154,7 +154,7 @@ fn validate_recursive_read_only<'a>(mounts: Field<'a>, mount: Field<'a>) {
     }
 }
 
-/// The claim an ephemeral volume makes is named after pod and volume; both together must fit.
+/// The claim of an ephemeral volume is named after pod and volume; the combined name must be valid.
 pub fn validate_claim_name(volume: Field<'_>, pod_name: &str) {
     let name = volume.field("name");
     if pod_name.is_empty() || name.is_empty() {

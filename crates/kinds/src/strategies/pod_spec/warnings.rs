@@ -1,4 +1,4 @@
-//! What a client is told about a pod spec that is accepted but probably not what was meant.
+//! Warnings for a valid pod spec that is probably not intended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::super::fields::{Field, Report};
 use super::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD};
 use super::{all_containers, scheduling_terms};
 
-/// Labels of nodes that have new names.
+/// The new names of deprecated node labels.
 pub fn deprecated_node_label(label: &str) -> Option<&'static str> {
     Some(match label {
         "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
@@ -54,7 +54,7 @@ const DEPRECATED_VOLUMES: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// Warnings for a name that becomes part of host names.
+/// The warning for a name that becomes part of host names.
 pub fn hostname_warning(name: &str, used_in: &str) -> Option<String> {
     let problems = names::dns1123_label(name);
     (!problems.is_empty()).then(|| {
@@ -198,7 +198,7 @@ fn warn_of_volumes(spec: Field<'_>, out: &mut Vec<String>) {
     }
 }
 
-/// Warnings for what a claim asks for.
+/// Warnings for the requests of a claim.
 pub fn of_claim_spec(spec: Field<'_>, out: &mut Vec<String>) {
     for list in ["requests", "limits"] {
         warn_of_fraction(spec.field("resources").field(list).key("storage"), out);
@@ -234,7 +234,7 @@ fn warn_of_overlaps(volume: Field<'_>, out: &mut Vec<String>) {
     warn_of_clashes(&format!("volume {name} (Projected)"), files, out);
 }
 
-/// The files of one source of a projected volume, each with how a warning names it.
+/// The files of one source of a projected volume, each with its name in a warning.
 fn projected_files(source: Field<'_>) -> Vec<(String, String)> {
     let named = |path: &str, label: &str| {
         let path = path.trim_end_matches('/');

@@ -68,7 +68,7 @@ impl Strategy for DisruptionBudget {
     }
 }
 
-/// The spec as a message shows it: the server's structure with all its fields.
+/// The spec as shown in a message: the server's struct with all its fields.
 fn shown_spec(spec: &Value) -> String {
     let or_null = |key: &str| spec.get(key).cloned().unwrap_or(Value::Null);
     format!(

@@ -1,4 +1,4 @@
-//! Roles and their bindings: whole rules, known subjects, a roleRef that never changes.
+//! Roles and their bindings: complete rules, known subjects, an immutable roleRef.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ struct Role {
 }
 
 impl Strategy for Role {
-    /// The list of rules is always shown, empty as `null`.
+    /// The list of rules is always shown, `null` if empty.
     fn default(&self, role: &mut Object) {
         if role.items(&["rules"]).is_empty() {
             role.set(&["rules"], Value::Null);
@@ -117,7 +117,7 @@ impl Strategy for Binding {
         let mut errors = self.validate_create(new);
         if !same(new.get(&["roleRef"]), old.get(&["roleRef"])) {
             let part = |key: &str| new.str_at(&["roleRef", key]);
-            // The message shows the server's own structure, hence the capitals.
+            // The message shows the server's own struct, hence the capitals.
             let shown = json!({"APIGroup": part("apiGroup"), "Kind": part("kind"), "Name": part("name")});
             errors.push(FieldError::invalid(object::FieldPath::new("roleRef"), shown, "cannot change roleRef"));
         }

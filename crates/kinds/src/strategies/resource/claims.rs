@@ -1,4 +1,4 @@
-//! Claims, their templates, and the classes of device they name.
+//! Resource claims, their templates, and device classes.
 
 use std::collections::BTreeMap;
 
@@ -255,7 +255,7 @@ fn validate_selector(selector: Field<'_>) {
     }
 }
 
-/// What a selector sees of a device.
+/// The device as seen by a selector.
 fn device_env() -> Env {
     let by_domain = |ty: Type| Type::map(Type::String, Type::map(Type::String, ty));
     let fields = [

@@ -23,7 +23,7 @@ pub(super) fn for_kind(kind: &str) -> Option<Arc<dyn Strategy>> {
     })
 }
 
-/// Checks a list with a bound; a list beyond it is not looked into.
+/// Checks a list with a maximum length; a longer list is not checked further.
 fn validate_list<'a>(list: Field<'a>, max: usize, mut check: impl FnMut(Field<'a>)) {
     if list.len() > max {
         return list.too_many(list.len(), max);
@@ -31,7 +31,7 @@ fn validate_list<'a>(list: Field<'a>, max: usize, mut check: impl FnMut(Field<'a
     list.items().for_each(&mut check);
 }
 
-/// As a list, and no two entries may have the same key.
+/// A list whose entries must have unique keys.
 fn validate_set<'a>(list: Field<'a>, max: usize, check: impl FnMut(Field<'a>), key: impl Fn(Field<'a>) -> &'a str) {
     validate_list(list, max, check);
     if list.len() <= max {

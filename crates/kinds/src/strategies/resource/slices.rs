@@ -82,7 +82,7 @@ fn validate_spec(spec: Field<'_>) {
     validate_set(devices, max, |device| validate_device(device, per_device), |device| device.field("name").text());
 }
 
-/// Where the devices are: on one node, on some, on all, or told device by device.
+/// The location of the devices: on one node, on some, on all, or per device.
 fn validate_place(spec: Field<'_>) {
     let mut given = Vec::new();
     let node = spec.field("nodeName");
@@ -172,7 +172,7 @@ fn validate_attribute(attribute: Field<'_>) {
     }
 }
 
-/// `major.minor.patch` without leading zeros, then perhaps `-pre.release` and `+build`.
+/// `major.minor.patch` without leading zeros, then optionally `-pre.release` and `+build`.
 fn is_semver(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (core, pre) = text.split_once('-').map_or((text, None), |(core, pre)| (core, Some(pre)));

@@ -1,4 +1,4 @@
-//! Storage classes, attachments and what CSI drivers say of themselves.
+//! Storage classes, attachments and CSI drivers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -283,7 +283,7 @@ impl Strategy for CsiDriver {
         let mut errors = self.validate_create(new);
         let report = Report::new();
         let spec = report.field(new, "spec");
-        // The path has always been spelled like this.
+        // The path is misspelled like this in Kubernetes.
         let attach = spec.field("attachedRequired").with(new.get(&["spec", "attachRequired"]));
         attach.immutable(old.get(&["spec", "attachRequired"]));
         spec.field("volumeLifecycleModes").immutable(old.get(&["spec", "volumeLifecycleModes"]));

@@ -1,4 +1,4 @@
-//! Fields an applier wants that others own, and the refusal that lists them.
+//! Conflicts of an apply with the owners of its fields, and the error that lists them.
 
 use crate::patch::fieldset::{Path, Set};
 use crate::patch::managed::ManagedEntry;
@@ -7,10 +7,10 @@ use crate::status::{Status, StatusCause, StatusDetails};
 /// One field and the manager that owns it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
-    /// The manager as messages name it.
+    /// The manager as named in messages.
     pub manager: String,
     pub path: Path,
-    /// What managers are sorted by.
+    /// Sort key of the manager.
     order: String,
 }
 

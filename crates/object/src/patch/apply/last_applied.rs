@@ -1,4 +1,4 @@
-//! The annotation of client-side apply, which `kubectl apply --server-side` takes over from and keeps up to date.
+//! The last-applied annotation of client-side apply, which `kubectl apply --server-side` migrates from and updates.
 
 use serde_json::Value;
 
@@ -7,13 +7,13 @@ use crate::patch::fieldset::Set;
 use crate::patch::typed;
 use crate::schema::Schema;
 
-/// The manager name of `kubectl apply --server-side`; only it knows the annotation.
+/// The manager name of `kubectl apply --server-side`, the only one that uses the annotation.
 pub(super) const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// All annotations of an object together may not be larger.
+/// Maximum total size of an object's annotations.
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
 
-/// Fields the last client-side apply set and that still have that value: kubectl may take them without force.
+/// Fields that the last client-side apply set and that still have that value: kubectl may take them without force.
 pub(super) fn allowed_conflicts(schema: &Schema, live: &Value, api_version: &str) -> Option<Set> {
     let text = live["metadata"]["annotations"][ANNOTATION].as_str().filter(|text| !text.is_empty())?;
     let last: Value = serde_json::from_str(text).ok()?;
@@ -25,8 +25,8 @@ pub(super) fn allowed_conflicts(schema: &Schema, live: &Value, api_version: &str
     Some(fields.difference(&changed.modified).difference(&changed.added).difference(&changed.removed))
 }
 
-/// Writes the applied configuration into the annotation of an object that has one, so that client-side apply can be
-/// used again later.
+/// Updates the annotation of an object that has one with the applied configuration, so that client-side apply keeps
+/// working.
 pub(super) fn refresh(object: &mut Object, applied: &Object) {
     if object.annotation(ANNOTATION).is_none_or(str::is_empty) {
         return;

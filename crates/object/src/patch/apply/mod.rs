@@ -1,4 +1,4 @@
-//! Server-side apply: merges a configuration, keeps track of who owns which field, and refuses to take fields silently.
+//! Server-side apply: merges a configuration, tracks field ownership, and reports conflicts.
 
 mod conflict;
 mod last_applied;
@@ -24,25 +24,25 @@ pub use update::{keep_times_of_unchanged, update_managers};
 
 use owners::Owners;
 
-/// What a write of managed fields needs to know about the kind and the request.
+/// The kind and request of a write that updates managed fields.
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
-    /// The schema of the version the request speaks.
+    /// The schema of the request's version.
     pub schema: &'a Schema,
     pub versions: &'a dyn Versions,
     /// Empty for the main resource.
     pub subresource: &'a str,
     pub now: Timestamp,
-    /// Fields this endpoint overwrites itself (`status` on the main resource, all else on `/status`): never owned.
+    /// Fields this endpoint resets (`status` on the main resource, all else on `/status`): never owned.
     pub reset_fields: Option<&'a Set>,
 }
 
-/// Finds the schemas of other versions that managers wrote with.
+/// Looks up the schemas of other versions that managers used.
 pub trait Versions {
-    /// `None` when the version is no longer served; claims made with it are dropped.
+    /// Returns `None` if the version is no longer served; its claims are dropped.
     fn schema_for(&self, api_version: &str) -> Option<Schema>;
 
-    /// The object as that version shows it; `None` when the versions differ by name only.
+    /// Converts the object to that version; `None` if the versions differ by name only.
     fn convert(&self, _object: &Value, _api_version: &str) -> Option<Value> {
         None
     }
@@ -54,7 +54,7 @@ impl<F: Fn(&str) -> Option<Schema>> Versions for F {
     }
 }
 
-/// Why an apply was refused.
+/// The error of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyError {
     Conflicts(Conflicts),
@@ -79,11 +79,11 @@ impl ApplyError {
     }
 }
 
-/// The manager that stands for everything an object held before its first apply.
+/// The manager of all fields an object had before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Applies a configuration. `live` is absent when the object is created by the apply. The result carries its
-/// managedFields; defaulting and validation are the caller's.
+/// Applies a configuration. `live` is `None` if the apply creates the object. The result includes its managedFields;
+/// defaulting and validation are up to the caller.
 pub fn apply(
     ctx: ApplyContext<'_>,
     live: Option<&Object>,
@@ -98,10 +98,10 @@ pub fn apply(
     if depth > depth::DEPTH_MAX {
         return Err(ApplyError::TooDeep { depth });
     }
-    let subject = Subject::of(ctx, live, applied)?;
+    let subject = ApplyInput::of(ctx, live, applied)?;
     let outcome = match subject.apply(ctx, manager, force) {
         Err(ApplyError::Conflicts(conflicts)) if manager == last_applied::KUBECTL => {
-            // Fields that client-side apply set and no one touched since are kubectl's own: taking them is no conflict.
+            // Unchanged fields of client-side apply already belong to kubectl: taking them is no conflict.
             match last_applied::allowed_conflicts(ctx.schema, &subject.live, applied.api_version()) {
                 Some(allowed) => {
                     let left = conflicts.without(&allowed);
@@ -125,15 +125,15 @@ pub fn apply(
     Ok(object)
 }
 
-/// The objects of one apply, checked, with the ownership that was stored.
-struct Subject {
+/// The validated objects of one apply, with the stored ownership.
+struct ApplyInput {
     live: Value,
     config: Value,
     managed: ManagedFields,
     api_version: String,
 }
 
-impl Subject {
+impl ApplyInput {
     fn of(ctx: ApplyContext<'_>, live: Option<&Object>, applied: &Object) -> Result<Self, ApplyError> {
         let config = applied.to_value();
         let (name, gvk) = (names_of(applied), applied.gvk());
@@ -193,7 +193,7 @@ impl Subject {
     }
 }
 
-/// Takes what is never tracked out of the manager's own entry, and stamps it when the object changed.
+/// Removes untracked fields from the manager's own entry, and updates its time if the object changed.
 fn strip_own(managed: &mut ManagedFields, me: &ManagedEntry, stamp: Option<String>) {
     let Some(index) = managed.find(me) else { return };
     let entry = &mut managed.entries[index];
@@ -205,14 +205,13 @@ fn strip_own(managed: &mut ManagedFields, me: &ManagedEntry, stamp: Option<Strin
     }
 }
 
-/// The fields of an object; a value that is none has no fields.
+/// The fields of an object; none for any other value.
 fn as_map(value: &Value) -> &Map<String, Value> {
     static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     value.as_object().unwrap_or(&EMPTY)
 }
 
-/// What Go's decoder would hold for an empty object of the kind: structs that are always there. Custom resources have
-/// none.
+/// The zero value of the kind in Go's decoder: structs that are always present. Custom resources have none.
 fn zero_value(schema: &Schema) -> Value {
     let mut value = Value::Object(Map::new());
     if schema.root().node().definition.is_some() {
@@ -221,7 +220,7 @@ fn zero_value(schema: &Schema) -> Value {
     value
 }
 
-/// Removing the last item of a list leaves null behind, which only nullable fields of custom resources may keep.
+/// Removing the last item of a list leaves null, which only nullable fields of custom resources may keep.
 fn drop_nulls(schema: &Schema, object: &mut Value) {
     if schema.root().node().definition.is_some() {
         schema::drop_nulls(schema, object);

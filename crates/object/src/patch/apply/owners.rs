@@ -1,4 +1,4 @@
-//! The bookkeeping between managers: who loses what another writes, and what goes when its last owner drops it.
+//! Ownership bookkeeping: managers lose fields that others write, and a field without owners is removed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use crate::patch::managed::{ManagedEntry, ManagedFields, Operation};
 use crate::patch::typed::{self, Comparison};
 use crate::schema::Schema;
 
-/// One write's view of the managers.
+/// The managers as seen by one write.
 pub(super) struct Owners<'a> {
     ctx: ApplyContext<'a>,
     api_version: &'a str,
 }
 
-/// Fields the server sets itself; no manager owns them.
+/// Fields set by the server, never owned by a manager.
 pub(super) fn never_tracked() -> &'static Set {
     static FIELDS: LazyLock<Set> = LazyLock::new(|| {
         const METADATA: &[&str] = &[
@@ -67,7 +67,7 @@ impl<'a> Owners<'a> {
         self.ctx.versions.convert(object, api_version).map_or(Cow::Borrowed(object), Cow::Owned)
     }
 
-    /// The claim of a writer that is no applier, stamped with this write's time.
+    /// The claim of a writer other than an applier, with this write's time.
     pub fn updater(&self, manager: &str, fields: Set) -> ManagedEntry {
         ManagedEntry {
             manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
@@ -94,12 +94,12 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// What a write changed, in its own version, without the fields the endpoint resets.
+    /// The changes of a write, in its own version, without the fields the endpoint resets.
     pub fn compare(&self, old: &Map<String, Value>, new: &Map<String, Value>) -> Comparison {
         self.compare_by(self.ctx.schema, old, new)
     }
 
-    /// Follows changes of the schema since the claims were written, and forgets claims of versions no longer served.
+    /// Adapts claims to schema changes, and drops claims of versions no longer served.
     pub fn reconcile(&self, managed: &mut ManagedFields) {
         managed.entries.retain_mut(|entry| {
             let Some(schema) = self.schema(&entry.api_version) else { return false };
@@ -110,7 +110,7 @@ impl<'a> Owners<'a> {
         });
     }
 
-    /// Takes from every other manager what this write changed or removed. Without `force`, taking is refused.
+    /// Removes the fields this write changed or removed from every other manager. Without `force` this is a conflict.
     pub fn resolve(
         &self,
         (old, new): (&Map<String, Value>, &Map<String, Value>),
@@ -160,7 +160,7 @@ impl<'a> Owners<'a> {
         Some(self.compare_by(&schema, &self.convert_map(old, version), &self.convert_map(new, version)))
     }
 
-    /// Removes from the merged object what the applier applied last time, did not apply now, and no one else owns.
+    /// Removes fields that the applier applied last time, did not apply now, and no other manager owns.
     pub fn prune(&self, merged: Value, managed: &ManagedFields, last: &ManagedEntry) -> Value {
         let Some(schema) = self.schema(&last.api_version) else { return merged };
         let converted = self.convert(&merged, &last.api_version);
@@ -180,7 +180,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// What the managers own, per version; the version that was pruned comes first, because others may be converted from it.
+/// Owned fields per version; the pruned version comes first, because others may be converted from it.
 fn owned_by_version<'m>(managed: &'m ManagedFields, first: &'m str) -> Vec<(&'m str, Set)> {
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for entry in &managed.entries {
@@ -195,7 +195,7 @@ fn fields_of(schema: &Schema, value: &Value) -> Set {
     typed::named_fields_as_members(schema, &typed::to_field_set(schema, value))
 }
 
-/// The merged object without what pruning removed, except for what someone owns.
+/// The merged object without the pruned fields, except for owned ones.
 fn add_back(schema: &Schema, merged: &Value, pruned: &Value, owned: &Set) -> Value {
     let kept = fields_of(schema, pruned).union(typed::named_fields_as_members(schema, owned));
     typed::remove_items(schema, merged, &fields_of(schema, merged).difference(&kept))

@@ -1,4 +1,4 @@
-//! Laws of apply and of ownership, and cases after structured-merge-diff v6 and apimachinery's managedfields tests.
+//! Properties of apply and ownership, and cases from structured-merge-diff v6 and apimachinery's managedfields tests.
 
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ impl World {
 }
 
 #[test]
-fn an_item_goes_when_its_last_owner_drops_it() {
+fn an_item_is_removed_when_its_last_owner_drops_it() {
     let mut world = World::new();
     world
         .apply("a", json!({"list": [{"name": "x", "value": 1}, {"name": "y", "value": 1}], "set": ["p", "q"]}), false)
@@ -165,7 +165,7 @@ fn timestamps_alone_are_no_change() {
     assert!(!keep_times_of_unchanged(&old, &mut new));
 }
 
-/// Nothing is empty, the whole neither: an applier that empties what it owned is refused by Kubernetes for custom resources.
+/// No empty maps or lists: for custom resources Kubernetes rejects an applier that empties what it owned.
 fn spec() -> impl Strategy<Value = Value> {
     let word = "[ab]";
     let fields = (
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn an_applier_gets_what_it_asked_for(steps in prop::collection::vec((manager(), spec(), any::<bool>()), 1..6)) {
+    fn an_applied_configuration_is_in_the_result(steps in prop::collection::vec((manager(), spec(), any::<bool>()), 1..6)) {
         let mut world = World::new();
         for (manager, config, updates) in steps {
             if updates {
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn ownership_names_only_what_is_there(steps in prop::collection::vec((manager(), spec(), any::<bool>()), 1..6)) {
+    fn only_existing_fields_are_owned(steps in prop::collection::vec((manager(), spec(), any::<bool>()), 1..6)) {
         let mut world = World::new();
         for (manager, config, updates) in steps {
             if updates { world.update(manager, config) } else { world.apply(manager, config, true).expect("forced") }
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_nothing_changes_nothing(start in spec()) {
+    fn merging_an_empty_configuration_changes_nothing(start in spec()) {
         let schema = schema();
         let live = object(start).into_value();
         prop_assert_eq!(&typed::merge(&schema, &live, &live), &live);
@@ -248,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn comparison_tells_both_directions_alike(a in spec(), b in spec()) {
+    fn comparison_is_symmetric(a in spec(), b in spec()) {
         let schema = schema();
         let (a, b) = (object(a).into_value(), object(b).into_value());
         let (there, back) = (typed::compare(&schema, as_map(&a), as_map(&b)), typed::compare(&schema, as_map(&b), as_map(&a)));

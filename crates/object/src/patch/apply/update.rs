@@ -1,4 +1,4 @@
-//! Ownership after any write that is not an apply: the writer owns what it changed, others lose it.
+//! Ownership after a write other than apply: the writer owns the changed fields, others lose them.
 
 use serde_json::{Map, Value};
 
@@ -8,13 +8,13 @@ use crate::object::Object;
 use crate::patch::managed::{ManagedEntry, ManagedFields, Operation, is_reset};
 use crate::patch::typed::Comparison;
 
-/// More managers than this and the oldest are summed up, so that the list stays short.
+/// Beyond this number the oldest managers are merged, to keep the list short.
 const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
-/// Sets the managedFields of an object about to be stored by a create, update or patch. `live` is what is stored now.
+/// Sets the managedFields of an object about to be stored by a create, update or patch. `live` is the stored object.
 ///
-/// When the writer changed nothing that is tracked, the stored claims stay as they are, times included.
+/// If no tracked field changed, the stored claims stay, including their times.
 pub fn update_managers(ctx: ApplyContext<'_>, live: Option<&Object>, new: &mut Object, manager: &str) {
     let stored = live.and_then(|live| live.get(&["metadata", "managedFields"])).filter(|fields| !fields.is_null());
     let sent = new.remove(&["metadata", "managedFields"]).filter(|fields| !fields.is_null());
@@ -40,8 +40,8 @@ pub fn update_managers(ctx: ApplyContext<'_>, live: Option<&Object>, new: &mut O
     set_managed_fields(new, managed.encode());
 }
 
-/// A writer may send managedFields: an empty list forgets all, valid entries replace the stored ones, anything else is
-/// ignored.
+/// A writer may send managedFields: an empty list resets them, valid entries replace the stored ones, anything else
+/// is ignored.
 fn choose(stored: Option<&Value>, sent: Option<&Value>) -> ManagedFields {
     if is_reset(sent) {
         return ManagedFields::default();
@@ -76,7 +76,7 @@ pub(super) fn track(
     cap_updaters(managed);
 }
 
-/// Sums up the oldest updaters of each version under one name.
+/// Merges the oldest updaters of each version under one name.
 fn cap_updaters(managed: &mut ManagedFields) {
     if managed.entries.iter().filter(|entry| entry.operation == Operation::Update).count() <= UPDATERS_MAX {
         return;
@@ -104,8 +104,8 @@ fn cap_updaters(managed: &mut ManagedFields) {
     managed.entries = rest;
 }
 
-/// Gives an object its stored managedFields back when nothing but their times changed, so that a write without effect
-/// is none. True when it did.
+/// Restores an object's stored managedFields if only their times changed, so that a write without effect is a no-op.
+/// Returns true if it did.
 pub fn keep_times_of_unchanged(old: &Object, new: &mut Object) -> bool {
     let (Some(before), Some(after)) =
         (old.get(&["metadata", "managedFields"]), new.get(&["metadata", "managedFields"]))

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{PathElement, Set, Slot};
 
-/// Deeper sets than this are refused; the objects they describe are no deeper.
+/// Deeper sets are rejected; the objects they describe are not deeper.
 const DEPTH_MAX: usize = 128;
 
 impl Set {
@@ -28,7 +28,7 @@ impl Set {
     }
 }
 
-/// Reads one level: what is below it, and whether the level itself is a member (marked by `.`, or by being empty).
+/// Reads one level: its children, and whether the level itself is a member (marked by `.`, or by being empty).
 fn read(value: &Value, depth: usize) -> Result<Slot, String> {
     if depth > DEPTH_MAX {
         return Err(format!("fields are nested deeper than {DEPTH_MAX} levels"));
@@ -65,7 +65,7 @@ impl PathElement {
         }
     }
 
-    /// `None` for a kind of element this version does not know, which is skipped.
+    /// Returns `None` for an unknown kind of element, which is skipped.
     pub fn from_key(key: &str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = key.split_once(':').filter(|(kind, _)| kind.len() == 1) else {
             return Err(format!("missing colon: {key}"));
@@ -84,7 +84,7 @@ impl PathElement {
     }
 }
 
-/// JSON as Go's encoder writes it: characters special to HTML are escaped.
+/// JSON as written by Go's encoder: HTML characters are escaped.
 fn go_json(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {

@@ -1,4 +1,4 @@
-//! Sets of field paths: who owns what in an object, in the form and order of Kubernetes' `FieldsV1`.
+//! Sets of field paths for ownership, in the format and order of Kubernetes' `FieldsV1`.
 
 mod element;
 mod json;
@@ -8,26 +8,26 @@ use std::fmt;
 
 pub use element::{PathElement, compare_values, values_equal};
 
-/// The way from the root of an object to one field or list item.
+/// The path from the root of an object to one field or list item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<PathElement>);
 
-/// A set of paths as a tree. A path may be a member while paths below it are members too: a map item can be owned
-/// apart from the fields inside it.
+/// A set of paths as a tree. A path and paths below it can both be members: a map item can be owned separately from
+/// its fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     /// Sorted by element, none of them empty.
-    entries: Vec<Entry>,
+    entries: Vec<SetEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct SetEntry {
     element: PathElement,
     member: bool,
     children: Set,
 }
 
-/// What is known about one path while a set is built from the leaves up.
+/// The state of one path while a set is built from the leaves up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slot {
     pub member: bool,
@@ -46,7 +46,7 @@ impl Slot {
     }
 }
 
-impl Entry {
+impl SetEntry {
     fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
     }
@@ -78,7 +78,7 @@ impl Set {
         self.entries.is_empty()
     }
 
-    /// How many paths are members.
+    /// Number of member paths.
     pub fn len(&self) -> usize {
         self.entries.iter().map(|entry| usize::from(entry.member) + entry.children.len()).sum()
     }
@@ -99,12 +99,12 @@ impl Set {
         found.is_some_and(|set| set.has(last))
     }
 
-    /// Whether the element itself is a member.
+    /// Reports whether the element itself is a member.
     pub fn has(&self, element: &PathElement) -> bool {
         self.find(element).is_ok_and(|index| self.entries[index].member)
     }
 
-    /// The members below an element, without it.
+    /// The members below an element, excluding the element.
     pub fn below(&self, element: &PathElement) -> Option<&Set> {
         self.find(element).ok().map(|index| &self.entries[index].children).filter(|set| !set.is_empty())
     }
@@ -135,7 +135,7 @@ impl Set {
                 Ordering::Less => entries.extend(left.next()),
                 Ordering::Greater => entries.extend(right.next()),
                 Ordering::Equal => {
-                    entries.extend(left.next().zip(right.next()).map(|(a, b)| Entry {
+                    entries.extend(left.next().zip(right.next()).map(|(a, b)| SetEntry {
                         element: a.element,
                         member: a.member || b.member,
                         children: a.children.union(b.children),
@@ -156,7 +156,7 @@ impl Set {
             while right.next_if(|b| b.element < a.element).is_some() {}
             let Some(b) = right.next_if(|b| b.element == a.element) else { continue };
             let children = a.children.intersection(&b.children);
-            let entry = Entry { element: a.element.clone(), member: a.member && b.member, children };
+            let entry = SetEntry { element: a.element.clone(), member: a.member && b.member, children };
             if !entry.is_empty() {
                 entries.push(entry);
             }
@@ -170,7 +170,7 @@ impl Set {
         self.subtract(other, false)
     }
 
-    /// Like `difference`, and a member of the other set takes all that is below it along.
+    /// Like `difference`, but a member of the other set also removes everything below it.
     #[must_use]
     pub fn recursive_difference(self, other: &Self) -> Self {
         self.subtract(other, true)
@@ -181,7 +181,7 @@ impl Set {
             return self;
         }
         let mut right = other.entries.iter().peekable();
-        let keep = |mut a: Entry| {
+        let keep = |mut a: SetEntry| {
             while right.next_if(|b| b.element < a.element).is_some() {}
             let Some(b) = right.next_if(|b| b.element == a.element) else { return Some(a) };
             if recursive && b.member {
@@ -194,12 +194,12 @@ impl Set {
         Self { entries: self.entries.into_iter().filter_map(keep).collect() }
     }
 
-    /// Rebuilds the set entry by entry: the closure gets each element, whether it is a member, and what is below.
+    /// Rebuilds the set entry by entry: the closure gets each element, whether it is a member, and its children.
     pub(super) fn map_entries(&self, mut rebuild: impl FnMut(&PathElement, bool, &Set) -> (bool, Set)) -> Self {
         let mut entries = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
             let (member, children) = rebuild(&entry.element, entry.member, &entry.children);
-            let entry = Entry { element: entry.element.clone(), member, children };
+            let entry = SetEntry { element: entry.element.clone(), member, children };
             if !entry.is_empty() {
                 entries.push(entry);
             }
@@ -224,9 +224,9 @@ impl Set {
         self.entries.binary_search_by(|entry| entry.element.cmp(element))
     }
 
-    fn entry_mut(&mut self, element: &PathElement) -> &mut Entry {
+    fn entry_mut(&mut self, element: &PathElement) -> &mut SetEntry {
         let index = self.find(element).unwrap_or_else(|index| {
-            let entry = Entry { element: element.clone(), member: false, children: Set::default() };
+            let entry = SetEntry { element: element.clone(), member: false, children: Set::default() };
             self.entries.insert(index, entry);
             index
         });
@@ -234,7 +234,7 @@ impl Set {
     }
 
     fn put(&mut self, element: PathElement, slot: Slot) {
-        let entry = Entry { element, member: slot.member, children: slot.children };
+        let entry = SetEntry { element, member: slot.member, children: slot.children };
         match self.entries.last().map(|last| last.element.cmp(&entry.element)) {
             None | Some(Ordering::Less) => self.entries.push(entry),
             _ => {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// After structured-merge-diff v6, fieldpath/serialize_test.go.
+/// From structured-merge-diff v6, fieldpath/serialize_test.go.
 #[test]
 fn sets_read_and_write_as_fields_v1() {
     let cases = [

@@ -1,4 +1,5 @@
-//! Lists in a strategic merge patch: items meet by merge key, plain values by value, and both sides' order is kept.
+//! Lists in a strategic merge patch: items match by merge key, plain values by value, and the order of both sides is
+//! kept.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +8,7 @@ use crate::field::go_value;
 use crate::patch::PatchError;
 use crate::schema::SchemaRef;
 
-/// Merges a list of the patch into the list it changes.
+/// Merges a list of the patch into the original list.
 pub(super) fn merge_list(
     at: Option<SchemaRef<'_>>,
     original: Vec<Value>,
@@ -30,7 +31,7 @@ pub(super) fn merge_list(
     merge_keyed(at, original, patch, key)
 }
 
-/// Applies every `$setElementOrder/field` of a map: merges the list, then puts it into the order given.
+/// Applies every `$setElementOrder/field` of a map: merges the list, then reorders it.
 pub(super) fn merge_ordered(
     at: Option<SchemaRef<'_>>,
     original: &mut Map<String, Value>,
@@ -83,7 +84,7 @@ fn expect_list(value: Value) -> Result<Vec<Value>, PatchError> {
     }
 }
 
-/// Whether the items are maps; mixed lists and lists of lists are refused.
+/// Reports whether the items are maps; mixed lists and lists of lists are rejected.
 fn items_are_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
     let mut items = original.iter().chain(patch);
     let Some(first) = items.next() else {
@@ -156,7 +157,7 @@ fn merge_keyed(
     put_in_order(merged, &changes, &original, Some(key))
 }
 
-/// Items named by the patch in the patch's order, the rest in the server's, woven together.
+/// Items named by the patch in the patch's order, the rest in the server's, merged.
 fn put_in_order(
     merged: Vec<Value>,
     order: &[Value],
@@ -178,7 +179,7 @@ fn sorted(mut items: Vec<Value>, order: &[Value], key: Option<&str>) -> Vec<Valu
     items
 }
 
-/// Merges two sorted lists: an item only the server has comes first where it stood before in the server's list.
+/// Merges two sorted lists: a server-only item comes first if it came first in the server's list.
 fn weave(server_only: Vec<Value>, patched: Vec<Value>, server_order: &[Value], key: Option<&str>) -> Vec<Value> {
     let mut out = Vec::with_capacity(server_only.len() + patched.len());
     let (mut left, mut right) = (server_only.into_iter().peekable(), patched.into_iter().peekable());
@@ -201,7 +202,7 @@ fn position(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
     }
 }
 
-/// The items of the patch must come in the order given, as far as the order names them.
+/// The items of the patch must follow the given order, as far as it names them.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());

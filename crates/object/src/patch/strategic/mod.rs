@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows from the schema which lists merge by key, with directives for the rest.
+//! Strategic merge patch: a merge patch with directives, in which the schema defines the lists that merge by key.
 
 mod lists;
 
@@ -11,15 +11,15 @@ use crate::schema::{PatchStrategy, Schema, SchemaRef};
 
 /// `$patch: replace | delete` in a map or list item.
 const PATCH: &str = "$patch";
-/// `$retainKeys: [...]`: all other keys of the map go.
+/// `$retainKeys: [...]`: all other keys of the map are removed.
 const RETAIN_KEYS: &str = "$retainKeys";
 /// `$deleteFromPrimitiveList/field: [...]`.
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 /// `$setElementOrder/field: [...]`.
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Applies a strategic merge patch to an object of a built-in kind. On an error the object may be half patched: work on
-/// a copy.
+/// Applies a strategic merge patch to an object of a built-in kind. On an error the object may be half patched: work
+/// on a copy.
 pub fn apply(schema: &Schema, document: &mut Value, patch: Value) -> Result<(), PatchError> {
     PatchError::check_depth(&patch)?;
     let Value::Object(patch) = patch else {
@@ -84,7 +84,7 @@ fn merge_field(
         }
         (old, _) if deletes => original.extend(old.map(|old| (key, old))),
         (_, new) => {
-            // Nothing of the same shape to merge with: the patch is the new value, without what only steers merging.
+            // Nothing of the same shape to merge with: the patch is the new value, without its directives.
             original.extend(without_directives(without_nulls(new)).map(|new| (key, new)));
         }
     }
@@ -104,7 +104,7 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// The field a directive such as `$setElementOrder/containers` speaks of.
+/// The field of a directive such as `$setElementOrder/containers`.
 fn list_name(rest: &str, complaint: &str) -> Result<String, PatchError> {
     let name = rest.strip_prefix('/').filter(|name| !name.is_empty());
     name.map(str::to_owned).ok_or_else(|| PatchError::BadRequest(complaint.to_owned()))
@@ -114,7 +114,7 @@ fn strategy_of<'a>(at: Option<SchemaRef<'a>>) -> Option<&'a PatchStrategy> {
     at.map(|at| &at.node().patch)
 }
 
-/// Removes nulls inside maps, which would delete something where there is nothing.
+/// Removes nulls inside maps: there is nothing for them to delete.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -126,7 +126,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Removes maps that carry a `$patch` directive, at any depth; `None` when the value itself is one.
+/// Removes maps with a `$patch` directive, at any depth; `None` if the value itself is one.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(PATCH) => None,

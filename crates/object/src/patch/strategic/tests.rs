@@ -1,4 +1,4 @@
-//! Directives and merge keys, with cases after apimachinery v0.36, pkg/util/strategicpatch/patch_test.go.
+//! Directives and merge keys, with cases from apimachinery v0.36, pkg/util/strategicpatch/patch_test.go.
 
 use serde_json::json;
 
@@ -68,7 +68,7 @@ fn lists_merge_by_key_and_keep_their_order() {
 }
 
 #[test]
-fn maps_merge_unless_told_otherwise() {
+fn maps_merge_by_default() {
     let cases = [
         (json!({"map": {"a": 1, "b": 2}}), json!({"map": {"a": null, "c": 3}}), json!({"map": {"b": 2, "c": 3}})),
         (json!({"map": {"a": 1}}), json!({"map": {"$patch": "replace", "c": 3}}), json!({"map": {"c": 3}})),

@@ -1,4 +1,4 @@
-//! Checks that an object fits its schema well enough to be merged, with the words of Kubernetes' merge library.
+//! Checks that an object matches its schema well enough to be merged, with the messages of Kubernetes' merge library.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Shape, Type};
 use crate::field::{go_number, go_quote, go_value};
 use crate::schema::{Schema, SchemaRef, SchemaType};
 
-/// Refuses unknown fields, values of the wrong type, items without keys and, unless allowed, repeated items.
+/// Rejects unknown fields, values of the wrong type, items without keys and, unless allowed, duplicate items.
 pub fn check_typed(schema: &Schema, value: &Value, duplicates_allowed: bool) -> Result<(), String> {
     let mut check = Check { duplicates_allowed, errors: Vec::new() };
     check.visit(Type::root(schema), value, &mut String::new());
@@ -19,7 +19,7 @@ pub fn check_typed(schema: &Schema, value: &Value, duplicates_allowed: bool) -> 
     }
 }
 
-/// More errors than this help no one and cost memory.
+/// More errors do not help and cost memory.
 const ERRORS_MAX: usize = 100;
 
 struct Check {

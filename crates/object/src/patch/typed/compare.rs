@@ -1,4 +1,4 @@
-//! What changed between two versions of an object, as sets of paths.
+//! The changes between two versions of an object, as sets of paths.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub fn compare(schema: &Schema, old: &Map<String, Value>, new: &Map<String, Valu
     Comparison { added: change.added.children, modified: change.modified.children, removed: change.removed.children }
 }
 
-/// The change at one path and below it; paths are only built where something changed.
+/// The change at one path and below it; paths are only built for actual changes.
 #[derive(Default)]
 struct Change {
     added: Slot,
@@ -82,13 +82,13 @@ fn compare_at(ty: Type<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut 
     }
 }
 
-/// True when the place is one leaf.
+/// Returns true if the position is one leaf.
 fn compare_as(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut Change) -> bool {
     match shape {
         Shape::Scalar => out.leaf(old, new),
         Shape::Map(shape) => {
             let (a, b) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
-            // Two empty maps are one leaf, so that empty and null stay apart.
+            // Two empty maps are one leaf, so that empty and null stay distinct.
             let both_empty = a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty);
             if !shape.atomic && !both_empty {
                 compare_maps(shape, a, b, out);
@@ -132,7 +132,7 @@ fn compare_maps(
         }
         return;
     };
-    // Both maps are sorted, so one pass in step meets every key once.
+    // Both maps are sorted, so one merge pass visits every key once.
     let (mut left, mut right) = (old.iter().peekable(), new.iter().peekable());
     loop {
         match (left.peek(), right.peek()) {
@@ -169,7 +169,7 @@ fn compare_lists(shape: ListShape<'_>, old: &[Value], new: &[Value], out: &mut C
         let mut child = Change::default();
         match (old.as_slice(), new.as_slice()) {
             ([] | [_], [] | [_]) => compare_at(shape.items, old.first().copied(), new.first().copied(), &mut child),
-            // Repeated items have no identity of their own: together they are one leaf.
+            // Duplicate items have no identity: together they are one leaf.
             ([_, _, ..], [_, _, ..]) => {
                 let same = old.len() == new.len() && old.iter().zip(&new).all(|(a, b)| values_equal(a, b));
                 child.modified.member = !same;

@@ -1,4 +1,4 @@
-//! The set of fields an object holds, and the upkeep of stored sets when schemas change.
+//! The set of fields of an object, and the migration of stored sets when schemas change.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Shape, Type};
 use crate::patch::fieldset::{PathElement, Set, Slot};
 use crate::schema::Schema;
 
-/// Every leaf of the object, list item and open map item: what an applier of this object claims.
+/// Every leaf of the object, list item and open map item: the claim of its applier.
 pub fn to_field_set(schema: &Schema, value: &Value) -> Set {
     let mut slot = Slot::default();
     collect(Type::root(schema), value, &mut slot);
@@ -33,7 +33,7 @@ fn collect(ty: Type<'_>, value: &Value, out: &mut Slot) {
             for (item, element) in items.iter().zip(&elements) {
                 let Some(element) = element else { continue };
                 let mut child = Slot { member: true, children: Set::default() };
-                // Repeated items are owned as one, without what is inside them.
+                // Duplicate items are owned as one, without their fields.
                 if elements.iter().filter(|other| other.as_ref() == Some(element)).nth(1).is_none() {
                     collect(shape.items, item, &mut child);
                     child.member = true;
@@ -44,7 +44,7 @@ fn collect(ty: Type<'_>, value: &Value, out: &mut Slot) {
     }
 }
 
-/// Makes struct fields that have members below them members too, so that removing all of their content removes them.
+/// Makes struct fields with members below them members too, so that removing their whole content removes them.
 pub fn named_fields_as_members(schema: &Schema, set: &Set) -> Set {
     with_named_fields(Some(Type::root(schema)), set)
 }
@@ -60,7 +60,7 @@ fn with_named_fields(ty: Option<Type<'_>>, set: &Set) -> Set {
     })
 }
 
-/// Rewrites a stored set for a schema in which a list or map has become atomic; `None` when nothing changes.
+/// Rewrites a stored set for a schema in which a list or map has become atomic; `None` if nothing changes.
 pub fn reconcile_with_schema(schema: &Schema, set: &Set) -> Option<Set> {
     needs_reconcile(Type::root(schema), set).then(|| reconcile(Type::root(schema), set))
 }
@@ -96,7 +96,7 @@ fn type_below<'a>(ty: Type<'a>, element: &PathElement) -> Option<Type<'a>> {
     }
 }
 
-/// A value of the kind an element steps into, to pick the shape of a place that allows several.
+/// A value of the kind an element leads into, to pick the shape at a position that allows several.
 fn sample(element: &PathElement) -> Option<&'static Value> {
     static LIST: Value = Value::Array(Vec::new());
     match element {

@@ -1,4 +1,4 @@
-//! Merges an applied configuration into the live object: the applied side wins, list items meet by their keys.
+//! Merges an applied configuration into the live object: the applied side wins, list items match by their keys.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::{ListShape, MapShape, Shape, Type};
 use crate::patch::fieldset::PathElement;
 use crate::schema::Schema;
 
-/// The live object with the configuration merged in. Nothing is removed here: what an applier dropped goes later.
+/// The live object with the configuration merged in. Nothing is removed here: dropped fields are pruned later.
 pub fn merge(schema: &Schema, live: &Value, config: &Value) -> Value {
     merge_at(Type::root(schema), Some(live), Some(config)).unwrap_or(Value::Null)
 }
@@ -17,7 +17,7 @@ fn merge_at(ty: Type<'_>, live: Option<&Value>, config: Option<&Value>) -> Optio
         Shape::Scalar => leaf(),
         Shape::Map(shape) => {
             let (a, b) = (live.and_then(Value::as_object), config.and_then(Value::as_object));
-            // Two empty maps are one leaf, so that empty and null stay apart.
+            // Two empty maps are one leaf, so that empty and null stay distinct.
             if shape.atomic || (a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty)) {
                 return leaf();
             }
@@ -57,7 +57,7 @@ fn merge_maps(
     (!out.is_empty()).then_some(Value::Object(out))
 }
 
-/// One side of a list merge: its items with what tells them apart.
+/// One side of a list merge: its items with their identifying elements.
 struct Side<'v> {
     items: &'v [Value],
     elements: Vec<PathElement>,
@@ -65,7 +65,7 @@ struct Side<'v> {
 
 impl<'v> Side<'v> {
     fn new(shape: ListShape<'_>, items: &'v [Value]) -> Self {
-        // Both sides were checked before, so every item has an element; one that has none is left alone as unknown.
+        // Both sides were checked before, so every item has an element; one without is kept as unknown.
         let elements =
             items.iter().enumerate().map(|(i, item)| shape.element(item).unwrap_or(PathElement::Index(i as i64)));
         Self { items, elements: elements.collect() }
@@ -75,7 +75,7 @@ impl<'v> Side<'v> {
         self.elements.contains(element)
     }
 
-    /// The item with this element; `None` too when it is repeated, because repeated items do not merge.
+    /// The item with this element; also `None` if it is duplicated, because duplicates do not merge.
     fn get(&self, element: &PathElement) -> Option<&'v Value> {
         let mut found = self.elements.iter().zip(self.items).filter(|(other, _)| *other == element);
         let first = found.next().map(|(_, item)| item);
@@ -83,8 +83,7 @@ impl<'v> Side<'v> {
     }
 }
 
-/// Keeps the order of the configuration for items both sides have, and weaves the live-only items in between where
-/// they stood.
+/// Keeps the order of the configuration for items of both sides, and inserts live-only items at their old positions.
 fn merge_lists(shape: ListShape<'_>, live: &[Value], config: &[Value]) -> Option<Value> {
     let (live, config) = (Side::new(shape, live), Side::new(shape, config));
     let mut shared = config.elements.iter().filter(|element| live.has(element));
@@ -103,7 +102,7 @@ fn merge_lists(shape: ListShape<'_>, live: &[Value], config: &[Value]) -> Option
                 continue;
             }
             if config.has(element) && next_shared.is_some_and(|next| next != element) {
-                // A shared item, but not the one whose turn it is: the configuration's order rules.
+                // A shared item out of turn: the configuration's order applies.
                 l += 1;
                 continue;
             }

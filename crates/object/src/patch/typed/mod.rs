@@ -1,4 +1,4 @@
-//! Objects seen through their schema for merging: which places are leaves, which lists have keys, which maps are open.
+//! Objects seen through their schema for merging: leaves, keyed lists and open maps.
 
 mod check;
 mod compare;
@@ -19,23 +19,23 @@ pub use fields::{named_fields_as_members, reconcile_with_schema, to_field_set};
 pub use merge::merge;
 pub use remove::{extract_items, remove_items};
 
-/// How one place merges.
+/// The merge type of one position.
 #[derive(Clone, Copy)]
 pub(super) enum Type<'a> {
     Known {
         at: SchemaRef<'a>,
         /// Unknown fields above are kept, so open maps here are open too.
         preserve: bool,
-        /// The root of an object, where `metadata` is ObjectMeta whatever the schema says.
+        /// The root of an object, where `metadata` is ObjectMeta regardless of the schema.
         root: bool,
     },
-    /// Nothing is known: maps merge field by field, lists as a whole.
+    /// No schema: maps merge field by field, lists as a whole.
     Deduced,
-    /// Nothing is known and all of it is one leaf.
+    /// No schema, and all of it is one leaf.
     Atomic,
 }
 
-/// What a place is for the value it holds.
+/// The shape of a position for the value it holds.
 pub(super) enum Shape<'a> {
     Scalar,
     List(ListShape<'a>),
@@ -60,7 +60,7 @@ impl<'a> Type<'a> {
         Self::Known { at: schema.root(), preserve: false, root: true }
     }
 
-    /// The shape of a value of this type; the value matters only where the type allows several.
+    /// The shape of a value of this type; the value matters only if the type allows several.
     pub fn shape(self, value: Option<&Value>) -> Shape<'a> {
         match self {
             Self::Known { at, .. } => match at.node().definition_name() {
@@ -97,7 +97,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// The type of a place below. Definitions do not inherit openness, they say it themselves.
+    /// The type of a position below. Definitions do not inherit openness, they declare it themselves.
     fn inner(self, at: SchemaRef<'a>) -> Self {
         let preserve = at.node().definition.is_none() && self.preserves();
         Self::Known { at, preserve, root: false }
@@ -110,7 +110,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether two values of this type have the same shape, so that one walk serves both.
+    /// Reports whether two values of this type have the same shape, so that one walk serves both.
     pub fn same_shape(self, a: &Value, b: &Value) -> bool {
         let open = match self {
             Self::Known { at, .. } => matches!(at.ty(), SchemaType::Any | SchemaType::IntOrString),
@@ -121,7 +121,7 @@ impl<'a> Type<'a> {
 }
 
 impl<'a> MapShape<'a> {
-    /// The type of a field; `None` for one the schema does not know.
+    /// The type of a field; `None` if the schema does not declare it.
     pub fn field(&self, name: &str) -> Option<Type<'a>> {
         let Type::Known { at, root, .. } = self.ty else { return Some(self.ty) };
         if root && name == "metadata" && at.property(name).is_none_or(|meta| meta.node().definition.is_none()) {
@@ -136,12 +136,12 @@ impl<'a> MapShape<'a> {
         }
     }
 
-    /// Like `field`; a field that got past checking without being known merges as whatever it looks like.
+    /// Like `field`; an undeclared field that passed the checks merges by its apparent type.
     pub fn field_or_deduced(&self, name: &str) -> Type<'a> {
         self.field(name).unwrap_or(Type::Deduced)
     }
 
-    /// Whether the field is a struct field rather than an item of an open map.
+    /// Reports whether the field is a struct field rather than an item of an open map.
     pub fn declares(&self, name: &str) -> bool {
         match self.ty {
             Type::Known { at, root, .. } => {
@@ -157,7 +157,7 @@ impl<'a> MapShape<'a> {
 }
 
 impl ListShape<'_> {
-    /// How an item is told apart from its neighbours. Key fields an item leaves out count with their default.
+    /// The identity of an item. Missing key fields count with their default.
     pub fn element(&self, item: &Value) -> Result<PathElement, String> {
         match self.keys {
             None => Err("invalid indexing of non-associative list".to_owned()),
@@ -199,7 +199,7 @@ impl ListShape<'_> {
     }
 }
 
-/// The metadata of objects whose own schema leaves it open, as custom resources' schemas do.
+/// The metadata of objects whose own schema leaves it open, such as custom resources.
 static OBJECT_META: LazyLock<Schema> = LazyLock::new(|| {
     let text = json!({"type": "string"});
     let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});

@@ -1,4 +1,4 @@
-//! Takes a set of fields out of an object, or keeps only them.
+//! Removes a set of fields from an object, or keeps only them.
 
 use serde_json::{Map, Value};
 

@@ -1,8 +1,8 @@
-//! Bounds of numbers, with integers compared as integers and shown as Go shows them.
+//! Bounds of numbers; integers are compared as integers and printed as in Go.
 
 use serde_json::{Number, Value};
 
-use super::{Outcome, Place, Walk};
+use super::{CheckResult, Position, Walk};
 use crate::field::{FieldError, go_float};
 use crate::schema::{Rules, SchemaRef, SchemaType};
 
@@ -12,15 +12,15 @@ impl Walk<'_> {
         at: SchemaRef<'_>,
         rules: &Rules,
         number: &Number,
-        place: &Place<'_>,
-        outcome: &mut Outcome,
+        place: &Position<'_>,
+        outcome: &mut CheckResult,
     ) {
         outcome.met += 1;
         self.range_error(at, rules, number, place).into_iter().for_each(|e| outcome.add(e));
         let refuse =
             |complaint: String| -> FieldError { self.invalid(place, Value::Number(number.clone()), &complaint) };
         if let Some(factor) = rules.multiple_of {
-            // An integer is divided by the factor cut to an integer, as Go does, and what is cut to zero divides nothing.
+            // As in Go, an integer is divided by the truncated factor, and a factor truncated to zero is ignored.
             if number.as_i64().is_some() && factor as i64 <= 0 {
                 let whole = factor as i64;
                 let name = place.text();
@@ -47,7 +47,13 @@ impl Walk<'_> {
     }
 
     /// A number outside the range of its format, such as 3000000000 for int32.
-    fn range_error(&self, at: SchemaRef<'_>, rules: &Rules, number: &Number, place: &Place<'_>) -> Option<FieldError> {
+    fn range_error(
+        &self,
+        at: SchemaRef<'_>,
+        rules: &Rules,
+        number: &Number,
+        place: &Position<'_>,
+    ) -> Option<FieldError> {
         let format = rules.format.as_deref().unwrap_or_default();
         let value = number.as_f64().unwrap_or(f64::NAN);
         let (ty, fits) = match (at.ty(), format) {
@@ -65,7 +71,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether two JSON values are equal, with 1 and 1.0 the same number.
+/// Reports whether two JSON values are equal; 1 and 1.0 are the same number.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -73,14 +79,14 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether a number is whole; beyond what a double holds exactly, only integers are.
+/// Reports whether a number is whole; beyond the exact range of a double only integers are.
 pub(super) fn is_integral(value: &Value) -> bool {
     const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
     let whole = |n: f64| n.fract() == 0.0 && n.abs() <= EXACT_MAX;
     value.as_i64().is_some() || value.as_f64().is_some_and(whole)
 }
 
-/// Integers are compared with the bound cut to an integer, as Go does.
+/// Integers are compared with the truncated bound, as in Go.
 fn compare(number: &Number, bound: f64) -> std::cmp::Ordering {
     match number.as_i64() {
         Some(integer) => integer.cmp(&(bound as i64)),

@@ -1,10 +1,10 @@
-//! Finds the stored counterpart of a value in an update, so that old mistakes are not held against new writes.
+//! Finds the stored counterpart of a value in an update, so that existing errors do not block writes.
 
 use serde_json::Value;
 
 use crate::schema::{ListType, SchemaRef, list};
 
-/// The value that stood at this place before, and the schema it is compared by.
+/// The previous value at this position, and the schema to compare it with.
 #[derive(Clone, Copy)]
 pub(super) struct Old<'a> {
     pub value: &'a Value,
@@ -16,7 +16,7 @@ impl<'a> Old<'a> {
         Some(Old { value: self.value.get(name)?, shape: self.shape.field(name)? })
     }
 
-    /// The old item with the same keys. Items of atomic lists and sets have no identity, so none is found.
+    /// The old item with the same keys. Items of atomic lists and sets have no identity, so they have none.
     pub fn item(self, item: &Value) -> Option<Old<'a>> {
         let ListType::Map(keys) = &self.shape.node().list_type else { return None };
         let wanted = list::map_key(keys, item);
