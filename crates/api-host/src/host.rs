@@ -27,7 +27,7 @@ use apiserver::http::{Listening, listen};
 use apiserver::server::{Server, ServerConfig};
 use apiserver::subresource::connect::ConnectHandler;
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
-use core_controllers::{AgentApproval, Clients, Parameters, SignToken};
+use core_controllers::{AgentApproval, ControllerClients, ControllerParameters, SignToken};
 use kinds::Kind;
 use object::Object;
 use pki::authority::CertificateAuthority;
@@ -120,7 +120,7 @@ impl ApiHost {
     }
 
     /// What Kubernetes' own controllers need to work here.
-    pub fn controllers(&self, clock: Arc<dyn Clock>) -> anyhow::Result<(Clients, Parameters)> {
+    pub fn controllers(&self, clock: Arc<dyn Clock>) -> anyhow::Result<(ControllerClients, ControllerParameters)> {
         let manager = self.client(UserInfo::new(MANAGER.0, MANAGER.1))?;
         let direct = direct(&self.server);
         let acting = move |name: &str| {
@@ -130,7 +130,7 @@ impl ApiHost {
         let sign_token: SignToken = Arc::new(move |claims| signer.sign(claims).map_err(|error| error.to_string()));
         let authority = &self.certificates.authority;
         let authority = CertificateAuthority::new(authority.certificate().clone(), authority.key().clone())?;
-        let parameters = Parameters {
+        let parameters = ControllerParameters {
             ca_pem: self.certificates.ca_pem(),
             authority: Arc::new(authority),
             sign_token,
@@ -138,7 +138,7 @@ impl ApiHost {
             agent_approval: AgentApproval::default(),
             clock,
         };
-        Ok((Clients { manager, controller: Arc::new(acting) }, parameters))
+        Ok((ControllerClients { manager, controller: Arc::new(acting) }, parameters))
     }
 
     /// Why it had better be started anew; returns only then. A store that takes no write any more is such a reason: only a

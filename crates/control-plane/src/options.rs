@@ -15,7 +15,7 @@ const CONTEXT: &str = "karmada-apiserver";
 pub struct Propagation {
     pub features: Arc<Features>,
     pub federation: federation::Settings,
-    pub scheduling: binding_scheduling::Settings,
+    pub scheduling: binding_scheduling::SchedulingSettings,
     pub fleet: fleet::Settings,
     pub member_sync: member_sync::Settings,
     /// May ClusterTaintPolicies put on taints that evict?

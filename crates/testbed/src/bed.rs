@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use provisioners::kubeconfig::{Clusters, Existing};
-use provisioners::lxd::{ImageSource, Limits, Lxd, MACHINE_LOG, Settings, microk8s};
+use provisioners::lxd::{ImageSource, Limits, Lxd, LxdSettings, MACHINE_LOG, microk8s};
 use provisioners::{Condition, Machine, Provisioner};
 use tokio::time::Instant;
 
@@ -178,13 +178,13 @@ impl Bed {
 }
 
 /// How the machines are made; MicroK8s needs an image that has snap.
-fn settings(place: &Place, machines: &MachineSpec, program: PathBuf) -> Settings {
+fn settings(place: &Place, machines: &MachineSpec, program: PathBuf) -> LxdSettings {
     let image = machines.image.as_deref().unwrap_or(if machines.microk8s { MICROK8S_IMAGE } else { "" });
-    Settings {
+    LxdSettings {
         image: ImageSource::parse(image),
         microk8s: machines.microk8s,
         limits: Limits { cpu: machines.cpu.clone(), memory: machines.memory.clone(), processes: None },
-        ..Settings::new(place.name(), program)
+        ..LxdSettings::new(place.name(), program)
     }
 }
 

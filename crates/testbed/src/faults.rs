@@ -8,7 +8,7 @@ use std::fmt;
 
 use anyhow::{Context, bail};
 use karmadactl::console::Console;
-use provisioners::process::wire::Wire;
+use provisioners::process::forward::NetworkFault;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -141,7 +141,7 @@ pub async fn heal(console: &Console, place: &Place, name: &str) -> anyhow::Resul
     let faults = load(place)?;
     let troubles = faults.members.get(name).cloned().unwrap_or_default();
     // Credentials first: they need the control plane, not the member.
-    set_wires(&bed, &member, Wire::Pass).await?;
+    set_wires(&bed, &member, NetworkFault::Pass).await?;
     if troubles.faults.contains(&Fault::Kill) {
         bed.members.start(name).await?;
     }
@@ -159,8 +159,8 @@ pub async fn heal_ways(bed: &Bed) -> anyhow::Result<Faults> {
         if !is_known(bed, member).await? {
             continue;
         }
-        if wire_of(&troubles.faults) != Wire::Pass {
-            set_wires(bed, member, Wire::Pass).await?;
+        if wire_of(&troubles.faults) != NetworkFault::Pass {
+            set_wires(bed, member, NetworkFault::Pass).await?;
         }
         if troubles.has_errors() {
             // One that does not run forgets it by itself.
@@ -228,16 +228,16 @@ fn refuse_impossible(bed: &Bed, fault: &Fault) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn wire_of(faults: &BTreeSet<Fault>) -> Wire {
+fn wire_of(faults: &BTreeSet<Fault>) -> NetworkFault {
     let slow = faults.iter().find_map(|fault| match fault {
-        Fault::Slow { millis } => Some(Wire::Delay { millis: *millis }),
+        Fault::Slow { millis } => Some(NetworkFault::Delay { millis: *millis }),
         _ => None,
     });
-    if faults.contains(&Fault::Partition) { Wire::Swallow } else { slow.unwrap_or_default() }
+    if faults.contains(&Fault::Partition) { NetworkFault::Swallow } else { slow.unwrap_or_default() }
 }
 
 /// The way to a member, and for one that pulls also its agent's way out.
-async fn set_wires(bed: &Bed, member: &MemberSpec, wire: Wire) -> anyhow::Result<()> {
+async fn set_wires(bed: &Bed, member: &MemberSpec, wire: NetworkFault) -> anyhow::Result<()> {
     if bed.spec.provisioner != Kind::Process {
         return Ok(());
     }
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn a_cut_wire_is_cut_however_slow_it_is() {
         let wire = |faults: &[Fault]| wire_of(&faults.iter().cloned().collect());
-        assert_eq!(wire(&[]), Wire::Pass);
-        assert_eq!(wire(&[Fault::Kill, Fault::Unschedulable]), Wire::Pass);
-        assert_eq!(wire(&[Fault::Slow { millis: 5 }]), Wire::Delay { millis: 5 });
-        assert_eq!(wire(&[Fault::Slow { millis: 5 }, Fault::Partition]), Wire::Swallow);
+        assert_eq!(wire(&[]), NetworkFault::Pass);
+        assert_eq!(wire(&[Fault::Kill, Fault::Unschedulable]), NetworkFault::Pass);
+        assert_eq!(wire(&[Fault::Slow { millis: 5 }]), NetworkFault::Delay { millis: 5 });
+        assert_eq!(wire(&[Fault::Slow { millis: 5 }, Fault::Partition]), NetworkFault::Swallow);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use karmadactl::console::Console;
 use membership::join::Readiness;
 use provisioners::Condition;
-use provisioners::process::Report;
+use provisioners::process::ProcessReport;
 use serde::Serialize;
 
 use crate::bed::Bed;
@@ -122,7 +122,7 @@ async fn ready(bed: &Bed, member: &str) -> Result<(), String> {
     }
 }
 
-fn part(name: &str, role: &'static str, report: Option<&Report>, address: Option<String>) -> Part {
+fn part(name: &str, role: &'static str, report: Option<&ProcessReport>, address: Option<String>) -> Part {
     let state = report.map_or(Condition::Missing, |report| report.condition);
     let note = report.filter(|report| report.pid.is_none()).and_then(|report| report.last_end.clone());
     Part {
